@@ -1,0 +1,2 @@
+//! portolan
+fn main() {}
