@@ -1,1 +1,8 @@
-//! api
+//! The pure core of the Kubernetes API as Portolan serves it: kinds, field errors, defaulting,
+//! validation, selectors, patches and printing. No sockets, no clock, no runtime.
+//!
+//! The stored truth of an object is its JSON tree ([`serde_json::Value`]); the structs in [`object`]
+//! are lean views that read only what a component needs, so unknown fields always survive.
+
+pub mod field;
+pub mod object;

@@ -1,1 +1,11 @@
-//! store
+//! A revisioned, watchable key-value store, in the manner of etcd: one global, monotonic revision;
+//! compare-and-swap transactions over several keys; watches from a revision; compaction.
+//!
+//! Reads and watches are served from an in-memory multi-version [`Index`]; an engine makes writes
+//! durable before it publishes them there. What was acknowledged is on disk.
+
+mod types;
+
+pub use types::{
+    CommitError, Entry, Event, EventKind, Expectation, Key, Revision, StoreError, Transaction, Value, Write,
+};

@@ -1,0 +1,21 @@
+//! Lean typed views of the objects that components read. They hold only the fields in use: a node
+//! that watches 50,000 Services keeps no byte more than it needs.
+
+mod endpointslice;
+mod meta;
+mod node;
+mod pod;
+mod service;
+
+pub use endpointslice::SERVICE_NAME_LABEL;
+pub use endpointslice::{
+    AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName,
+    TargetRef,
+};
+pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
+pub use node::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, Taint};
+pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodStatus};
+pub use service::{
+    ClientIpConfig, IngressPort, IntOrString, LoadBalancerIngress, LoadBalancerStatus, Protocol, Service,
+    ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
+};

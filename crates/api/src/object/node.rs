@@ -1,0 +1,106 @@
+//! Node (core/v1).
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::{Labels, ObjectMeta, null_as_default, resource};
+
+/// A Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: NodeSpec,
+    /// What is.
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: NodeStatus,
+}
+
+resource!(Node, "", "v1", "Node", "nodes");
+
+impl Node {
+    /// The zone that the node is in, from its label.
+    pub fn zone(&self) -> Option<&str> {
+        self.metadata
+            .labels
+            .get("topology.kubernetes.io/zone")
+            .map(String::as_str)
+            .filter(|z| !z.is_empty())
+    }
+
+    /// Whether the condition `Ready` is true.
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "Ready" && c.status == "True")
+    }
+}
+
+/// `spec` of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSpec {
+    /// The first of the Pod address ranges.
+    #[serde(rename = "podCIDR")]
+    pub pod_cidr: String,
+    /// Pod address ranges, one a family.
+    #[serde(rename = "podCIDRs", deserialize_with = "null_as_default")]
+    pub pod_cidrs: Vec<String>,
+    /// Whether new Pods keep away.
+    pub unschedulable: bool,
+    /// Taints.
+    #[serde(deserialize_with = "null_as_default")]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// Key.
+    pub key: String,
+    /// Value.
+    pub value: String,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub effect: String,
+}
+
+/// `status` of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// Addresses by type.
+    #[serde(deserialize_with = "null_as_default")]
+    pub addresses: Vec<NodeAddress>,
+    /// Conditions.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<NodeCondition>,
+    /// What Pods may use, by resource name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub allocatable: Labels,
+}
+
+/// An address of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeAddress {
+    /// InternalIP, ExternalIP, Hostname …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The address or name.
+    pub address: String,
+}
+
+/// A condition of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeCondition {
+    /// Which condition.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// True, False or Unknown.
+    pub status: String,
+}

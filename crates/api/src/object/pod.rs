@@ -1,0 +1,125 @@
+//! Pod (core/v1), as far as endpoints need it.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::{ObjectMeta, null_as_default, resource};
+use super::service::Protocol;
+
+/// A Pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: PodSpec,
+    /// What is.
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: PodStatus,
+}
+
+resource!(Pod, "", "v1", "Pod", "pods");
+
+impl Pod {
+    /// Whether the condition `Ready` is true.
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "Ready" && c.status == "True")
+    }
+
+    /// Whether the Pod has ended for good: Succeeded or Failed.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether the Pod's deletion was asked for.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// `spec` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// The node it runs on, or "".
+    pub node_name: String,
+    /// Host name, or "" for the Pod's name.
+    pub hostname: String,
+    /// Subdomain: the name of a headless Service.
+    pub subdomain: String,
+    /// Whether it uses the node's own network.
+    pub host_network: bool,
+    /// Containers.
+    #[serde(deserialize_with = "null_as_default")]
+    pub containers: Vec<Container>,
+    /// Init containers; restartable ones may name ports too (EPC-06).
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_containers: Vec<Container>,
+}
+
+/// A container, as far as its ports go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Name.
+    pub name: String,
+    /// Ports that it says it serves.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<ContainerPort>,
+    /// `Always` for a restartable init container.
+    pub restart_policy: Option<String>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerPort {
+    /// Name, or "".
+    pub name: String,
+    /// Number.
+    pub container_port: u16,
+    /// Protocol.
+    pub protocol: Protocol,
+}
+
+/// `status` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// Pending, Running, Succeeded, Failed or Unknown.
+    pub phase: String,
+    /// First address, or "".
+    #[serde(rename = "podIP")]
+    pub pod_ip: String,
+    /// All addresses.
+    #[serde(rename = "podIPs", deserialize_with = "null_as_default")]
+    pub pod_ips: Vec<PodIp>,
+    /// Conditions.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<PodCondition>,
+}
+
+/// One of `status.podIPs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// The address.
+    pub ip: String,
+}
+
+/// A condition of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// Which condition.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// RFC 3339 time of the last change of `status`.
+    pub last_transition_time: Option<String>,
+}

@@ -1,0 +1,198 @@
+//! Service (core/v1), rows API-19 to API-44.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::{Labels, ObjectMeta, null_as_default, resource};
+
+/// A Service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: ServiceSpec,
+    /// What is.
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: ServiceStatus,
+}
+
+resource!(Service, "", "v1", "Service", "services");
+
+/// `spec` of a Service. Empty strings and lists stand for absent fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct ServiceSpec {
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<ServicePort>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub selector: Labels,
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: String,
+    #[serde(rename = "clusterIPs", deserialize_with = "null_as_default")]
+    pub cluster_ips: Vec<String>,
+    #[serde(rename = "ipFamilies", deserialize_with = "null_as_default")]
+    pub ip_families: Vec<String>,
+    pub ip_family_policy: Option<String>,
+    #[serde(rename = "externalIPs", deserialize_with = "null_as_default")]
+    pub external_ips: Vec<String>,
+    pub session_affinity: String,
+    pub session_affinity_config: Option<SessionAffinityConfig>,
+    pub external_traffic_policy: String,
+    pub internal_traffic_policy: Option<String>,
+    pub health_check_node_port: u16,
+    #[serde(deserialize_with = "null_as_default")]
+    pub load_balancer_source_ranges: Vec<String>,
+    pub load_balancer_class: Option<String>,
+    pub external_name: String,
+    pub publish_not_ready_addresses: bool,
+    pub traffic_distribution: Option<String>,
+}
+
+impl ServiceSpec {
+    /// Whether the Service asks for no cluster IP (`clusterIP: None`).
+    pub fn is_headless(&self) -> bool {
+        self.cluster_ip == "None"
+    }
+
+    /// Seconds for which a client keeps its endpoint, if the Service asks for that (API-30).
+    pub fn affinity_timeout_seconds(&self) -> Option<u32> {
+        const DEFAULT_SECONDS: u32 = 10_800;
+        (self.session_affinity == "ClientIP").then(|| {
+            self.session_affinity_config
+                .as_ref()
+                .and_then(|c| c.client_ip.as_ref())
+                .and_then(|c| c.timeout_seconds)
+                .unwrap_or(DEFAULT_SECONDS)
+        })
+    }
+}
+
+/// `spec.sessionAffinityConfig`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionAffinityConfig {
+    /// Settings of `ClientIP` affinity.
+    #[serde(rename = "clientIP")]
+    pub client_ip: Option<ClientIpConfig>,
+}
+
+/// `spec.sessionAffinityConfig.clientIP`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientIpConfig {
+    /// Seconds since the last use after which a client may get another endpoint.
+    pub timeout_seconds: Option<u32>,
+}
+
+/// One of `spec.ports`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct ServicePort {
+    pub name: String,
+    pub protocol: Protocol,
+    pub app_protocol: Option<String>,
+    pub port: u16,
+    #[serde(deserialize_with = "null_as_default")]
+    pub target_port: IntOrString,
+    pub node_port: u16,
+}
+
+/// A transport protocol of a Service port (API-21).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// TCP, the default.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Protocol {
+    /// The name as the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    /// The protocol's number in the IP header.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+        }
+    }
+}
+
+/// A port number, or the name of a container port (API-24).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum IntOrString {
+    /// A number; 0 stands for absent.
+    Int(i64),
+    /// A name.
+    String(String),
+}
+
+impl Default for IntOrString {
+    fn default() -> Self {
+        Self::Int(0)
+    }
+}
+
+/// `status` of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// The load balancer's addresses.
+    #[serde(deserialize_with = "null_as_default")]
+    pub load_balancer: LoadBalancerStatus,
+}
+
+/// `status.loadBalancer`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancerStatus {
+    /// Addresses and names at which the balancer takes traffic.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ingress: Vec<LoadBalancerIngress>,
+}
+
+/// One of `status.loadBalancer.ingress` (API-43).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerIngress {
+    /// Address, or "".
+    pub ip: String,
+    /// Name, or "".
+    pub hostname: String,
+    /// `VIP` or `Proxy`.
+    pub ip_mode: Option<String>,
+    /// State of the single ports.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<IngressPort>,
+}
+
+/// One of `status.loadBalancer.ingress[].ports`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IngressPort {
+    /// Number.
+    pub port: u16,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// What went wrong, if anything.
+    pub error: Option<String>,
+}

@@ -1,0 +1,169 @@
+//! The words in which the plan speaks to dataplanes.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use api::object::{ObjectKey, Protocol};
+use ipnet::IpNet;
+
+/// An IP family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+}
+
+/// One port of one Service in one family: the unit of the plan (KPR-12).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortKey {
+    /// The Service.
+    pub service: ObjectKey,
+    /// The port's name, or "".
+    pub port: Arc<str>,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// The family.
+    pub family: Family,
+}
+
+impl fmt::Display for PortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.service)?;
+        if !self.port.is_empty() {
+            write!(f, ":{}", self.port)?;
+        }
+        write!(f, "/{}", self.protocol.as_str().to_ascii_lowercase())
+    }
+}
+
+/// Where a connection comes from, as far as decisions depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Neither a Pod of the cluster nor this node.
+    Outside,
+    /// A Pod, as the local detector tells it (cluster CIDR, node CIDR, interface …).
+    Pod,
+    /// This node itself: the source address is one of its own.
+    Node,
+}
+
+impl Origin {
+    /// All origins, in the order of [`Frontend::targets`].
+    pub const ALL: [Self; 3] = [Self::Outside, Self::Pod, Self::Node];
+}
+
+/// Which of a Service port's two sets of endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Set {
+    /// Usable endpoints anywhere, filtered by topology (EPT-02).
+    Cluster,
+    /// Usable endpoints on this node (EPT-03).
+    Local,
+}
+
+/// What happens to a new connection at a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// It goes to one endpoint of the set, which is never empty.
+    Balance {
+        /// From which set the endpoint is chosen.
+        set: Set,
+        /// Whether the source becomes the node's address. Hairpin connections (an endpoint that
+        /// reaches itself) are masqueraded whatever this says (EPT-15).
+        masquerade: bool,
+    },
+    /// Refused: ICMP port unreachable, or a TCP reset (EPT-09).
+    Reject,
+    /// Dropped without an answer (EPT-07, EPT-08).
+    Drop,
+}
+
+/// What kind of address a frontend is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FrontendKind {
+    /// A cluster IP.
+    ClusterIp,
+    /// One of `spec.externalIPs`.
+    ExternalIp,
+    /// A load balancer ingress address in VIP mode.
+    LoadBalancerIp,
+    /// A node port, on the addresses that [`crate::Plan`]'s settings choose.
+    NodePort,
+}
+
+/// One address, protocol and port that clients use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frontend {
+    /// What it is.
+    pub kind: FrontendKind,
+    /// The address; `None` for node ports.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// What happens, by [`Origin`] in the order of [`Origin::ALL`].
+    pub targets: [Target; 3],
+    /// Sources that may use it, load balancer addresses only; empty means all (EPT-19, KPR-17).
+    /// Others are dropped before anything else.
+    pub source_ranges: Vec<IpNet>,
+}
+
+impl Frontend {
+    /// What happens to a new connection of this origin.
+    pub fn target(&self, origin: Origin) -> Target {
+        self.targets[origin as usize]
+    }
+}
+
+/// One endpoint that may get connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Backend {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Whether it is on this node.
+    pub local: bool,
+}
+
+/// The decisions for one Service port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePortPlan {
+    /// Which.
+    pub key: PortKey,
+    /// Usable endpoints under the Cluster policy, sorted, without duplicates.
+    pub cluster: Vec<Backend>,
+    /// Usable endpoints under the Local policy, sorted, without duplicates.
+    pub local: Vec<Backend>,
+    /// Seconds for which a client keeps its endpoint (EPT-11).
+    pub affinity_seconds: Option<u32>,
+    /// Where clients reach it.
+    pub frontends: Vec<Frontend>,
+}
+
+impl ServicePortPlan {
+    /// The endpoints of a set.
+    pub fn backends(&self, set: Set) -> &[Backend] {
+        match set {
+            Set::Cluster => &self.cluster,
+            Set::Local => &self.local,
+        }
+    }
+}
+
+/// What changed in a plan since the last time changes were taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Services of which something changed, came or went.
+    pub services: Vec<ObjectKey>,
+    /// Whether settings changed that concern all Services (node port addresses, cluster CIDRs …):
+    /// then everything must be written anew.
+    pub everything: bool,
+}

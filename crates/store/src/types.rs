@@ -1,0 +1,158 @@
+//! The store's vocabulary: revisions, keys, values with a place for their revision, transactions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A point in the store's history. Every committed transaction has one, larger than all before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Revision(pub u64);
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A key, `/`-separated like a path: `/services/default/web`.
+pub type Key = Arc<str>;
+
+/// A value on its way in. An object carries its own revision in its encoded form, but the revision is
+/// known only at commit, so the value says at which byte the decimal revision is to be inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The bytes, without the revision.
+    pub bytes: Bytes,
+    /// Offset at which the decimal revision is inserted; `None` for values that do not carry it.
+    pub revision_at: Option<usize>,
+}
+
+/// A stored key and value, as readers see it; the revision is inserted already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// The value, shared by all readers and watchers.
+    pub value: Bytes,
+    /// Revision that created the key.
+    pub created: Revision,
+    /// Revision of the last write.
+    pub modified: Revision,
+}
+
+/// What must hold of a key for a transaction to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// The key does not exist.
+    Absent,
+    /// The key exists and was last written at this revision.
+    At(Revision),
+    /// The key exists.
+    Present,
+}
+
+/// One change of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a key.
+    Put(Key, Value),
+    /// Removes a key; removing an absent key is no change. Watchers get the last value, with the
+    /// deletion's revision inserted if `last` is given.
+    Delete {
+        /// The key.
+        key: Key,
+        /// The object as it was at its deletion, for watchers.
+        last: Option<Value>,
+    },
+}
+
+/// Writes that happen together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// What must hold.
+    pub expectations: Vec<(Key, Expectation)>,
+    /// What is done. A key may stand here once.
+    pub writes: Vec<Write>,
+}
+
+/// What happened to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The key came into being.
+    Created,
+    /// The key existed and got another value.
+    Updated,
+    /// The key was removed; the event's value is the last one.
+    Deleted,
+}
+
+/// One change, as watchers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// The key.
+    pub key: Key,
+    /// The new value, or the last one of a removed key.
+    pub value: Bytes,
+    /// The value before, if there was one: selectors need it to tell who leaves.
+    pub previous: Option<Bytes>,
+    /// When.
+    pub revision: Revision,
+}
+
+/// Why a read or a watch cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The history before `oldest` is gone; read the present state and start from there.
+    #[error("revision {asked} has been compacted; the oldest is {oldest}")]
+    Compacted {
+        /// What was asked for.
+        asked: Revision,
+        /// The oldest revision that can be served.
+        oldest: Revision,
+    },
+    /// The revision lies in the future; ask again later.
+    #[error("revision {asked} is larger than the current one, {current}")]
+    Future {
+        /// What was asked for.
+        asked: Revision,
+        /// The newest revision.
+        current: Revision,
+    },
+    /// The watcher did not keep up and was cut; watch again from the last revision seen.
+    #[error("the watcher fell {lag} events behind and was cut")]
+    Lagged {
+        /// Events it was behind.
+        lag: usize,
+    },
+    /// The engine cannot write now (disk full, read-only …); retrying later may help.
+    #[error("the store cannot write: {reason}")]
+    Unavailable {
+        /// What the engine said.
+        reason: String,
+    },
+    /// The data on disk cannot be used; retrying does not help.
+    #[error("the store's data cannot be used: {reason}")]
+    Corrupt {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+/// Why a transaction was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// An expectation did not hold; nothing was written. Read again and decide anew.
+    #[error("{key} is not as expected")]
+    Conflict {
+        /// The first key that was not as expected.
+        key: Key,
+        /// What is there, if anything.
+        current: Option<Entry>,
+    },
+    /// The engine failed; whether the transaction happened is told by reading again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
