@@ -1,1 +1,16 @@
-//! client
+//! The client side of the Kubernetes API: configuration from a kubeconfig, requests over TLS, and
+//! list-watch streams that never end and never miss a deletion.
+//!
+//! Objects are decoded straight into the lean views of [`api::object`], one by one: a malformed object
+//! is reported and skipped, and does not sink its list.
+
+mod config;
+mod error;
+mod request;
+mod tls;
+mod watch;
+
+pub use config::{Config, ConfigError};
+pub use error::ClientError;
+pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
+pub use watch::{Event, Query, Watch, watch};

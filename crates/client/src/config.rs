@@ -1,0 +1,267 @@
+//! Where the API server is and how to prove who we are: kubeconfig files and in-cluster settings.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use serde::Deserialize;
+
+/// Directory in which Kubernetes gives Pods their credentials.
+const IN_CLUSTER_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Everything needed to talk to one API server.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Scheme, host and port: `https://127.0.0.1:6443`.
+    pub server: String,
+    /// PEM certificates that the server's must be signed by; empty means none is trusted.
+    pub certificate_authority: Vec<u8>,
+    /// Whether to talk to a server without checking its certificate.
+    pub insecure_skip_tls_verify: bool,
+    /// Name to check the certificate against, in the place of the host.
+    pub tls_server_name: Option<String>,
+    /// PEM certificate chain and key that identify us.
+    pub client_certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// Bearer token that identifies us.
+    pub token: Option<String>,
+    /// File with the bearer token, read again for new connections since it may be rotated.
+    pub token_file: Option<PathBuf>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The kubeconfig is not YAML of the expected form.
+    #[error("{path} is not a kubeconfig: {reason}")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A name is referred to and not defined.
+    #[error("{path}: {what} {name:?} is not defined")]
+    Undefined {
+        /// Which file.
+        path: PathBuf,
+        /// context, cluster or user.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A `…-data` field is not base64.
+    #[error("{path}: {field} is not base64: {source}")]
+    Base64 {
+        /// Which file.
+        path: PathBuf,
+        /// Which field.
+        field: &'static str,
+        /// What is wrong.
+        source: base64::DecodeError,
+    },
+    /// The user entry asks for a way to authenticate that is not supported.
+    #[error("{path}: users with {field} are not supported; use a client certificate, token or tokenFile")]
+    Unsupported {
+        /// Which file.
+        path: PathBuf,
+        /// Which field.
+        field: &'static str,
+    },
+    /// Certificates, keys or the server's address cannot be used.
+    #[error("{what} cannot be used: {reason}")]
+    Unusable {
+        /// Which part.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// No kubeconfig was given and this is no Pod.
+    #[error(
+        "no --kubeconfig was given, and KUBERNETES_SERVICE_HOST is not set, so this is no Pod in a cluster either"
+    )]
+    NotInCluster,
+}
+
+impl Config {
+    /// Reads the current context of a kubeconfig file. Relative file names in it are relative to it.
+    pub fn from_kubeconfig(path: &Path) -> Result<Self, ConfigError> {
+        let text = read(path)?;
+        let text = String::from_utf8_lossy(&text);
+        let file: KubeconfigFile = serde_saphyr::from_str(&text)
+            .map_err(|e| ConfigError::Parse { path: path.into(), reason: e.to_string() })?;
+        let undefined =
+            |what, name: &str| ConfigError::Undefined { path: path.into(), what, name: name.to_owned() };
+        let context = find(&file.contexts, &file.current_context)
+            .ok_or_else(|| undefined("context", &file.current_context))?;
+        let cluster = find(&file.clusters, &context.context.cluster)
+            .ok_or_else(|| undefined("cluster", &context.context.cluster))?;
+        let user = find(&file.users, &context.context.user)
+            .ok_or_else(|| undefined("user", &context.context.user))?;
+        let mut config = Self {
+            server: cluster.cluster.server.clone(),
+            insecure_skip_tls_verify: cluster.cluster.insecure_skip_tls_verify,
+            tls_server_name: cluster.cluster.tls_server_name.clone(),
+            ..Self::default()
+        };
+        config.certificate_authority = bytes_of(
+            path,
+            "certificate-authority-data",
+            &cluster.cluster.certificate_authority_data,
+            &cluster.cluster.certificate_authority,
+        )?
+        .unwrap_or_default();
+        user.user.identify(path, &mut config)?;
+        Ok(config)
+    }
+
+    /// The configuration that Kubernetes gives a Pod.
+    pub fn in_cluster() -> Result<Self, ConfigError> {
+        let (Ok(host), Ok(port)) =
+            (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT"))
+        else {
+            return Err(ConfigError::NotInCluster);
+        };
+        let directory = Path::new(IN_CLUSTER_DIRECTORY);
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        Ok(Self {
+            server: format!("https://{host}:{port}"),
+            certificate_authority: read(&directory.join("ca.crt"))?,
+            token_file: Some(directory.join("token")),
+            ..Self::default()
+        })
+    }
+
+    /// The bearer token to send now, if there is one.
+    pub(crate) fn bearer(&self) -> Result<Option<String>, ConfigError> {
+        match (&self.token, &self.token_file) {
+            (Some(token), _) => Ok(Some(token.clone())),
+            (None, Some(file)) => Ok(Some(String::from_utf8_lossy(&read(file)?).trim().to_owned())),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct KubeconfigFile {
+    current_context: String,
+    contexts: Vec<NamedContext>,
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+}
+
+trait Named {
+    fn name(&self) -> &str;
+}
+
+fn find<'a, T: Named>(entries: &'a [T], name: &str) -> Option<&'a T> {
+    entries.iter().find(|entry| entry.name() == name)
+}
+
+macro_rules! named {
+    ($entry:ident, $field:ident: $content:ident) => {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct $entry {
+            name: String,
+            $field: $content,
+        }
+
+        impl Named for $entry {
+            fn name(&self) -> &str {
+                &self.name
+            }
+        }
+    };
+}
+
+named!(NamedContext, context: Context);
+named!(NamedCluster, cluster: Cluster);
+named!(NamedUser, user: User);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Context {
+    cluster: String,
+    user: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct Cluster {
+    server: String,
+    certificate_authority: Option<String>,
+    certificate_authority_data: Option<String>,
+    insecure_skip_tls_verify: bool,
+    tls_server_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct User {
+    client_certificate: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key: Option<String>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+    #[serde(rename = "tokenFile")]
+    token_file: Option<String>,
+    username: Option<String>,
+    exec: Option<serde_json::Value>,
+    auth_provider: Option<serde_json::Value>,
+}
+
+impl User {
+    fn identify(&self, path: &Path, config: &mut Config) -> Result<(), ConfigError> {
+        let unsupported = [
+            ("exec", self.exec.is_some()),
+            ("auth-provider", self.auth_provider.is_some()),
+            ("username", self.username.is_some()),
+        ];
+        if let Some((field, _)) = unsupported.into_iter().find(|(_, present)| *present) {
+            return Err(ConfigError::Unsupported { path: path.into(), field });
+        }
+        let certificate =
+            bytes_of(path, "client-certificate-data", &self.client_certificate_data, &self.client_certificate)?;
+        let key = bytes_of(path, "client-key-data", &self.client_key_data, &self.client_key)?;
+        config.client_certificate = certificate.zip(key);
+        config.token = self.token.clone().filter(|token| !token.is_empty());
+        config.token_file = self.token_file.as_ref().map(|file| beside(path, file));
+        Ok(())
+    }
+}
+
+/// The bytes of a pair of fields: base64 in the file, or the name of another file.
+fn bytes_of(
+    path: &Path,
+    field: &'static str,
+    data: &Option<String>,
+    file: &Option<String>,
+) -> Result<Option<Vec<u8>>, ConfigError> {
+    match (data, file) {
+        (Some(data), _) => base64::engine::general_purpose::STANDARD
+            .decode(data.trim())
+            .map(Some)
+            .map_err(|source| ConfigError::Base64 { path: path.into(), field, source }),
+        (None, Some(file)) => read(&beside(path, file)).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn beside(path: &Path, file: &str) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).join(file)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|source| ConfigError::Read { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use std::io::Write;
+
+use super::{Config, ConfigError};
+
+fn config_of(text: &str) -> Result<Config, ConfigError> {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(text.as_bytes()).expect("written");
+    Config::from_kubeconfig(file.path())
+}
+
+const TOKEN: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: b
+contexts:
+- {name: a, context: {cluster: none, user: none}}
+- {name: b, context: {cluster: c, user: u}}
+clusters:
+- name: c
+  cluster: {server: "https://127.0.0.1:6443", insecure-skip-tls-verify: true}
+users:
+- name: u
+  user: {token: abc}
+"#;
+
+#[test]
+fn current_context_chooses_cluster_and_user() {
+    let config = config_of(TOKEN).expect("a good file");
+    assert_eq!(config.server, "https://127.0.0.1:6443");
+    assert_eq!(config.token.as_deref(), Some("abc"));
+    assert!(config.insecure_skip_tls_verify);
+}
+
+#[test]
+fn json_is_yaml() {
+    let json = r#"{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"k","user":"u"}}],
+        "clusters":[{"name":"k","cluster":{"server":"http://h:1"}}],
+        "users":[{"name":"u","user":{"client-certificate-data":"QQ==","client-key-data":"Qg=="}}]}"#;
+    let config = config_of(json).expect("a good file");
+    assert_eq!(config.client_certificate, Some((b"A".to_vec(), b"B".to_vec())));
+}
+
+#[test]
+fn a_missing_name_is_named() {
+    let error = config_of(&TOKEN.replace("user: u}", "user: x}")).expect_err("user x is not there");
+    assert!(error.to_string().contains("user \"x\" is not defined"), "{error}");
+}
+
+#[test]
+fn exec_users_are_refused_by_name() {
+    let error = config_of(&TOKEN.replace("{token: abc}", "{exec: {command: x}}")).expect_err("unsupported");
+    assert!(matches!(error, ConfigError::Unsupported { field: "exec", .. }), "{error}");
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with a request.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Why a request did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server answered with a failure `Status`.
+    #[error("{method} {path}: {status}")]
+    Status {
+        /// The request's method.
+        method: http::Method,
+        /// The request's path.
+        path: String,
+        /// What the server said.
+        status: Status,
+    },
+    /// No answer came: connection refused, reset, TLS failure. Retrying may help.
+    #[error("{method} {path}: no answer from {server}: {source}")]
+    Transport {
+        /// The request's method.
+        method: http::Method,
+        /// The request's path.
+        path: String,
+        /// The server's address.
+        server: String,
+        /// What failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server took longer than allowed. Retrying may help.
+    #[error("{method} {path}: no answer within {limit:?}")]
+    Timeout {
+        /// The request's method.
+        method: http::Method,
+        /// The request's path.
+        path: String,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The answer is not what the request asks for.
+    #[error("{path}: the answer cannot be read: {source}")]
+    Decode {
+        /// The request's path.
+        path: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The answer is larger than any list may be.
+    #[error("{path}: the answer is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The request's path.
+        path: String,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The request could not be built, which no retry mends.
+    #[error("{path}: not a valid request: {source}")]
+    Request {
+        /// The request's path.
+        path: String,
+        /// What is wrong with it.
+        source: http::Error,
+    },
+}
+
+impl ClientError {
+    /// The HTTP status code that the server answered with, if it answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// Whether the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Whether somebody else wrote first, or the object exists already.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// Whether the revision asked for is gone from the server's history.
+    pub fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+}
+
+/// A failure as the API describes it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// One word for programs: `NotFound`, `Conflict`, `Invalid` …
+    pub reason: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}: {}", self.code, self.reason, self.message)
+    }
+}

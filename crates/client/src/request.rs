@@ -1,0 +1,224 @@
+//! Single requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::Resource;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::config::{Config, ConfigError};
+use crate::error::{ClientError, Status};
+
+/// Content type of plain objects.
+pub const JSON: &str = "application/json";
+/// Content type of merge patches (RFC 7386).
+pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Content type of strategic merge patches.
+pub const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+/// Content type of server-side apply.
+pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// How long a request that is no watch may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may take to come up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often an idle HTTP/2 connection is probed, and how long the answer may take: a server that
+/// vanished without a word is noticed by its watchers within the sum of the two.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer that is held in memory: a list of 50,000 Services with all their fields fits twice.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A client of one API server. Clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    user_agent: String,
+}
+
+impl Client {
+    /// A client for the server that `config` describes. No connection is made yet.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let tls = crate::tls::client_config(&config)?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive(Some(PING_INTERVAL));
+        let mut connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        if let Some(name) = &config.tls_server_name {
+            let name = rustls::pki_types::ServerName::try_from(name.clone())
+                .map_err(|e| ConfigError::Unusable { what: "tls-server-name", reason: e.to_string() })?;
+            connector = connector.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
+        }
+        let http = HttpClient::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_keep_alive_while_idle(true)
+            .http2_adaptive_window(true)
+            .build(connector.enable_all_versions().wrap_connector(tcp));
+        let user_agent = format!("portolan/{}", env!("CARGO_PKG_VERSION"));
+        Ok(Self { inner: Arc::new(Inner { config, http, user_agent }) })
+    }
+
+    /// Scheme, host and port of the server.
+    pub fn server(&self) -> &str {
+        &self.inner.config.server
+    }
+
+    /// Reads an object, or any other JSON answer, at `path`.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let body = self.send(Method::GET, path, JSON, Bytes::new()).await?;
+        decode(path, &body)
+    }
+
+    /// Creates an object in its collection.
+    pub async fn create<T: Resource + serde::Serialize>(
+        &self,
+        namespace: Option<&str>,
+        object: &T,
+    ) -> Result<Value, ClientError> {
+        let path = T::collection(namespace);
+        let mut body = serde_json::to_value(object)
+            .map_err(|source| ClientError::Decode { path: path.clone(), source })?;
+        body["kind"] = T::KIND.into();
+        body["apiVersion"] =
+            if T::GROUP.is_empty() { T::VERSION.into() } else { format!("{}/{}", T::GROUP, T::VERSION).into() };
+        self.request(Method::POST, &path, JSON, Some(&body)).await
+    }
+
+    /// Sends a request with an optional JSON body and returns the JSON answer.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let body = match body {
+            Some(value) => serde_json::to_vec(value)
+                .map_err(|source| ClientError::Decode { path: path.to_owned(), source })?
+                .into(),
+            None => Bytes::new(),
+        };
+        let answer = self.send(method, path, content_type, body).await?;
+        decode(path, &answer)
+    }
+
+    /// Sends a request and returns the bytes of the answer.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Bytes, ClientError> {
+        let exchange = async {
+            let answer = self.open(method.clone(), path, content_type, body).await?;
+            self.collect(&method, path, answer.into_body()).await
+        };
+        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(|_| {
+            Err(ClientError::Timeout { method: method.clone(), path: path.to_owned(), limit: REQUEST_TIMEOUT })
+        })
+    }
+
+    /// Sends a request and returns the answer with its body still to come; failures are read whole.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = self.build(method.clone(), path, content_type, body)?;
+        let answer =
+            self.inner.http.request(request).await.map_err(|e| self.transport(&method, path, Box::new(e)))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let code = answer.status().as_u16();
+        let body = self.collect(&method, path, answer.into_body()).await?;
+        let status = serde_json::from_slice(&body).unwrap_or_else(|_| Status {
+            code,
+            reason: String::new(),
+            message: String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
+        });
+        Err(ClientError::Status { method, path: path.to_owned(), status: Status { code, ..status } })
+    }
+
+    fn build(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let config = &self.inner.config;
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(format!("{}{path}", config.server.trim_end_matches('/')))
+            .header(ACCEPT, JSON)
+            .header(USER_AGENT, &self.inner.user_agent);
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        let bearer = config.bearer().map_err(|e| self.transport(&method, path, Box::new(e)))?;
+        if let Some(token) = bearer {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request
+            .body(Full::new(body))
+            .map_err(|source| ClientError::Request { path: path.to_owned(), source })
+    }
+
+    async fn collect(&self, method: &Method, path: &str, mut body: Incoming) -> Result<Bytes, ClientError> {
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| self.transport(method, path, Box::new(e)))?;
+            let Ok(part) = frame.into_data() else { continue };
+            if whole.len() + part.len() > ANSWER_BYTES_MAX {
+                return Err(ClientError::TooLarge { path: path.to_owned(), limit_bytes: ANSWER_BYTES_MAX });
+            }
+            whole.extend_from_slice(&part);
+        }
+        Ok(whole.freeze())
+    }
+
+    pub(crate) fn transport(
+        &self,
+        method: &Method,
+        path: &str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    ) -> ClientError {
+        ClientError::Transport {
+            method: method.clone(),
+            path: path.to_owned(),
+            server: self.inner.config.server.clone(),
+            source,
+        }
+    }
+}
+
+
+/// Reads a JSON answer; what it borrows lives as long as the answer.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(body).map_err(|source| ClientError::Decode { path: path.to_owned(), source })
+}

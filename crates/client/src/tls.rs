@@ -1,0 +1,97 @@
+//! TLS towards the API server.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::config::{Config, ConfigError};
+
+/// The TLS side of a configuration: whom to trust and how to identify ourselves.
+pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| unusable("the TLS library", e))?;
+    let builder = if config.insecure_skip_tls_verify {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+    } else {
+        builder.with_root_certificates(roots(config)?)
+    };
+    let tls = match &config.client_certificate {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = CertificateDer::pem_slice_iter(certificate)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|e| unusable("the client certificate", e))?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| unusable("the client key", e))?;
+            builder.with_client_auth_cert(chain, key).map_err(|e| unusable("the client certificate", e))?
+        }
+    };
+    Ok(tls)
+}
+
+fn roots(config: &Config) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&config.certificate_authority) {
+        let certificate = certificate.map_err(|e| unusable("the certificate authority", e))?;
+        roots.add(certificate).map_err(|e| unusable("the certificate authority", e))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(what: &'static str, error: impl std::fmt::Display) -> ConfigError {
+    ConfigError::Unusable { what, reason: error.to_string() }
+}
+
+/// `insecure-skip-tls-verify: true`: the user asked for it.
+#[derive(Debug)]
+struct TrustAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,334 @@
+//! List-watch: a stream of the present state of a collection, for ever.
+//!
+//! The collection is listed in pages, then watched from the list's revision. When the watch breaks it
+//! is resumed; when its revision is gone (410), the collection is listed again and what vanished in the
+//! meantime is told as deletions. So a consumer that applies every event is never wrong, only late.
+
+mod stream;
+
+use std::collections::{HashMap, VecDeque};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use api::object::{ObjectKey, Resource};
+use http::Method;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::ClientError;
+use crate::request::{Client, JSON, decode};
+use stream::{Lines, WatchEvent};
+
+/// Objects asked for in one page of a list: bounds what both sides hold at once.
+const PAGE_OBJECTS: usize = 5_000;
+/// Seconds after which the server ends a watch, so that load spreads over servers again.
+const WATCH_SECONDS: u32 = 300;
+/// Events taken from a watch at once: enough to batch a burst, few enough to hold.
+const BATCH_LINES_MAX: usize = 1_000;
+/// The first pause after a failure; it doubles up to the maximum.
+const BACK_OFF_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between two tries: what users wait at most once the server is back.
+const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+
+/// What happened to a collection.
+#[derive(Debug)]
+pub enum Event<T> {
+    /// The object is there, new or changed.
+    Applied(T),
+    /// The object is gone.
+    Deleted(ObjectKey),
+    /// Everything that was there at one moment has been told: after each complete list.
+    Synced,
+    /// The object is there and cannot be read; others are not concerned. What was known of it before
+    /// should be forgotten or kept, as the consumer sees fit.
+    Malformed {
+        /// Which object, as far as its metadata can be read.
+        key: ObjectKey,
+        /// What is wrong with it.
+        error: String,
+    },
+}
+
+/// Which part of a collection.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// One namespace, or all.
+    pub namespace: Option<String>,
+    /// Label selector, or "".
+    pub label_selector: String,
+    /// Field selector, or "".
+    pub field_selector: String,
+}
+
+/// Watches the part of `T`'s collection that `query` chooses.
+pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
+    Watch {
+        client: client.clone(),
+        query,
+        state: State::Listing { continue_token: String::new(), seen: HashMap::new() },
+        known: HashMap::new(),
+        ready: VecDeque::new(),
+        back_off: BACK_OFF_MIN,
+        kind: PhantomData,
+    }
+}
+
+/// A stream of events; see [`watch`].
+pub struct Watch<T> {
+    client: Client,
+    query: Query,
+    state: State,
+    /// The objects that the consumer knows of, to tell what vanished between two lists.
+    known: HashMap<ObjectKey, ()>,
+    ready: VecDeque<Event<T>>,
+    back_off: Duration,
+    kind: PhantomData<T>,
+}
+
+enum State {
+    /// A list is being read, page by page.
+    Listing { continue_token: String, seen: HashMap<ObjectKey, ()> },
+    /// Everything up to the revision is known, and no watch is open.
+    Idle { revision: String },
+    /// A watch is open.
+    Watching { revision: String, lines: Lines },
+}
+
+impl<T: Resource> Watch<T> {
+    /// The next event. Failures are retried with a growing pause and logged; the stream never ends.
+    /// Dropping the future between two events loses nothing.
+    pub async fn next(&mut self) -> Event<T> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return event;
+            }
+            match self.advance().await {
+                Ok(()) => self.back_off = BACK_OFF_MIN,
+                Err(error) => self.recover(&error).await,
+            }
+        }
+    }
+
+    /// The next event if it is here already; for consumers that batch.
+    pub fn next_ready(&mut self) -> Option<Event<T>> {
+        self.ready.pop_front()
+    }
+
+    async fn advance(&mut self) -> Result<(), ClientError> {
+        match &mut self.state {
+            State::Listing { continue_token, .. } => {
+                let token = continue_token.clone();
+                self.list_page(&token).await
+            }
+            State::Idle { revision } => {
+                let revision = revision.clone();
+                let path = self.watch_path(&revision);
+                let answer = self.client.open(Method::GET, &path, JSON, bytes::Bytes::new()).await?;
+                self.state = State::Watching { revision, lines: Lines::new(path, answer.into_body()) };
+                Ok(())
+            }
+            State::Watching { .. } => self.read_watch().await,
+        }
+    }
+
+    /// Logs what failed, pauses, and chooses where to go on.
+    async fn recover(&mut self, error: &ClientError) {
+        if error.is_gone() {
+            tracing::info!(kind = T::KIND, "the watched revision is gone, listing again");
+            self.start_list();
+            return;
+        }
+        tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, trying again");
+        self.interrupt();
+        let jitter = self.back_off.mul_f64(fastrand::f64() / 2.0);
+        tokio::time::sleep(self.back_off + jitter).await;
+        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
+    }
+
+    /// Leaves a broken watch; a list that was interrupted starts over.
+    fn interrupt(&mut self) {
+        match std::mem::replace(&mut self.state, State::Idle { revision: String::new() }) {
+            State::Watching { revision, .. } | State::Idle { revision } => self.state = State::Idle { revision },
+            State::Listing { .. } => self.start_list(),
+        }
+    }
+
+    fn start_list(&mut self) {
+        self.state = State::Listing { continue_token: String::new(), seen: HashMap::new() };
+    }
+
+    async fn list_page(&mut self, token: &str) -> Result<(), ClientError> {
+        let path = self.list_path(token);
+        let body = self.client.send(Method::GET, &path, JSON, bytes::Bytes::new()).await?;
+        let page: ListPage<'_> = decode(&path, &body)?;
+        for item in page.items.unwrap_or_default() {
+            let event = read_object::<T>(item.get());
+            let key = match &event {
+                Event::Applied(object) => object.metadata().key(),
+                Event::Malformed { key, .. } => key.clone(),
+                Event::Deleted(_) | Event::Synced => continue,
+            };
+            if let State::Listing { seen, .. } = &mut self.state {
+                seen.insert(key.clone(), ());
+            }
+            self.ready.push_back(event);
+        }
+        match page.metadata.continue_token.filter(|token| !token.is_empty()) {
+            Some(next) => {
+                if let State::Listing { continue_token, .. } = &mut self.state {
+                    *continue_token = next;
+                }
+            }
+            None => self.finish_list(page.metadata.resource_version),
+        }
+        Ok(())
+    }
+
+    fn finish_list(&mut self, revision: String) {
+        let state = std::mem::replace(&mut self.state, State::Idle { revision });
+        let State::Listing { seen, .. } = state else { return };
+        let before = std::mem::replace(&mut self.known, seen);
+        for key in before.into_keys() {
+            if !self.known.contains_key(&key) {
+                self.ready.push_back(Event::Deleted(key));
+            }
+        }
+        self.ready.push_back(Event::Synced);
+    }
+
+    /// Waits for lines of the watch and takes all that have arrived.
+    async fn read_watch(&mut self) -> Result<(), ClientError> {
+        let State::Watching { lines, .. } = &mut self.state else { return Ok(()) };
+        let Some(line) = lines.next(&self.client).await? else {
+            self.interrupt();
+            return Ok(());
+        };
+        let mut batch = vec![line];
+        while batch.len() < BATCH_LINES_MAX
+            && let Some(line) = lines.next_ready()
+        {
+            batch.push(line);
+        }
+        for line in batch {
+            self.take_line(&line)?;
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> Result<(), ClientError> {
+        let event: WatchEvent<'_> = decode("watch", line)?;
+        if event.kind == "ERROR" {
+            return Err(event.failure::<T>());
+        }
+        let version = event.resource_version();
+        match event.kind.as_ref() {
+            "BOOKMARK" => {}
+            "DELETED" => {
+                let key = key_of(event.object.get());
+                self.known.remove(&key);
+                self.ready.push_back(Event::Deleted(key));
+            }
+            _ => {
+                let read = read_object::<T>(event.object.get());
+                let key = match &read {
+                    Event::Applied(object) => object.metadata().key(),
+                    _ => key_of(event.object.get()),
+                };
+                self.known.insert(key, ());
+                self.ready.push_back(read);
+            }
+        }
+        if let (State::Watching { revision, .. }, Some(version)) = (&mut self.state, version) {
+            *revision = version;
+        }
+        Ok(())
+    }
+
+    fn list_path(&self, token: &str) -> String {
+        let mut path = format!("{}?limit={PAGE_OBJECTS}", T::collection(self.query.namespace.as_deref()));
+        self.query.append_to(&mut path);
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            push_escaped(&mut path, token);
+        }
+        path
+    }
+
+    fn watch_path(&self, revision: &str) -> String {
+        let mut path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={revision}",
+            T::collection(self.query.namespace.as_deref())
+        );
+        self.query.append_to(&mut path);
+        path
+    }
+}
+
+impl Query {
+    fn append_to(&self, path: &mut String) {
+        for (name, selector) in
+            [("labelSelector", &self.label_selector), ("fieldSelector", &self.field_selector)]
+        {
+            if !selector.is_empty() {
+                path.push('&');
+                path.push_str(name);
+                path.push('=');
+                push_escaped(path, selector);
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ListPage<'a> {
+    metadata: ListMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// Reads one object; a malformed one keeps its key.
+fn read_object<T: Resource>(json: &str) -> Event<T> {
+    match serde_json::from_str::<T>(json) {
+        Ok(object) => Event::Applied(object),
+        Err(error) => Event::Malformed { key: key_of(json), error: error.to_string() },
+    }
+}
+
+fn key_of(json: &str) -> ObjectKey {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Names {
+        namespace: String,
+        name: String,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Named {
+        metadata: Names,
+    }
+    let named: Named = serde_json::from_str(json).unwrap_or_default();
+    ObjectKey::new(&named.metadata.namespace, &named.metadata.name)
+}
+
+/// Appends a query value, percent-encoded (RFC 3986 section 2.1).
+fn push_escaped(path: &mut String, value: &str) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! The lines of an open watch.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use api::object::Resource;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::FutureExt;
+use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{ClientError, Status};
+use crate::request::Client;
+
+/// Longest line: an object of 3 MB, the largest a server takes, with room for escapes.
+const LINE_BYTES_MAX: usize = 16 << 20;
+/// A watch is silent for no longer than this: servers send bookmarks about once a minute.
+const SILENCE_MAX: Duration = Duration::from_secs(360);
+
+/// One line of a watch.
+#[derive(Deserialize)]
+pub(super) struct WatchEvent<'a> {
+    /// ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+    /// The object, or a Status.
+    #[serde(borrow)]
+    pub(super) object: &'a RawValue,
+}
+
+impl WatchEvent<'_> {
+    /// The resourceVersion of the object, if it has one.
+    pub(super) fn resource_version(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Meta {
+            resource_version: String,
+        }
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Meta,
+        }
+        serde_json::from_str::<Object>(self.object.get()).ok().map(|o| o.metadata.resource_version)
+    }
+
+    /// The failure that an ERROR event reports.
+    pub(super) fn failure<T: Resource>(&self) -> ClientError {
+        let status: Status = serde_json::from_str(self.object.get()).unwrap_or_default();
+        ClientError::Status { method: Method::GET, path: T::collection(None), status }
+    }
+}
+
+/// A body cut into lines.
+pub(super) struct Lines {
+    path: String,
+    body: Incoming,
+    buffer: BytesMut,
+    /// How much of the buffer was searched for the end of a line already.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn new(path: String, body: Incoming) -> Self {
+        Self { path, body, buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// The next line; `None` at the end of the body. Cancelling loses nothing.
+    pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            if let Some(line) = self.cut() {
+                return Ok(Some(line));
+            }
+            if self.buffer.len() > LINE_BYTES_MAX {
+                return Err(ClientError::TooLarge { path: self.path.clone(), limit_bytes: LINE_BYTES_MAX });
+            }
+            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame()).await.map_err(|_| {
+                ClientError::Timeout { method: Method::GET, path: self.path.clone(), limit: SILENCE_MAX }
+            })?;
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => self.take(frame),
+                Some(Err(e)) => return Err(client.transport(&Method::GET, &self.path, Box::new(e))),
+            }
+        }
+    }
+
+    /// A line that has arrived already.
+    pub(super) fn next_ready(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.cut() {
+                return Some(line);
+            }
+            match self.body.frame().now_or_never() {
+                Some(Some(Ok(frame))) if self.buffer.len() <= LINE_BYTES_MAX => self.take(frame),
+                _ => return None,
+            }
+        }
+    }
+
+    fn take(&mut self, frame: hyper::body::Frame<Bytes>) {
+        if let Ok(part) = frame.into_data() {
+            self.buffer.extend_from_slice(&part);
+        }
+    }
+
+    fn cut(&mut self) -> Option<Bytes> {
+        let Some(end) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(self.searched + end).freeze();
+        self.buffer.advance(1);
+        self.searched = 0;
+        Some(line)
+    }
+}

@@ -1,0 +1,136 @@
+//! List-watch against a scripted server on loopback.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use api::object::{ObjectKey, Service};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::{Event, Query, push_escaped, watch};
+use crate::{Client, Config};
+
+/// Answers in the order of `script`, each with a status and a body; records the paths asked for.
+async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let script = Arc::new(Mutex::new(script.into_iter()));
+    let paths = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (paths, script) = (Arc::clone(&paths), Arc::clone(&script));
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let (paths, script) = (Arc::clone(&paths), Arc::clone(&script));
+                async move {
+                    paths.lock().expect("lock").push(request.uri().to_string());
+                    let next = script.lock().expect("lock").next();
+                    let Some((code, body)) = next else {
+                        std::future::pending::<()>().await;
+                        unreachable!("pending never ends");
+                    };
+                    let answer = Response::builder().status(code).body(Full::new(Bytes::from(body)));
+                    Ok::<_, Infallible>(answer.expect("a valid answer"))
+                }
+            });
+            tokio::spawn(async move {
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await
+            });
+        }
+    });
+    (address, asked)
+}
+
+fn client_of(address: SocketAddr) -> Client {
+    Client::new(Config { server: format!("http://{address}"), ..Config::default() }).expect("a client")
+}
+
+fn service(name: &str, revision: u32) -> String {
+    format!(
+        r#"{{"kind":"Service","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{revision}"}},"spec":{{}}}}"#
+    )
+}
+
+fn list(items: &[String], revision: u32, next: &str) -> (u16, String) {
+    let items = items.join(",");
+    (200, format!(r#"{{"metadata":{{"resourceVersion":"{revision}","continue":"{next}"}},"items":[{items}]}}"#))
+}
+
+/// What a consumer sees, in short: `+name`, `-name`, `=` for synced, `!name` for malformed.
+async fn seen(client: &Client, count: usize) -> Vec<String> {
+    let mut watch = watch::<Service>(client, Query::default());
+    let mut out = Vec::new();
+    while out.len() < count {
+        out.push(match watch.next().await {
+            Event::Applied(object) => format!("+{}", object.metadata.name),
+            Event::Deleted(ObjectKey { name, .. }) => format!("-{name}"),
+            Event::Synced => "=".to_owned(),
+            Event::Malformed { key, .. } => format!("!{}", key.name),
+        });
+    }
+    out
+}
+
+#[tokio::test]
+async fn pages_then_watch_then_resume_from_the_last_revision() {
+    let events = format!(
+        "{{\"type\":\"MODIFIED\",\"object\":{}}}\n{{\"type\":\"DELETED\",\"object\":{}}}\n{{\"type\":\"BOOKMARK\",\"object\":{}}}\n",
+        service("a", 11),
+        service("b", 12),
+        service("", 20),
+    );
+    let script = vec![list(&[service("a", 1)], 10, "t/1"), list(&[service("b", 2)], 10, ""), (200, events)];
+    let (address, asked) = scripted(script).await;
+    assert_eq!(seen(&client_of(address), 5).await, ["+a", "+b", "=", "+a", "-b"]);
+    let mut resumed = watch::<Service>(&client_of(address), Query::default());
+    drop(tokio::time::timeout(std::time::Duration::from_millis(50), resumed.next()).await);
+    let asked = asked.lock().expect("lock");
+    assert!(asked[1].contains("continue=t%2F1"), "{asked:?}");
+    assert!(asked[2].contains("watch=true") && asked[2].contains("resourceVersion=10"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_gone_revision_lists_again_and_tells_what_vanished() {
+    let script = vec![
+        list(&[service("a", 1), service("b", 2)], 10, ""),
+        (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#.to_owned()),
+        list(&[service("b", 2)], 30, ""),
+    ];
+    let (address, _) = scripted(script).await;
+    assert_eq!(seen(&client_of(address), 6).await, ["+a", "+b", "=", "+b", "-a", "="]);
+}
+
+#[tokio::test]
+async fn an_error_event_of_410_lists_again() {
+    let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    let script = vec![list(&[service("a", 1)], 10, ""), (200, format!("{gone}\n")), list(&[], 30, "")];
+    let (address, _) = scripted(script).await;
+    assert_eq!(seen(&client_of(address), 4).await, ["+a", "=", "-a", "="]);
+}
+
+#[tokio::test]
+async fn one_malformed_object_does_not_sink_the_list() {
+    let bad = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
+    let (address, _) = scripted(vec![list(&[service("a", 1), bad, service("c", 3)], 10, "")]).await;
+    assert_eq!(seen(&client_of(address), 4).await, ["+a", "!bad", "+c", "="]);
+}
+
+#[tokio::test]
+async fn failures_are_retried() {
+    let script = vec![(500, "oops".to_owned()), list(&[service("a", 1)], 10, "")];
+    let (address, _) = scripted(script).await;
+    assert_eq!(seen(&client_of(address), 2).await, ["+a", "="]);
+}
+
+#[test]
+fn selectors_are_escaped() {
+    let mut path = String::new();
+    push_escaped(&mut path, "!a/b,c in (d)");
+    assert_eq!(path, "%21a%2Fb%2Cc%20in%20%28d%29");
+}
