@@ -4,8 +4,13 @@
 //! Reads and watches are served from an in-memory multi-version [`Index`]; an engine makes writes
 //! durable before it publishes them there. What was acknowledged is on disk.
 
+mod index;
+mod lock;
+mod store;
 mod types;
 
+pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
+pub use store::Store;
 pub use types::{
     CommitError, Entry, Event, EventKind, Expectation, Key, Revision, StoreError, Transaction, Value, Write,
 };

@@ -1,6 +1,7 @@
 //! The store's vocabulary: revisions, keys, values with a place for their revision, transactions.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,6 +27,23 @@ pub struct Value {
     pub bytes: Bytes,
     /// Offset at which the decimal revision is inserted; `None` for values that do not carry it.
     pub revision_at: Option<usize>,
+}
+
+impl Value {
+    /// The bytes as readers see them, with `revision` inserted in decimal; exactly as large as needed.
+    /// `None` if `revision_at` lies beyond the end.
+    pub fn inscribed(&self, revision: Revision) -> Option<Bytes> {
+        let Some(at) = self.revision_at else {
+            return Some(Bytes::copy_from_slice(&self.bytes));
+        };
+        let (head, tail) = self.bytes.split_at_checked(at)?;
+        let digits = revision.to_string();
+        let mut whole = Vec::with_capacity(self.bytes.len() + digits.len());
+        whole.extend_from_slice(head);
+        whole.extend_from_slice(digits.as_bytes());
+        whole.extend_from_slice(tail);
+        Some(Bytes::from(whole))
+    }
 }
 
 /// A stored key and value, as readers see it; the revision is inserted already.
@@ -57,8 +75,8 @@ pub enum Expectation {
 pub enum Write {
     /// Sets a key.
     Put(Key, Value),
-    /// Removes a key; removing an absent key is no change. Watchers get the last value, with the
-    /// deletion's revision inserted if `last` is given.
+    /// Removes a key; removing an absent key is no change. Watchers get `last` with the deletion's
+    /// revision inserted, or the stored value as it was if `last` is not given.
     Delete {
         /// The key.
         key: Key,
@@ -72,7 +90,8 @@ pub enum Write {
 pub struct Transaction {
     /// What must hold.
     pub expectations: Vec<(Key, Expectation)>,
-    /// What is done. A key may stand here once.
+    /// What is done. A key may stand here once. A transaction that changes nothing (no writes, or only
+    /// deletions of absent keys) gets no revision of its own but the newest one.
     pub writes: Vec<Write>,
 }
 
@@ -133,6 +152,12 @@ pub enum StoreError {
         /// What the engine said.
         reason: String,
     },
+    /// Another process has the data directory open; retrying helps when it has ended.
+    #[error("the data directory {} is in use by another process", directory.display())]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The data on disk cannot be used; retrying does not help.
     #[error("the store's data cannot be used: {reason}")]
     Corrupt {
@@ -151,6 +176,15 @@ pub enum CommitError {
         key: Key,
         /// What is there, if anything.
         current: Option<Entry>,
+    },
+    /// The transaction makes no sense: a key is written twice, or a value's `revision_at` lies beyond its
+    /// end. A mistake of the caller; retrying does not help.
+    #[error("the transaction is malformed at {key}: {reason}")]
+    Malformed {
+        /// The key in question.
+        key: Key,
+        /// What is wrong with it.
+        reason: &'static str,
     },
     /// The engine failed; whether the transaction happened is told by reading again.
     #[error(transparent)]
