@@ -11,10 +11,12 @@ mod merge;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use k8s_openapi::api::{coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
+use k8s_openapi::api::{
+    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
+    networking::v1 as networking,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-use k8s_openapi::{List, Metadata};
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 fn main() -> Result<(), String> {
@@ -22,6 +24,10 @@ fn main() -> Result<(), String> {
     let mut rules = merge::parse(include_str!("../merge.txt"))?;
     for (name, definition) in &mut definitions {
         clean(definition);
+        if name.ends_with(".Quantity") {
+            definition["oneOf"] = json!([{"type": "string"}, {"type": "number"}]);
+            definition["format"] = "quantity".into();
+        }
         rules.apply(name, definition)?;
     }
     rules.all_used()?;
@@ -53,30 +59,74 @@ fn collect() -> BTreeMap<String, Value> {
     generator.subschema_for::<meta::Status>();
     generator.subschema_for::<meta::Patch>();
 
-    let mut definitions: BTreeMap<String, Value> = generator
-        .take_definitions(true)
-        .into_iter()
-        .map(|(name, schema)| (name, schema))
-        .collect();
-    for (name, gvk) in kinds {
-        if let Some(Value::Object(definition)) = definitions.get_mut(&name) {
-            definition.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
+    generator.subschema_for::<meta::ListMeta>();
+
+    let mut definitions: BTreeMap<String, Value> = generator.take_definitions(true).into_iter().collect();
+    for (
+        name,
+        Gvk {
+            group,
+            version,
+            kind,
+            list_kind,
+        },
+    ) in kinds
+    {
+        let list_name = format!("{}{list_kind}", name.strip_suffix(kind).unwrap_or(&name));
+        definitions.insert(list_name.clone(), list_of(&name, kind));
+        for (name, kind) in [(&name, kind), (&list_name, list_kind)] {
+            if let Some(Value::Object(definition)) = definitions.get_mut(name) {
+                let gvk = json!([{"group": group, "kind": kind, "version": version}]);
+                definition.insert("x-kubernetes-group-version-kind".into(), gvk);
+            }
         }
     }
     definitions
 }
 
-/// Adds a kind and its list kind.
-fn served<K>(generator: &mut SchemaGenerator, kinds: &mut BTreeMap<String, Value>)
+/// What a kind is called.
+struct Gvk {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    list_kind: &'static str,
+}
+
+/// Adds a kind.
+fn served<K>(generator: &mut SchemaGenerator, kinds: &mut BTreeMap<String, Gvk>)
 where
-    K: schemars::JsonSchema + k8s_openapi::Resource + k8s_openapi::ListableResource + Metadata,
-    List<K>: schemars::JsonSchema,
+    K: JsonSchema + k8s_openapi::ListableResource,
 {
     generator.subschema_for::<K>();
-    generator.subschema_for::<List<K>>();
-    let gvk = |kind: &str| json!({"group": K::GROUP, "kind": kind, "version": K::VERSION});
-    kinds.insert(K::schema_name().into_owned(), gvk(K::KIND));
-    kinds.insert(List::<K>::schema_name().into_owned(), gvk(K::LIST_KIND));
+    let gvk = Gvk {
+        group: K::GROUP,
+        version: K::VERSION,
+        kind: K::KIND,
+        list_kind: K::LIST_KIND,
+    };
+    kinds.insert(K::schema_name().into_owned(), gvk);
+}
+
+/// The list kind of a kind; `k8s-openapi` has one generic type for all and no schema of it.
+fn list_of(name: &str, kind: &str) -> Value {
+    json!({
+        "description": format!("{kind}List is a list of {kind} objects."),
+        "properties": {
+            "apiVersion": {"description": "Version of the schema of this list.", "type": "string"},
+            "items": {
+                "description": format!("The {kind} objects."),
+                "items": {"$ref": format!("#/components/schemas/{name}")},
+                "type": "array",
+            },
+            "kind": {"description": "Kind of this list.", "type": "string"},
+            "metadata": {
+                "description": "Revision of the list and, if there is more, how to continue.",
+                "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta",
+            },
+        },
+        "required": ["items"],
+        "type": "object",
+    })
 }
 
 /// Brings a definition into the form that API servers publish: a reference with a description is an `allOf`.
@@ -84,6 +134,18 @@ fn clean(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.remove("$schema");
+            // A type of this crate has metadata always; a request's body may be without.
+            if let Some(Value::Array(required)) = object.get_mut("required") {
+                required.retain(|field| field != "metadata");
+            }
+            if object.get("required").is_some_and(|r| r == &json!([])) {
+                object.remove("required");
+            }
+            if object.get("x-kubernetes-int-or-string").is_some() {
+                object.remove("x-kubernetes-int-or-string");
+                object.insert("oneOf".into(), json!([{"type": "integer"}, {"type": "string"}]));
+                object.insert("format".into(), "int-or-string".into());
+            }
             if object.len() > 1
                 && let Some(reference) = object.remove("$ref")
             {

@@ -17,7 +17,9 @@ pub fn parse(text: &str) -> Result<Rules, String> {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
         let Some(target) = words.next() else { continue };
-        let (definition, field) = target.rsplit_once('.').ok_or_else(|| format!("no field in {line:?}"))?;
+        let (definition, field) = target
+            .rsplit_once('.')
+            .ok_or_else(|| format!("no field in {line:?}"))?;
         let mut extensions = Map::new();
         for word in words {
             extensions.extend(extension(word).ok_or_else(|| format!("unknown word {word:?} in {line:?}"))?);
@@ -66,7 +68,9 @@ impl Rules {
                 "*" => Some(&mut *definition),
                 field => definition.get_mut("properties").and_then(|p| p.get_mut(field)),
             };
-            let target = target.and_then(Value::as_object_mut).ok_or_else(|| format!("{short} has no {field}"))?;
+            let target = target
+                .and_then(Value::as_object_mut)
+                .ok_or_else(|| format!("{short} has no {field}"))?;
             target.extend(extensions.clone());
             self.unused.remove(&(rule_definition.clone(), field.clone()));
         }
