@@ -4,12 +4,15 @@
 //! Reads and watches are served from an in-memory multi-version [`Index`]; an engine makes writes
 //! durable before it publishes them there. What was acknowledged is on disk.
 
+mod group;
 mod index;
 mod lock;
+mod sqlite;
 mod store;
 mod types;
 
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
+pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;
 pub use types::{
     CommitError, Entry, Event, EventKind, Expectation, Key, Revision, StoreError, Transaction, Value, Write,

@@ -1,0 +1,150 @@
+//! Group commit, the pure half: transactions are judged in order, each seeing what those before it will
+//! have written, before any of them is durable.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::index::{Change, Commit};
+use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, Value, Write};
+
+/// Transactions that become durable together, each with a revision of its own.
+pub(crate) struct Group<'index> {
+    index: &'index Index,
+    newest: Revision,
+    /// What the accepted transactions leave behind.
+    written: HashMap<Key, Option<Entry>>,
+    commits: Vec<Commit>,
+}
+
+impl<'index> Group<'index> {
+    /// An empty group on top of the index, which nobody else may publish to meanwhile.
+    pub(crate) fn new(index: &'index Index) -> Group<'index> {
+        Group {
+            index,
+            newest: index.revision(),
+            written: HashMap::new(),
+            commits: Vec::new(),
+        }
+    }
+
+    /// Judges a transaction. If its expectations hold, it belongs to the group under the revision given;
+    /// the revision is its own if it changes something.
+    pub(crate) fn add(&mut self, transaction: &Transaction) -> Result<Revision, CommitError> {
+        self.check_expectations(transaction)?;
+        check_keys_differ(&transaction.writes)?;
+        let revision = Revision(self.newest.0 + 1);
+        let mut changes = Vec::with_capacity(transaction.writes.len());
+        for write in &transaction.writes {
+            changes.extend(self.change(write, revision)?);
+        }
+        if changes.is_empty() {
+            return Ok(self.newest);
+        }
+        for change in &changes {
+            self.remember(change, revision);
+        }
+        self.newest = revision;
+        self.commits.push(Commit { revision, changes });
+        Ok(revision)
+    }
+
+    /// The newest revision, the group included.
+    pub(crate) fn newest(&self) -> Revision {
+        self.newest
+    }
+
+    /// True if the group changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commits.is_empty()
+    }
+
+    /// What is to be published once the group is durable.
+    pub(crate) fn into_commits(self) -> Vec<Commit> {
+        self.commits
+    }
+
+    fn current(&self, key: &str) -> Option<Entry> {
+        match self.written.get(key) {
+            Some(entry) => entry.clone(),
+            None => self.index.get(key),
+        }
+    }
+
+    fn check_expectations(&self, transaction: &Transaction) -> Result<(), CommitError> {
+        for (key, expectation) in &transaction.expectations {
+            let current = self.current(key);
+            let holds = match expectation {
+                Expectation::Absent => current.is_none(),
+                Expectation::Present => current.is_some(),
+                Expectation::At(revision) => {
+                    current.as_ref().is_some_and(|entry| entry.modified == *revision)
+                }
+            };
+            if !holds {
+                return Err(CommitError::Conflict {
+                    key: key.clone(),
+                    current,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, write: &Write, revision: Revision) -> Result<Option<Change>, CommitError> {
+        let inscribed = |key: &Key, value: &Value| {
+            let reason = "the place for its revision lies beyond the end of the value";
+            value.inscribed(revision).ok_or_else(|| CommitError::Malformed {
+                key: key.clone(),
+                reason,
+            })
+        };
+        match write {
+            Write::Put(key, value) => {
+                let value = inscribed(key, value)?;
+                Ok(Some(Change::Put {
+                    key: key.clone(),
+                    value,
+                }))
+            }
+            Write::Delete { key, .. } if self.current(key).is_none() => Ok(None),
+            Write::Delete { key, last } => {
+                let last = last.as_ref().map(|value| inscribed(key, value)).transpose()?;
+                Ok(Some(Change::Delete {
+                    key: key.clone(),
+                    last,
+                }))
+            }
+        }
+    }
+
+    fn remember(&mut self, change: &Change, revision: Revision) {
+        match change {
+            Change::Put { key, value } => {
+                let created = self.current(key).map_or(revision, |entry| entry.created);
+                let entry = Entry {
+                    key: key.clone(),
+                    value: value.clone(),
+                    created,
+                    modified: revision,
+                };
+                self.written.insert(key.clone(), Some(entry));
+            }
+            Change::Delete { key, .. } => {
+                self.written.insert(key.clone(), None);
+            }
+        }
+    }
+}
+
+fn check_keys_differ(writes: &[Write]) -> Result<(), CommitError> {
+    let mut keys = HashSet::with_capacity(writes.len());
+    for write in writes {
+        let (Write::Put(key, _) | Write::Delete { key, .. }) = write;
+        if !keys.insert(key) {
+            return Err(CommitError::Malformed {
+                key: key.clone(),
+                reason: "it is written twice",
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! The database file: the present state, one row a key, and the newest revision.
+//!
+//! Values are stored as they came, without their revision, beside the place where it belongs; `modified` is
+//! that revision. History is not stored: a restart begins a new one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior, params};
+
+use crate::{Entry, Revision, StoreError, Transaction, Value, Write};
+
+/// `PRAGMA user_version` of the layout below.
+const SCHEMA_VERSION: i64 = 1;
+
+/// `PRAGMA application_id`, "Port": tells this database from others.
+const APPLICATION_ID: i64 = 0x506f_7274;
+
+const SCHEMA: &str = "
+    CREATE TABLE entries (
+        key TEXT NOT NULL PRIMARY KEY,
+        value BLOB NOT NULL,
+        revision_at INTEGER,
+        created INTEGER NOT NULL,
+        modified INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO meta (name, value) VALUES ('revision', 0);
+";
+
+const PUT: &str = "
+    INSERT INTO entries (key, value, revision_at, created, modified) VALUES (?1, ?2, ?3, ?4, ?4)
+    ON CONFLICT (key) DO UPDATE
+    SET value = excluded.value, revision_at = excluded.revision_at, modified = excluded.modified";
+const DELETE: &str = "DELETE FROM entries WHERE key = ?1";
+const SET_REVISION: &str = "UPDATE meta SET value = ?1 WHERE name = 'revision'";
+const GET_REVISION: &str = "SELECT value FROM meta WHERE name = 'revision'";
+const LOAD: &str = "SELECT key, value, revision_at, created, modified FROM entries ORDER BY key";
+
+/// Pages of write-ahead log (16 MiB) after which they are moved into the database file, within a commit.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// Size that the write-ahead log is cut to after it has grown larger.
+const WAL_BYTES_MAX: i64 = 64 << 20;
+
+/// Page cache, in KiB (negative: SQLite's way to say so). Small, since reads never come here.
+const PAGE_CACHE_KIB: i64 = -4_096;
+
+/// How long a commit waits for a person who has the file open in another program.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An open database of the present layout.
+pub(super) struct Database {
+    connection: Connection,
+}
+
+/// What a database holds.
+pub(super) struct Contents {
+    pub(super) revision: Revision,
+    /// Ascending by key.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Database {
+    /// Opens the file, making it if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let connection = Connection::open_with_flags(path, flags).map_err(named)?;
+        configure(&connection).map_err(named)?;
+        let database = Database { connection };
+        match database.pragma("user_version").map_err(named)? {
+            SCHEMA_VERSION => Ok(database),
+            0 => database.create_schema(path),
+            version => Err(corrupt(
+                path,
+                &format!(
+                    "it has layout {version} and this program knows {SCHEMA_VERSION}; it belongs to a newer \
+                     version, start that one"
+                ),
+            )),
+        }
+    }
+
+    /// Reads everything.
+    pub(super) fn load(&self, path: &Path) -> Result<Contents, StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let revision = self
+            .connection
+            .query_row(GET_REVISION, [], |row| revision(row, 0))
+            .map_err(named)?;
+        let mut statement = self.connection.prepare(LOAD).map_err(named)?;
+        let mut rows = statement.query([]).map_err(named)?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next().map_err(named)? {
+            let (key, value) = stored_value(row).map_err(named)?;
+            let created = self::revision(row, 3).map_err(named)?;
+            let modified = self::revision(row, 4).map_err(named)?;
+            let value = value.inscribed(modified).filter(|_| modified <= revision);
+            let value = value.ok_or_else(|| corrupt(path, &format!("the row of {key} is inconsistent")))?;
+            entries.push(Entry {
+                key: key.into(),
+                value,
+                created,
+                modified,
+            });
+        }
+        Ok(Contents { revision, entries })
+    }
+
+    /// Writes transactions, each under its revision, and makes them durable: all or none.
+    pub(super) fn write<'t>(
+        &mut self,
+        transactions: impl Iterator<Item = (Revision, &'t Transaction)>,
+        newest: Revision,
+    ) -> Result<(), rusqlite::Error> {
+        // A transaction left open by a failed roll-back would make every later one fail.
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        let group = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        {
+            let mut put = group.prepare_cached(PUT)?;
+            let mut delete = group.prepare_cached(DELETE)?;
+            for (revision, transaction) in transactions {
+                for write in &transaction.writes {
+                    match write {
+                        Write::Put(key, Value { bytes, revision_at }) => put.execute(params![
+                            &**key,
+                            &**bytes,
+                            revision_at.map(integer),
+                            integer(revision.0)
+                        ])?,
+                        Write::Delete { key, .. } => delete.execute([&**key])?,
+                    };
+                }
+            }
+            group.prepare_cached(SET_REVISION)?.execute([integer(newest.0)])?;
+        }
+        group.commit()
+    }
+
+    fn create_schema(mut self, path: &Path) -> Result<Database, StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let tables: i64 = self
+            .connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(named)?;
+        if tables > 0 {
+            return Err(corrupt(
+                path,
+                "it is the database of another program; choose another directory",
+            ));
+        }
+        let creation = self.connection.transaction().map_err(named)?;
+        creation.execute_batch(SCHEMA).map_err(named)?;
+        creation
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(named)?;
+        creation
+            .pragma_update(None, "user_version", SCHEMA_VERSION)
+            .map_err(named)?;
+        creation.commit().map_err(named)?;
+        Ok(self)
+    }
+
+    fn pragma(&self, name: &str) -> Result<i64, rusqlite::Error> {
+        self.connection.pragma_query_value(None, name, |row| row.get(0))
+    }
+}
+
+/// Whether an error says that the file itself is damaged, and not the world around it.
+pub(super) fn is_corruption(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+fn configure(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_MAX)?;
+    connection.pragma_update(None, "cache_size", PAGE_CACHE_KIB)
+}
+
+fn stored_value(row: &Row<'_>) -> Result<(String, Value), rusqlite::Error> {
+    let bytes = Bytes::from(row.get::<_, Vec<u8>>(1)?);
+    // A negative place is none that a value has: told as beyond the end by whoever inserts there.
+    let revision_at = row
+        .get::<_, Option<i64>>(2)?
+        .map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+    Ok((row.get(0)?, Value { bytes, revision_at }))
+}
+
+fn revision(row: &Row<'_>, column: usize) -> Result<Revision, rusqlite::Error> {
+    let stored: i64 = row.get(column)?;
+    let value =
+        u64::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, stored))?;
+    Ok(Revision(value))
+}
+
+/// SQLite's integers are signed. A revision cannot get near the limit: at a million a second it is 292,000
+/// years away; a value's length is far below.
+fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
+    if is_corruption(error) || matches!(error, rusqlite::Error::IntegralValueOutOfRange(..)) {
+        return corrupt(path, &format!("{error}; restore it from a backup"));
+    }
+    StoreError::Unavailable {
+        reason: format!("{}: {error}", path.display()),
+    }
+}
+
+fn corrupt(path: &Path, reason: &str) -> StoreError {
+    StoreError::Corrupt {
+        reason: format!("{}: {reason}", path.display()),
+    }
+}

@@ -1,0 +1,57 @@
+//! The data directory, held by one process at a time.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+/// Held locked while the directory is in use; the kernel lets go of it when the process ends, however it
+/// ends.
+const LOCK_FILE: &str = "portolan.lock";
+
+/// The right to use a data directory, until dropped.
+pub(super) struct DataDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Makes the directory if needed, readable by its owner alone (Secrets are in there), and locks it.
+    pub(super) fn acquire(path: &Path) -> Result<DataDirectory, StoreError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| unusable("make the data directory", path, &error))?;
+        let lock_path = path.join(LOCK_FILE);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(|error| unusable("open", &lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDirectory {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+                directory: path.to_owned(),
+            }),
+            Err(TryLockError::Error(error)) => Err(unusable("lock", &lock_path, &error)),
+        }
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+fn unusable(action: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable {
+        reason: format!("cannot {action} {}: {error}", path.display()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The embedded engine: SQLite with a write-ahead log, synced at every group of commits.
+//!
+//! One thread writes; it never reads. At start the present state is loaded into the index.
+
+mod database;
+mod directory;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use futures_util::future::{self, BoxFuture, FutureExt};
+use tokio::sync::{mpsc, oneshot};
+
+use self::database::Database;
+use self::directory::DataDirectory;
+use self::writer::Request;
+use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction};
+
+/// The database's name in the data directory.
+pub const DATABASE_FILE: &str = "portolan.db";
+
+/// Transactions that wait for the writer; further callers wait for a place. Two full groups.
+const WAITING_TRANSACTIONS_MAX: usize = 1_024;
+
+/// Choices of the embedded engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SqliteOptions {
+    /// History kept in memory for watches and reads in the past.
+    pub history: HistoryLimits,
+}
+
+/// The embedded engine. Dropping it finishes the transactions under way, which blocks for some milliseconds,
+/// and releases the directory.
+pub struct SqliteStore {
+    index: Arc<Index>,
+    /// `None` only while being dropped.
+    requests: Option<mpsc::Sender<Request>>,
+    writer: Option<JoinHandle<()>>,
+    // Dropped last: the directory is free when nobody writes to it.
+    _directory: DataDirectory,
+}
+
+impl SqliteStore {
+    /// Opens the store in a directory, making both if needed, and loads it into memory. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] if another process has it open, [`StoreError::Corrupt`] if the database is
+    /// damaged, from a newer version or of another program, [`StoreError::Unavailable`] for what the system
+    /// refuses (permissions, disk); each names the file or directory.
+    pub fn open(directory: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
+        let directory = DataDirectory::acquire(directory.as_ref())?;
+        let path = directory.file(DATABASE_FILE);
+        let database = Database::open(&path)?;
+        let contents = database.load(&path)?;
+        let index = Arc::new(Index::restore(
+            options.history,
+            contents.revision,
+            contents.entries,
+        ));
+        let (requests, waiting) = mpsc::channel(WAITING_TRANSACTIONS_MAX);
+        let written = index.clone();
+        let writer = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer::run(database, written, waiting))
+            .map_err(|error| StoreError::Unavailable {
+                reason: format!("no writer thread: {error}"),
+            })?;
+        Ok(SqliteStore {
+            index,
+            requests: Some(requests),
+            writer: Some(writer),
+            _directory: directory,
+        })
+    }
+
+    async fn hand_to_writer(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+        let requests = self.requests.as_ref().ok_or_else(writer_gone)?;
+        let (answer, outcome) = oneshot::channel();
+        requests
+            .send(Request { transaction, answer })
+            .await
+            .map_err(|_| writer_gone())?;
+        outcome.await.map_err(|_| writer_gone())?
+    }
+}
+
+impl Store for SqliteStore {
+    fn index(&self) -> &Index {
+        &self.index
+    }
+
+    fn read_barrier(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        future::ready(Ok(self.index.revision())).boxed()
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.hand_to_writer(transaction).boxed()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        future::ready(())
+            .map(move |()| self.index.compact(revision))
+            .boxed()
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the store's writer thread had panicked");
+        }
+    }
+}
+
+fn writer_gone() -> StoreError {
+    StoreError::Unavailable {
+        reason: "its writer has stopped".to_owned(),
+    }
+}
