@@ -5,4 +5,9 @@
 //! are lean views that read only what a component needs, so unknown fields always survive.
 
 pub mod field;
+pub mod kind;
 pub mod object;
+pub mod ip;
+pub mod metadata;
+pub mod names;
+pub mod tree;

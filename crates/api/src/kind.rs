@@ -1,0 +1,332 @@
+//! The served kinds, as rows of one table: what discovery says of them, where the store keeps them and how the
+//! verbs treat them.
+
+/// Every verb of a kind that is served in full, in the order of discovery.
+const ALL_VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+/// The verbs of a `status` subresource.
+const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
+
+const STATUS: Subresource = Subresource {
+    name: "status",
+    verbs: STATUS_VERBS,
+};
+
+/// One served kind. The table is [`all`]; a row is found by [`find`] or [`find_by_kind`].
+#[derive(Debug)]
+pub struct Kind {
+    /// API group, "" for the core group.
+    pub group: &'static str,
+    /// Version in the group.
+    pub version: &'static str,
+    /// The word of an object's `kind`.
+    pub kind: &'static str,
+    /// The word of a list's `kind`.
+    pub list_kind: &'static str,
+    /// The word in paths.
+    pub plural: &'static str,
+    /// The word for one, as kubectl takes it.
+    pub singular: &'static str,
+    /// Short words that kubectl takes.
+    pub short_names: &'static [&'static str],
+    /// Groups of kinds that kubectl takes, such as `all`.
+    pub categories: &'static [&'static str],
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// The verbs, sorted.
+    pub verbs: &'static [&'static str],
+    /// What has a path of its own below an object.
+    pub subresources: &'static [Subresource],
+    /// Name of the definition in the OpenAPI documents and in [`crate::schema`].
+    pub definition: &'static str,
+    /// A PUT to a name that does not exist creates the object (API-06).
+    pub create_on_update: bool,
+    /// An update without `metadata.resourceVersion` is accepted (API-06).
+    pub unconditional_update: bool,
+    /// `metadata.generation` counts the changes of the desired state (API-54).
+    pub has_generation: bool,
+    /// A delete answers with the deleted object in place of a `Status` (API-09).
+    pub delete_returns_object: bool,
+}
+
+/// Something below an object that has a path of its own.
+#[derive(Debug)]
+pub struct Subresource {
+    /// The last segment of the path.
+    pub name: &'static str,
+    /// The verbs, sorted.
+    pub verbs: &'static [&'static str],
+}
+
+/// All rows, ordered by group, then by plural.
+pub fn all() -> &'static [Kind] {
+    KINDS
+}
+
+/// The kind that is served at `/apis/{group}/{version}/…/{plural}` (at `/api/{version}/…` if `group` is "").
+pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
+    KINDS
+        .iter()
+        .find(|k| k.plural == plural && k.group == group && k.version == version)
+}
+
+/// The kind of an object with this `apiVersion` and `kind`.
+pub fn find_by_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
+    KINDS
+        .iter()
+        .find(|k| k.kind == kind && k.is_api_version(api_version))
+}
+
+impl Kind {
+    /// The word of `apiVersion`: `v1`, `discovery.k8s.io/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether `api_version` is this kind's, without building the text.
+    pub fn is_api_version(&self, api_version: &str) -> bool {
+        match api_version.split_once('/') {
+            Some((group, version)) => self.group == group && self.version == version,
+            None => self.group.is_empty() && self.version == api_version,
+        }
+    }
+
+    /// The path of the group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+    pub fn root_path(&self) -> String {
+        root_path(self.group, self.version)
+    }
+
+    /// What `Status.details.kind` and messages call the kind: `services`, `endpointslices.discovery.k8s.io`.
+    pub fn qualified_plural(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// The subresource of that name.
+    pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// Whether the kind has a `status` that is written through a path of its own.
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// The store key of an object; `namespace` does not count for a kind without namespaces.
+    pub fn store_key(&self, namespace: &str, name: &str) -> String {
+        let mut key = self.store_prefix(Some(namespace));
+        key.push_str(name);
+        key
+    }
+
+    /// The start of the store keys of all objects, or of those in one namespace; it ends in `/`.
+    pub fn store_prefix(&self, namespace: Option<&str>) -> String {
+        let group_gap = if self.group.is_empty() { "" } else { "/" };
+        let mut prefix = format!("/{}{group_gap}{}/", self.group, self.plural);
+        if let Some(namespace) = namespace
+            && self.namespaced
+            && !namespace.is_empty()
+        {
+            prefix.push_str(namespace);
+            prefix.push('/');
+        }
+        prefix
+    }
+}
+
+/// The path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+pub fn root_path(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    }
+}
+
+/// What most rows have in common: a namespaced core kind with nothing special.
+const CORE: Kind = Kind {
+    group: "",
+    version: "v1",
+    kind: "",
+    list_kind: "",
+    plural: "",
+    singular: "",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    verbs: ALL_VERBS,
+    subresources: &[],
+    definition: "",
+    create_on_update: false,
+    unconditional_update: true,
+    has_generation: false,
+    delete_returns_object: false,
+};
+
+const KINDS: &[Kind] = &[
+    Kind {
+        kind: "ConfigMap",
+        list_kind: "ConfigMapList",
+        plural: "configmaps",
+        singular: "configmap",
+        short_names: &["cm"],
+        definition: "io.k8s.api.core.v1.ConfigMap",
+        ..CORE
+    },
+    Kind {
+        kind: "Endpoints",
+        list_kind: "EndpointsList",
+        plural: "endpoints",
+        singular: "endpoints",
+        short_names: &["ep"],
+        definition: "io.k8s.api.core.v1.Endpoints",
+        create_on_update: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Event",
+        list_kind: "EventList",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        definition: "io.k8s.api.core.v1.Event",
+        create_on_update: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Namespace",
+        list_kind: "NamespaceList",
+        plural: "namespaces",
+        singular: "namespace",
+        short_names: &["ns"],
+        namespaced: false,
+        // Namespaces are never deleted all at once.
+        verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
+        subresources: &[
+            Subresource {
+                name: "finalize",
+                verbs: &["update"],
+            },
+            STATUS,
+        ],
+        definition: "io.k8s.api.core.v1.Namespace",
+        ..CORE
+    },
+    Kind {
+        kind: "Node",
+        list_kind: "NodeList",
+        plural: "nodes",
+        singular: "node",
+        short_names: &["no"],
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "io.k8s.api.core.v1.Node",
+        ..CORE
+    },
+    Kind {
+        kind: "Pod",
+        list_kind: "PodList",
+        plural: "pods",
+        singular: "pod",
+        short_names: &["po"],
+        categories: &["all"],
+        subresources: &[STATUS],
+        definition: "io.k8s.api.core.v1.Pod",
+        has_generation: true,
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Secret",
+        list_kind: "SecretList",
+        plural: "secrets",
+        singular: "secret",
+        definition: "io.k8s.api.core.v1.Secret",
+        ..CORE
+    },
+    Kind {
+        kind: "ServiceAccount",
+        list_kind: "ServiceAccountList",
+        plural: "serviceaccounts",
+        singular: "serviceaccount",
+        short_names: &["sa"],
+        definition: "io.k8s.api.core.v1.ServiceAccount",
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Service",
+        list_kind: "ServiceList",
+        plural: "services",
+        singular: "service",
+        short_names: &["svc"],
+        categories: &["all"],
+        subresources: &[STATUS],
+        definition: "io.k8s.api.core.v1.Service",
+        create_on_update: true,
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        group: "coordination.k8s.io",
+        kind: "Lease",
+        list_kind: "LeaseList",
+        plural: "leases",
+        singular: "lease",
+        definition: "io.k8s.api.coordination.v1.Lease",
+        create_on_update: true,
+        unconditional_update: false,
+        ..CORE
+    },
+    Kind {
+        group: "discovery.k8s.io",
+        kind: "EndpointSlice",
+        list_kind: "EndpointSliceList",
+        plural: "endpointslices",
+        singular: "endpointslice",
+        definition: "io.k8s.api.discovery.v1.EndpointSlice",
+        has_generation: true,
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "IPAddress",
+        list_kind: "IPAddressList",
+        plural: "ipaddresses",
+        singular: "ipaddress",
+        short_names: &["ip"],
+        namespaced: false,
+        definition: "io.k8s.api.networking.v1.IPAddress",
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "ServiceCIDR",
+        list_kind: "ServiceCIDRList",
+        plural: "servicecidrs",
+        singular: "servicecidr",
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "io.k8s.api.networking.v1.ServiceCIDR",
+        ..CORE
+    },
+];
+
+#[cfg(test)]
+mod tests;
