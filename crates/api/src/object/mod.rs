@@ -3,6 +3,7 @@
 
 mod endpointslice;
 mod meta;
+mod namespace;
 mod node;
 mod pod;
 mod service;
@@ -13,6 +14,7 @@ pub use endpointslice::{
     TargetRef,
 };
 pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
+pub use namespace::Namespace;
 pub use node::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, Taint};
 pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodStatus};
 pub use service::{

@@ -1,0 +1,15 @@
+//! Namespace (core/v1), as far as components read it.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::{ObjectMeta, resource};
+
+/// A Namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+}
+
+resource!(Namespace, "", "v1", "Namespace", "namespaces");
