@@ -1,0 +1,121 @@
+use super::*;
+
+fn path() -> Path {
+    Path::new("x")
+}
+
+fn fault(value: &str) -> String {
+    validate(&path(), value, &[])
+        .pop()
+        .map(|e| e.message)
+        .unwrap_or_default()
+}
+
+#[test]
+fn strict_addresses() {
+    for good in ["10.96.0.5", "::", "fd00:10:96::abcd", "FD00::1"] {
+        assert_eq!(fault(good), "", "{good}");
+    }
+    for bad in [
+        "",
+        "none",
+        "10.96.0",
+        "10.96.0.256",
+        " 10.96.0.5",
+        "10.96.0.5/32",
+        "fe80::1%eth0",
+        "1..2.3",
+        "0000.1.2",
+    ] {
+        assert!(
+            fault(bad).contains("must be a valid IP address"),
+            "{bad}: {}",
+            fault(bad)
+        );
+    }
+    assert!(fault("10.96.00.5").contains("leading 0s"));
+    assert!(fault("::ffff:10.96.00.5").contains("leading 0s"));
+    assert!(fault("::ffff:10.96.0.7").contains("IPv4-mapped"));
+    assert!(validate(&path(), "10.96.00.5", &["10.96.00.5"]).is_empty());
+}
+
+#[test]
+fn lenient_addresses() {
+    let ip = parse_legacy("010.096.0.005").expect("lenient");
+    assert_eq!(ip.address.to_string(), "10.96.0.5");
+    assert_eq!(family_of("::ffff:10.0.0.1"), Some(Family::V4));
+    assert_eq!(family_of("::1"), Some(Family::V6));
+    assert_eq!(family_of("x"), None);
+}
+
+#[test]
+fn canonical_addresses() {
+    assert!(validate_canonical(&path(), "2001:db8::1").is_empty());
+    assert_eq!(validate_canonical(&path(), "2001:DB8::1").len(), 1);
+    assert_eq!(validate_canonical(&path(), "2001:db8:0::1").len(), 1);
+}
+
+#[test]
+fn addresses_that_are_no_endpoints() {
+    for good in ["10.0.0.1", "224.1.0.5", "2001:db8::1"] {
+        assert!(validate_endpoint(&path(), good).is_empty(), "{good}");
+    }
+    for bad in [
+        "0.0.0.0",
+        "127.9.9.9",
+        "169.254.1.1",
+        "224.0.0.5",
+        "::",
+        "::1",
+        "fe80::1",
+        "ff02::1",
+        "x",
+    ] {
+        assert_eq!(validate_endpoint(&path(), bad).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+fn cidrs() {
+    for good in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
+        assert!(validate_cidr(&path(), good, &[]).is_empty(), "{good}");
+    }
+    let fault = |value: &str| {
+        validate_cidr(&path(), value, &[])
+            .pop()
+            .map(|e| e.message)
+            .unwrap_or_default()
+    };
+    for bad in [
+        "",
+        "10.0.0.1",
+        "10.0.0.0/33",
+        "x/8",
+        "10.0.0.0/",
+        "10.0.0.0/+8",
+        "10.0.0.0/8/8",
+        "::/1000",
+    ] {
+        assert!(
+            fault(bad).contains("must be a valid CIDR"),
+            "{bad}: {}",
+            fault(bad)
+        );
+    }
+    assert!(fault("10.0.0.5/8").contains("bits set beyond"));
+    assert!(fault("010.0.0.0/8").contains("leading 0s"));
+    assert!(fault("10.0.0.0/08").contains("leading 0s"));
+    assert!(fault("::ffff:10.0.0.0/104").contains("IPv4-mapped"));
+    assert_eq!(validate_canonical_cidr(&path(), "2001:DB8::/32").len(), 1);
+}
+
+#[test]
+fn warnings_say_the_preferred_form() {
+    assert_eq!(warning(&path(), "10.0.0.1"), None);
+    assert!(warning(&path(), "10.0.0.01").is_some_and(|w| w.ends_with("use \"10.0.0.1\"")));
+    assert!(warning(&path(), "2001:DB8::1").is_some_and(|w| w.contains("RFC 5952")));
+    assert!(cidr_warnings(&path(), "10.0.0.0/8").is_empty());
+    assert_eq!(cidr_warnings(&path(), "10.0.0.5/8").len(), 1);
+    assert_eq!(cidr_warnings(&path(), "10.0.0.5/08").len(), 2);
+    assert_eq!(cidr_warnings(&path(), "2001:DB8::/32").len(), 1);
+}

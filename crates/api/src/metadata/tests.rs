@@ -1,0 +1,87 @@
+use serde_json::json;
+
+use super::*;
+
+fn causes(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
+    errors
+        .iter()
+        .map(|e| (e.reason.as_str(), e.path.as_str()))
+        .collect()
+}
+
+#[test]
+fn a_plain_object_is_fine() {
+    let object = json!({"metadata": {"name": "a", "namespace": "n", "labels": {"a/b": "c"}, "annotations": {"A": "!"}}});
+    assert!(validate(&object, NameForm::DnsLabel, true).is_empty());
+    let object = json!({"metadata": {"name": "web-x1", "generateName": "web-", "namespace": "n"}});
+    assert!(validate(&object, NameForm::DnsLabel, true).is_empty());
+}
+
+#[test]
+fn names_by_kind() {
+    let named = |name: &str, form| validate(&json!({"metadata": {"name": name}}), form, false).len();
+    assert_eq!(named("a.b", NameForm::DnsLabel), 1);
+    assert_eq!(named("a.b", NameForm::DnsSubdomain), 0);
+    assert_eq!(named("system:node", NameForm::PathSegment), 0);
+    assert_eq!(named("10.0.0.1", NameForm::IpAddress), 0);
+    assert_eq!(named("10.0.0.01", NameForm::IpAddress), 1);
+    assert_eq!(named("2001:DB8::1", NameForm::IpAddress), 1);
+    assert_eq!(named("", NameForm::DnsSubdomain), 1);
+}
+
+#[test]
+fn namespaces_where_they_belong() {
+    let errors = validate(&json!({"metadata": {"name": "a"}}), NameForm::DnsLabel, true);
+    assert_eq!(causes(&errors), [("FieldValueRequired", "metadata.namespace")]);
+    let errors = validate(
+        &json!({"metadata": {"name": "a", "namespace": "n"}}),
+        NameForm::DnsLabel,
+        false,
+    );
+    assert_eq!(causes(&errors), [("FieldValueForbidden", "metadata.namespace")]);
+}
+
+#[test]
+fn finalizers_and_owners() {
+    let object = json!({"metadata": {"name": "a", "finalizers": ["nonsense finalizer"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap"}]}});
+    let errors = validate(&object, NameForm::DnsLabel, false);
+    assert_eq!(
+        causes(&errors),
+        [
+            ("FieldValueInvalid", "metadata.ownerReferences.name"),
+            ("FieldValueInvalid", "metadata.ownerReferences.uid"),
+            ("FieldValueInvalid", "metadata.finalizers"),
+            ("FieldValueInvalid", "metadata.finalizers[0]"),
+        ]
+    );
+    let owner =
+        |name: &str| json!({"apiVersion": "v1", "kind": "X", "name": name, "uid": "u", "controller": true});
+    let object = json!({"metadata": {"name": "a", "ownerReferences": [owner("a"), owner("b")]}});
+    assert_eq!(
+        causes(&validate(&object, NameForm::DnsLabel, false)),
+        [("FieldValueInvalid", "metadata.ownerReferences")]
+    );
+}
+
+#[test]
+fn too_many_bytes_of_annotations() {
+    let object = json!({"metadata": {"name": "a", "annotations": {"a": "x".repeat(ANNOTATIONS_BYTES_MAX)}}});
+    let errors = validate(&object, NameForm::DnsLabel, false);
+    assert_eq!(causes(&errors), [("FieldValueTooLong", "metadata.annotations")]);
+}
+
+#[test]
+fn updates_keep_identity() {
+    let old = json!({"metadata": {"name": "a", "uid": "1", "deletionTimestamp": "t", "finalizers": ["x/a"]}});
+    let new = json!({"metadata": {"name": "b", "uid": "2", "deletionTimestamp": "t", "finalizers": ["x/b"]}});
+    assert_eq!(
+        causes(&validate_update(&new, &old)),
+        [
+            ("FieldValueForbidden", "metadata.finalizers"),
+            ("FieldValueInvalid", "metadata.name"),
+            ("FieldValueInvalid", "metadata.uid"),
+        ]
+    );
+    assert!(validate_update(&old, &old).is_empty());
+}

@@ -1,0 +1,93 @@
+use super::*;
+
+#[test]
+fn labels() {
+    for good in ["a", "0", "123-abc", &"a".repeat(63)] {
+        assert_eq!(dns_label(good), Vec::<String>::new(), "{good}");
+    }
+    assert_eq!(dns_label("a.b"), ["must not contain dots"]);
+    assert_eq!(dns_label(&"a".repeat(64)), ["must be no more than 63 bytes"]);
+    for bad in ["", "-a", "a-", "A", "a_b", "ä"] {
+        assert_eq!(dns_label(bad).len(), 1, "{bad}");
+    }
+    assert_eq!(
+        dns_label("A"),
+        [
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+          end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+          '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        ]
+    );
+    assert_eq!(dns_1035_label("0a").len(), 1);
+    assert!(dns_1035_label("a0").is_empty());
+}
+
+#[test]
+fn subdomains() {
+    for good in ["a", "a.b", "10.0.0.1", "x-y.z"] {
+        assert!(dns_subdomain(good).is_empty(), "{good}");
+    }
+    for bad in ["", ".a", "a.", "a..b", "a.-b", "A.b"] {
+        assert_eq!(dns_subdomain(bad).len(), 1, "{bad}");
+    }
+    assert_eq!(
+        dns_subdomain(&"a".repeat(254)),
+        ["must be no more than 253 bytes"]
+    );
+}
+
+#[test]
+fn qualified_names_report_each_fault() {
+    for good in ["a", "MyName", "example.com/MyName", "with_underscore", "a.b-c"] {
+        assert!(qualified_name(good).is_empty(), "{good}");
+    }
+    assert_eq!(qualified_name("").len(), 2);
+    assert_eq!(qualified_name("x/").len(), 2);
+    assert_eq!(qualified_name("/x"), ["prefix part must be non-empty"]);
+    assert_eq!(qualified_name("a/b/c").len(), 1);
+    assert_eq!(
+        qualified_name(&"a".repeat(64)),
+        ["name part must be no more than 63 bytes"]
+    );
+    assert_eq!(qualified_name("Example.com/X").len(), 1);
+    assert_eq!(qualified_name("bad class").len(), 1);
+}
+
+#[test]
+fn label_values() {
+    for good in ["", "a", "A_b.c-1"] {
+        assert!(label_value(good).is_empty(), "{good}");
+    }
+    for bad in ["-a", "a b", "a/b", &"a".repeat(64)] {
+        assert_eq!(label_value(bad).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+fn port_names() {
+    assert!(port_name("http-web").is_empty());
+    assert_eq!(port_name("HTTP").len(), 2);
+    assert_eq!(port_name("http_web").len(), 1);
+    assert_eq!(port_name("a-port-name-too-long").len(), 1);
+    assert_eq!(port_name("123").len(), 1);
+    assert_eq!(port_name("-a").len(), 1);
+    assert_eq!(port_name("a--b").len(), 1);
+}
+
+#[test]
+fn domains() {
+    assert!(fully_qualified_domain("a.example.com.").is_empty());
+    for bad in ["example", "Bad_Name", "", &format!("{}.com", "a".repeat(64))] {
+        assert_eq!(fully_qualified_domain(bad).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+fn path_segments() {
+    assert!(path_segment("a.b:c").is_empty());
+    assert_eq!(path_segment(".."), ["may not be '..'"]);
+    assert_eq!(
+        path_segment("a/b%c"),
+        ["may not contain '/'", "may not contain '%'"]
+    );
+}
