@@ -94,10 +94,15 @@ impl Config {
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConfigError> {
         let text = read(path)?;
         let text = String::from_utf8_lossy(&text);
-        let file: KubeconfigFile = serde_saphyr::from_str(&text)
-            .map_err(|e| ConfigError::Parse { path: path.into(), reason: e.to_string() })?;
-        let undefined =
-            |what, name: &str| ConfigError::Undefined { path: path.into(), what, name: name.to_owned() };
+        let file: KubeconfigFile = serde_saphyr::from_str(&text).map_err(|e| ConfigError::Parse {
+            path: path.into(),
+            reason: e.to_string(),
+        })?;
+        let undefined = |what, name: &str| ConfigError::Undefined {
+            path: path.into(),
+            what,
+            name: name.to_owned(),
+        };
         let context = find(&file.contexts, &file.current_context)
             .ok_or_else(|| undefined("context", &file.current_context))?;
         let cluster = find(&file.clusters, &context.context.cluster)
@@ -123,13 +128,18 @@ impl Config {
 
     /// The configuration that Kubernetes gives a Pod.
     pub fn in_cluster() -> Result<Self, ConfigError> {
-        let (Ok(host), Ok(port)) =
-            (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT"))
-        else {
+        let (Ok(host), Ok(port)) = (
+            std::env::var("KUBERNETES_SERVICE_HOST"),
+            std::env::var("KUBERNETES_SERVICE_PORT"),
+        ) else {
             return Err(ConfigError::NotInCluster);
         };
         let directory = Path::new(IN_CLUSTER_DIRECTORY);
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
+        };
         Ok(Self {
             server: format!("https://{host}:{port}"),
             certificate_authority: read(&directory.join("ca.crt"))?,
@@ -226,10 +236,17 @@ impl User {
             ("username", self.username.is_some()),
         ];
         if let Some((field, _)) = unsupported.into_iter().find(|(_, present)| *present) {
-            return Err(ConfigError::Unsupported { path: path.into(), field });
+            return Err(ConfigError::Unsupported {
+                path: path.into(),
+                field,
+            });
         }
-        let certificate =
-            bytes_of(path, "client-certificate-data", &self.client_certificate_data, &self.client_certificate)?;
+        let certificate = bytes_of(
+            path,
+            "client-certificate-data",
+            &self.client_certificate_data,
+            &self.client_certificate,
+        )?;
         let key = bytes_of(path, "client-key-data", &self.client_key_data, &self.client_key)?;
         config.client_certificate = certificate.zip(key);
         config.token = self.token.clone().filter(|token| !token.is_empty());
@@ -249,7 +266,11 @@ fn bytes_of(
         (Some(data), _) => base64::engine::general_purpose::STANDARD
             .decode(data.trim())
             .map(Some)
-            .map_err(|source| ConfigError::Base64 { path: path.into(), field, source }),
+            .map_err(|source| ConfigError::Base64 {
+                path: path.into(),
+                field,
+                source,
+            }),
         (None, Some(file)) => read(&beside(path, file)).map(Some),
         (None, None) => Ok(None),
     }
@@ -260,7 +281,10 @@ fn beside(path: &Path, file: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|source| ConfigError::Read { path: path.into(), source })
+    std::fs::read(path).map_err(|source| ConfigError::Read {
+        path: path.into(),
+        source,
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,6 @@ mod tls;
 mod watch;
 
 pub use config::{Config, ConfigError};
-pub use error::ClientError;
+pub use error::{ClientError, Status};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
 pub use watch::{Event, Query, Watch, watch};

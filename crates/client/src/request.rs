@@ -61,10 +61,15 @@ impl Client {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         tcp.set_keepalive(Some(PING_INTERVAL));
-        let mut connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let mut connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http();
         if let Some(name) = &config.tls_server_name {
-            let name = rustls::pki_types::ServerName::try_from(name.clone())
-                .map_err(|e| ConfigError::Unusable { what: "tls-server-name", reason: e.to_string() })?;
+            let name =
+                rustls::pki_types::ServerName::try_from(name.clone()).map_err(|e| ConfigError::Unusable {
+                    what: "tls-server-name",
+                    reason: e.to_string(),
+                })?;
             connector = connector.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
         }
         let http = HttpClient::builder(TokioExecutor::new())
@@ -76,7 +81,13 @@ impl Client {
             .http2_adaptive_window(true)
             .build(connector.enable_all_versions().wrap_connector(tcp));
         let user_agent = format!("portolan/{}", env!("CARGO_PKG_VERSION"));
-        Ok(Self { inner: Arc::new(Inner { config, http, user_agent }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                http,
+                user_agent,
+            }),
+        })
     }
 
     /// Scheme, host and port of the server.
@@ -97,11 +108,16 @@ impl Client {
         object: &T,
     ) -> Result<Value, ClientError> {
         let path = T::collection(namespace);
-        let mut body = serde_json::to_value(object)
-            .map_err(|source| ClientError::Decode { path: path.clone(), source })?;
+        let mut body = serde_json::to_value(object).map_err(|source| ClientError::Decode {
+            path: path.clone(),
+            source,
+        })?;
         body["kind"] = T::KIND.into();
-        body["apiVersion"] =
-            if T::GROUP.is_empty() { T::VERSION.into() } else { format!("{}/{}", T::GROUP, T::VERSION).into() };
+        body["apiVersion"] = if T::GROUP.is_empty() {
+            T::VERSION.into()
+        } else {
+            format!("{}/{}", T::GROUP, T::VERSION).into()
+        };
         self.request(Method::POST, &path, JSON, Some(&body)).await
     }
 
@@ -115,7 +131,10 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let body = match body {
             Some(value) => serde_json::to_vec(value)
-                .map_err(|source| ClientError::Decode { path: path.to_owned(), source })?
+                .map_err(|source| ClientError::Decode {
+                    path: path.to_owned(),
+                    source,
+                })?
                 .into(),
             None => Bytes::new(),
         };
@@ -135,9 +154,15 @@ impl Client {
             let answer = self.open(method.clone(), path, content_type, body).await?;
             self.collect(&method, path, answer.into_body()).await
         };
-        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(|_| {
-            Err(ClientError::Timeout { method: method.clone(), path: path.to_owned(), limit: REQUEST_TIMEOUT })
-        })
+        tokio::time::timeout(REQUEST_TIMEOUT, exchange)
+            .await
+            .unwrap_or_else(|_| {
+                Err(ClientError::Timeout {
+                    method: method.clone(),
+                    path: path.to_owned(),
+                    limit: REQUEST_TIMEOUT,
+                })
+            })
     }
 
     /// Sends a request and returns the answer with its body still to come; failures are read whole.
@@ -149,8 +174,12 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
         let request = self.build(method.clone(), path, content_type, body)?;
-        let answer =
-            self.inner.http.request(request).await.map_err(|e| self.transport(&method, path, Box::new(e)))?;
+        let answer = self
+            .inner
+            .http
+            .request(request)
+            .await
+            .map_err(|e| self.transport(&method, path, Box::new(e)))?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -161,7 +190,11 @@ impl Client {
             reason: String::new(),
             message: String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
         });
-        Err(ClientError::Status { method, path: path.to_owned(), status: Status { code, ..status } })
+        Err(ClientError::Status {
+            method,
+            path: path.to_owned(),
+            status: Status { code, ..status },
+        })
     }
 
     fn build(
@@ -180,13 +213,18 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, content_type);
         }
-        let bearer = config.bearer().map_err(|e| self.transport(&method, path, Box::new(e)))?;
+        let bearer = config
+            .bearer()
+            .map_err(|e| self.transport(&method, path, Box::new(e)))?;
         if let Some(token) = bearer {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         request
             .body(Full::new(body))
-            .map_err(|source| ClientError::Request { path: path.to_owned(), source })
+            .map_err(|source| ClientError::Request {
+                path: path.to_owned(),
+                source,
+            })
     }
 
     async fn collect(&self, method: &Method, path: &str, mut body: Incoming) -> Result<Bytes, ClientError> {
@@ -195,7 +233,10 @@ impl Client {
             let frame = frame.map_err(|e| self.transport(method, path, Box::new(e)))?;
             let Ok(part) = frame.into_data() else { continue };
             if whole.len() + part.len() > ANSWER_BYTES_MAX {
-                return Err(ClientError::TooLarge { path: path.to_owned(), limit_bytes: ANSWER_BYTES_MAX });
+                return Err(ClientError::TooLarge {
+                    path: path.to_owned(),
+                    limit_bytes: ANSWER_BYTES_MAX,
+                });
             }
             whole.extend_from_slice(&part);
         }
@@ -217,8 +258,10 @@ impl Client {
     }
 }
 
-
 /// Reads a JSON answer; what it borrows lives as long as the answer.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body).map_err(|source| ClientError::Decode { path: path.to_owned(), source })
+    serde_json::from_slice(body).map_err(|source| ClientError::Decode {
+        path: path.to_owned(),
+        source,
+    })
 }

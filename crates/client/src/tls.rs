@@ -17,7 +17,9 @@ pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError
         .with_safe_default_protocol_versions()
         .map_err(|e| unusable("the TLS library", e))?;
     let builder = if config.insecure_skip_tls_verify {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
     } else {
         builder.with_root_certificates(roots(config)?)
     };
@@ -28,7 +30,9 @@ pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|e| unusable("the client certificate", e))?;
             let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| unusable("the client key", e))?;
-            builder.with_client_auth_cert(chain, key).map_err(|e| unusable("the client certificate", e))?
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|e| unusable("the client certificate", e))?
         }
     };
     Ok(tls)
@@ -38,13 +42,18 @@ fn roots(config: &Config) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&config.certificate_authority) {
         let certificate = certificate.map_err(|e| unusable("the certificate authority", e))?;
-        roots.add(certificate).map_err(|e| unusable("the certificate authority", e))?;
+        roots
+            .add(certificate)
+            .map_err(|e| unusable("the certificate authority", e))?;
     }
     Ok(roots)
 }
 
 fn unusable(what: &'static str, error: impl std::fmt::Display) -> ConfigError {
-    ConfigError::Unusable { what, reason: error.to_string() }
+    ConfigError::Unusable {
+        what,
+        reason: error.to_string(),
+    }
 }
 
 /// `insecure-skip-tls-verify: true`: the user asked for it.

@@ -1,1 +1,13 @@
-//! controllers
+//! The controllers: from what is there to what should be there, written back to the API.
+//!
+//! One loop owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs is
+//! computed by pure functions ([`endpointslice::reconcile`], [`placement`]); the writes are made by
+//! tasks, one per key at a time, so that a slow answer holds up nobody else.
+
+pub mod endpointslice;
+pub mod placement;
+pub mod queue;
+pub mod run;
+pub mod world;
+
+pub use run::{Options, run};

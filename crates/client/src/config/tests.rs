@@ -49,5 +49,8 @@ fn a_missing_name_is_named() {
 #[test]
 fn exec_users_are_refused_by_name() {
     let error = config_of(&TOKEN.replace("{token: abc}", "{exec: {command: x}}")).expect_err("unsupported");
-    assert!(matches!(error, ConfigError::Unsupported { field: "exec", .. }), "{error}");
+    assert!(
+        matches!(error, ConfigError::Unsupported { field: "exec", .. }),
+        "{error}"
+    );
 }

@@ -17,6 +17,8 @@ use serde_json::value::RawValue;
 
 use crate::error::ClientError;
 use crate::request::{Client, JSON, decode};
+use tokio::sync::mpsc;
+
 use stream::{Lines, WatchEvent};
 
 /// Objects asked for in one page of a list: bounds what both sides hold at once.
@@ -65,7 +67,10 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
     Watch {
         client: client.clone(),
         query,
-        state: State::Listing { continue_token: String::new(), seen: HashMap::new() },
+        state: State::Listing {
+            continue_token: String::new(),
+            seen: HashMap::new(),
+        },
         known: HashMap::new(),
         ready: VecDeque::new(),
         back_off: BACK_OFF_MIN,
@@ -87,7 +92,10 @@ pub struct Watch<T> {
 
 enum State {
     /// A list is being read, page by page.
-    Listing { continue_token: String, seen: HashMap<ObjectKey, ()> },
+    Listing {
+        continue_token: String,
+        seen: HashMap<ObjectKey, ()>,
+    },
     /// Everything up to the revision is known, and no watch is open.
     Idle { revision: String },
     /// A watch is open.
@@ -96,7 +104,7 @@ enum State {
 
 impl<T: Resource> Watch<T> {
     /// The next event. Failures are retried with a growing pause and logged; the stream never ends.
-    /// Dropping the future between two events loses nothing.
+    /// Dropping the future loses no event, but a request under way starts over.
     pub async fn next(&mut self) -> Event<T> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -107,6 +115,24 @@ impl<T: Resource> Watch<T> {
                 Err(error) => self.recover(&error).await,
             }
         }
+    }
+
+    /// Runs the watch in a task of its own, which ends when the receiver is dropped. Consumers that
+    /// wait for several things at once need this: cancelling [`Watch::next`] cancels its request.
+    pub fn into_channel(mut self, capacity: usize) -> mpsc::Receiver<Event<T>> {
+        let (sender, receiver) = mpsc::channel(capacity);
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    event = self.next() => event,
+                    () = sender.closed() => return,
+                };
+                if sender.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
     }
 
     /// The next event if it is here already; for consumers that batch.
@@ -123,8 +149,14 @@ impl<T: Resource> Watch<T> {
             State::Idle { revision } => {
                 let revision = revision.clone();
                 let path = self.watch_path(&revision);
-                let answer = self.client.open(Method::GET, &path, JSON, bytes::Bytes::new()).await?;
-                self.state = State::Watching { revision, lines: Lines::new(path, answer.into_body()) };
+                let answer = self
+                    .client
+                    .open(Method::GET, &path, JSON, bytes::Bytes::new())
+                    .await?;
+                self.state = State::Watching {
+                    revision,
+                    lines: Lines::new(path, answer.into_body()),
+                };
                 Ok(())
             }
             State::Watching { .. } => self.read_watch().await,
@@ -147,19 +179,32 @@ impl<T: Resource> Watch<T> {
 
     /// Leaves a broken watch; a list that was interrupted starts over.
     fn interrupt(&mut self) {
-        match std::mem::replace(&mut self.state, State::Idle { revision: String::new() }) {
-            State::Watching { revision, .. } | State::Idle { revision } => self.state = State::Idle { revision },
+        match std::mem::replace(
+            &mut self.state,
+            State::Idle {
+                revision: String::new(),
+            },
+        ) {
+            State::Watching { revision, .. } | State::Idle { revision } => {
+                self.state = State::Idle { revision }
+            }
             State::Listing { .. } => self.start_list(),
         }
     }
 
     fn start_list(&mut self) {
-        self.state = State::Listing { continue_token: String::new(), seen: HashMap::new() };
+        self.state = State::Listing {
+            continue_token: String::new(),
+            seen: HashMap::new(),
+        };
     }
 
     async fn list_page(&mut self, token: &str) -> Result<(), ClientError> {
         let path = self.list_path(token);
-        let body = self.client.send(Method::GET, &path, JSON, bytes::Bytes::new()).await?;
+        let body = self
+            .client
+            .send(Method::GET, &path, JSON, bytes::Bytes::new())
+            .await?;
         let page: ListPage<'_> = decode(&path, &body)?;
         for item in page.items.unwrap_or_default() {
             let event = read_object::<T>(item.get());
@@ -186,7 +231,9 @@ impl<T: Resource> Watch<T> {
 
     fn finish_list(&mut self, revision: String) {
         let state = std::mem::replace(&mut self.state, State::Idle { revision });
-        let State::Listing { seen, .. } = state else { return };
+        let State::Listing { seen, .. } = state else {
+            return;
+        };
         let before = std::mem::replace(&mut self.known, seen);
         for key in before.into_keys() {
             if !self.known.contains_key(&key) {
@@ -198,7 +245,9 @@ impl<T: Resource> Watch<T> {
 
     /// Waits for lines of the watch and takes all that have arrived.
     async fn read_watch(&mut self) -> Result<(), ClientError> {
-        let State::Watching { lines, .. } = &mut self.state else { return Ok(()) };
+        let State::Watching { lines, .. } = &mut self.state else {
+            return Ok(());
+        };
         let Some(line) = lines.next(&self.client).await? else {
             self.interrupt();
             return Ok(());
@@ -245,7 +294,10 @@ impl<T: Resource> Watch<T> {
     }
 
     fn list_path(&self, token: &str) -> String {
-        let mut path = format!("{}?limit={PAGE_OBJECTS}", T::collection(self.query.namespace.as_deref()));
+        let mut path = format!(
+            "{}?limit={PAGE_OBJECTS}",
+            T::collection(self.query.namespace.as_deref())
+        );
         self.query.append_to(&mut path);
         if !token.is_empty() {
             path.push_str("&continue=");
@@ -266,9 +318,10 @@ impl<T: Resource> Watch<T> {
 
 impl Query {
     fn append_to(&self, path: &mut String) {
-        for (name, selector) in
-            [("labelSelector", &self.label_selector), ("fieldSelector", &self.field_selector)]
-        {
+        for (name, selector) in [
+            ("labelSelector", &self.label_selector),
+            ("fieldSelector", &self.field_selector),
+        ] {
             if !selector.is_empty() {
                 path.push('&');
                 path.push_str(name);
@@ -299,7 +352,10 @@ struct ListMeta {
 fn read_object<T: Resource>(json: &str) -> Event<T> {
     match serde_json::from_str::<T>(json) {
         Ok(object) => Event::Applied(object),
-        Err(error) => Event::Malformed { key: key_of(json), error: error.to_string() },
+        Err(error) => Event::Malformed {
+            key: key_of(json),
+            error: error.to_string(),
+        },
     }
 }
 

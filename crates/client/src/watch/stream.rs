@@ -43,13 +43,19 @@ impl WatchEvent<'_> {
         struct Object {
             metadata: Meta,
         }
-        serde_json::from_str::<Object>(self.object.get()).ok().map(|o| o.metadata.resource_version)
+        serde_json::from_str::<Object>(self.object.get())
+            .ok()
+            .map(|o| o.metadata.resource_version)
     }
 
     /// The failure that an ERROR event reports.
     pub(super) fn failure<T: Resource>(&self) -> ClientError {
         let status: Status = serde_json::from_str(self.object.get()).unwrap_or_default();
-        ClientError::Status { method: Method::GET, path: T::collection(None), status }
+        ClientError::Status {
+            method: Method::GET,
+            path: T::collection(None),
+            status,
+        }
     }
 }
 
@@ -64,7 +70,12 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(path: String, body: Incoming) -> Self {
-        Self { path, body, buffer: BytesMut::new(), searched: 0 }
+        Self {
+            path,
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+        }
     }
 
     /// The next line; `None` at the end of the body. Cancelling loses nothing.
@@ -74,11 +85,18 @@ impl Lines {
                 return Ok(Some(line));
             }
             if self.buffer.len() > LINE_BYTES_MAX {
-                return Err(ClientError::TooLarge { path: self.path.clone(), limit_bytes: LINE_BYTES_MAX });
+                return Err(ClientError::TooLarge {
+                    path: self.path.clone(),
+                    limit_bytes: LINE_BYTES_MAX,
+                });
             }
-            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame()).await.map_err(|_| {
-                ClientError::Timeout { method: Method::GET, path: self.path.clone(), limit: SILENCE_MAX }
-            })?;
+            let frame = tokio::time::timeout(SILENCE_MAX, self.body.frame())
+                .await
+                .map_err(|_| ClientError::Timeout {
+                    method: Method::GET,
+                    path: self.path.clone(),
+                    limit: SILENCE_MAX,
+                })?;
             match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => self.take(frame),
@@ -107,7 +125,10 @@ impl Lines {
     }
 
     fn cut(&mut self) -> Option<Bytes> {
-        let Some(end) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') else {
+        let Some(end) = self.buffer[self.searched..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+        else {
             self.searched = self.buffer.len();
             return None;
         };

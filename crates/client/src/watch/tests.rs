@@ -35,12 +35,16 @@ async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<Stri
                         std::future::pending::<()>().await;
                         unreachable!("pending never ends");
                     };
-                    let answer = Response::builder().status(code).body(Full::new(Bytes::from(body)));
+                    let answer = Response::builder()
+                        .status(code)
+                        .body(Full::new(Bytes::from(body)));
                     Ok::<_, Infallible>(answer.expect("a valid answer"))
                 }
             });
             tokio::spawn(async move {
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await
             });
         }
     });
@@ -48,7 +52,11 @@ async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<Stri
 }
 
 fn client_of(address: SocketAddr) -> Client {
-    Client::new(Config { server: format!("http://{address}"), ..Config::default() }).expect("a client")
+    Client::new(Config {
+        server: format!("http://{address}"),
+        ..Config::default()
+    })
+    .expect("a client")
 }
 
 fn service(name: &str, revision: u32) -> String {
@@ -59,7 +67,10 @@ fn service(name: &str, revision: u32) -> String {
 
 fn list(items: &[String], revision: u32, next: &str) -> (u16, String) {
     let items = items.join(",");
-    (200, format!(r#"{{"metadata":{{"resourceVersion":"{revision}","continue":"{next}"}},"items":[{items}]}}"#))
+    (
+        200,
+        format!(r#"{{"metadata":{{"resourceVersion":"{revision}","continue":"{next}"}},"items":[{items}]}}"#),
+    )
 }
 
 /// What a consumer sees, in short: `+name`, `-name`, `=` for synced, `!name` for malformed.
@@ -85,31 +96,49 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
         service("b", 12),
         service("", 20),
     );
-    let script = vec![list(&[service("a", 1)], 10, "t/1"), list(&[service("b", 2)], 10, ""), (200, events)];
+    let script = vec![
+        list(&[service("a", 1)], 10, "t/1"),
+        list(&[service("b", 2)], 10, ""),
+        (200, events),
+    ];
     let (address, asked) = scripted(script).await;
     assert_eq!(seen(&client_of(address), 5).await, ["+a", "+b", "=", "+a", "-b"]);
     let mut resumed = watch::<Service>(&client_of(address), Query::default());
     drop(tokio::time::timeout(std::time::Duration::from_millis(50), resumed.next()).await);
     let asked = asked.lock().expect("lock");
     assert!(asked[1].contains("continue=t%2F1"), "{asked:?}");
-    assert!(asked[2].contains("watch=true") && asked[2].contains("resourceVersion=10"), "{asked:?}");
+    assert!(
+        asked[2].contains("watch=true") && asked[2].contains("resourceVersion=10"),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_gone_revision_lists_again_and_tells_what_vanished() {
     let script = vec![
         list(&[service("a", 1), service("b", 2)], 10, ""),
-        (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#.to_owned()),
+        (
+            410,
+            r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#.to_owned(),
+        ),
         list(&[service("b", 2)], 30, ""),
     ];
     let (address, _) = scripted(script).await;
-    assert_eq!(seen(&client_of(address), 6).await, ["+a", "+b", "=", "+b", "-a", "="]);
+    assert_eq!(
+        seen(&client_of(address), 6).await,
+        ["+a", "+b", "=", "+b", "-a", "="]
+    );
 }
 
 #[tokio::test]
 async fn an_error_event_of_410_lists_again() {
-    let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
-    let script = vec![list(&[service("a", 1)], 10, ""), (200, format!("{gone}\n")), list(&[], 30, "")];
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    let script = vec![
+        list(&[service("a", 1)], 10, ""),
+        (200, format!("{gone}\n")),
+        list(&[], 30, ""),
+    ];
     let (address, _) = scripted(script).await;
     assert_eq!(seen(&client_of(address), 4).await, ["+a", "=", "-a", "="]);
 }

@@ -1,0 +1,89 @@
+use api::object::{EndpointSlice, Node, ObjectKey, Pod, Service};
+use serde_json::{Value, json};
+
+use super::World;
+
+fn of<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn service(name: &str, selector: Value) -> Service {
+    of(json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"selector": selector}}))
+}
+
+fn pod(name: &str, labels: Value) -> Pod {
+    of(json!({"metadata": {"name": name, "namespace": "n", "labels": labels}, "spec": {"nodeName": "node"}}))
+}
+
+fn names(keys: Vec<ObjectKey>) -> Vec<String> {
+    let mut names: Vec<String> = keys.iter().map(|k| k.name.to_string()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn a_pod_concerns_the_services_that_chose_it_before_and_after() {
+    let mut world = World::default();
+    world.apply_service(service("a", json!({"app": "x"})));
+    world.apply_service(service("b", json!({"app": "x", "tier": "web"})));
+    world.apply_service(service("c", json!({"app": "y"})));
+    assert_eq!(names(world.apply_pod(pod("p", json!({"app": "x"})))), ["a"]);
+    assert_eq!(
+        names(world.apply_pod(pod("p", json!({"app": "x", "tier": "web"})))),
+        ["a", "b"]
+    );
+    assert_eq!(
+        names(world.apply_pod(pod("p", json!({"app": "y"})))),
+        ["a", "b", "c"]
+    );
+    assert_eq!(
+        names(world.apply_pod(pod("p", json!({"app": "y"})))),
+        Vec::<String>::new(),
+        "no change"
+    );
+    assert_eq!(names(world.remove_pod(&ObjectKey::new("n", "p"))), ["c"]);
+    assert!(
+        world
+            .pods_of("n", &service("c", json!({"app": "y"})).spec.selector)
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_node_concerns_the_services_of_its_pods_when_its_zone_changes() {
+    let node = |zone: &str| -> Node {
+        of(json!({"metadata": {"name": "node", "labels": {"topology.kubernetes.io/zone": zone}}}))
+    };
+    let mut world = World::default();
+    world.apply_service(service("a", json!({"app": "x"})));
+    world.apply_pod(pod("p", json!({"app": "x"})));
+    assert_eq!(names(world.apply_node(&node("z1"))), ["a"]);
+    assert_eq!(names(world.apply_node(&node("z1"))), Vec::<String>::new());
+    assert_eq!(names(world.apply_node(&node("z2"))), ["a"]);
+    assert_eq!(names(world.remove_node("node")), ["a"]);
+}
+
+#[test]
+fn old_news_of_a_slice_is_dropped() {
+    let slice = |version: &str, ready: bool| -> EndpointSlice {
+        of(
+            json!({"metadata": {"name": "s-1", "namespace": "n", "resourceVersion": version,
+                               "labels": {"kubernetes.io/service-name": "s"}},
+                  "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]}),
+        )
+    };
+    let mut world = World::default();
+    let service = ObjectKey::new("n", "s");
+    assert_eq!(names(world.slices.apply(slice("10", true))), ["s"]);
+    assert!(world.slices.apply(slice("9", false)).is_empty());
+    assert_eq!(
+        world.slices.of(&service)[0].endpoints[0].conditions.ready,
+        Some(true)
+    );
+    assert_eq!(names(world.slices.apply(slice("100", false))), ["s"]);
+    assert_eq!(
+        world.slices.of(&service)[0].endpoints[0].conditions.ready,
+        Some(false)
+    );
+}
