@@ -78,8 +78,8 @@ pub enum Target {
     Balance {
         /// From which set the endpoint is chosen.
         set: Set,
-        /// Whether the source becomes the node's address. Hairpin connections (an endpoint that
-        /// reaches itself) are masqueraded whatever this says (EPT-15).
+        /// Whether the source becomes the node's address. Hairpin connections (an endpoint on this
+        /// node, [`Backend::local`], that reaches itself) are masqueraded whatever this says (EPT-15).
         masquerade: bool,
     },
     /// Refused: ICMP port unreachable, or a TCP reset (EPT-09).
@@ -112,8 +112,9 @@ pub struct Frontend {
     pub port: u16,
     /// What happens, by [`Origin`] in the order of [`Origin::ALL`].
     pub targets: [Target; 3],
-    /// Sources that may use it, load balancer addresses only; empty means all (EPT-19, KPR-17).
-    /// Others are dropped before anything else.
+    /// Sources that may use it, load balancer addresses only; empty means all (KPR-17). Others are
+    /// dropped before anything else. If a range holds the node's IP, the address itself is one of
+    /// the sources (EPT-19).
     pub source_ranges: Vec<IpNet>,
 }
 
@@ -138,10 +139,15 @@ pub struct Backend {
 pub struct ServicePortPlan {
     /// Which.
     pub key: PortKey,
-    /// Usable endpoints under the Cluster policy, sorted, without duplicates.
+    /// Usable endpoints under the Cluster policy, sorted, one for each address and port. Empty if no
+    /// frontend uses that policy.
     pub cluster: Vec<Backend>,
-    /// Usable endpoints under the Local policy, sorted, without duplicates.
+    /// Usable endpoints under the Local policy, sorted, one for each address and port. Empty if no
+    /// frontend uses that policy.
     pub local: Vec<Backend>,
+    /// Every endpoint that serves, usable or not: flows to others are stale (EPT-22). Sorted. Kept for
+    /// UDP and SCTP only; TCP connections are never cut (EPT-21), and it is empty.
+    pub serving: Vec<SocketAddr>,
     /// Seconds for which a client keeps its endpoint (EPT-11).
     pub affinity_seconds: Option<u32>,
     /// Where clients reach it.
@@ -161,9 +167,59 @@ impl ServicePortPlan {
 /// What changed in a plan since the last time changes were taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Services of which something changed, came or went.
+    /// Services of which a [`ServicePortPlan`] changed, came or went, sorted.
     pub services: Vec<ObjectKey>,
-    /// Whether settings changed that concern all Services (node port addresses, cluster CIDRs …):
-    /// then everything must be written anew.
+    /// Services whose [`HealthCheck`] changed, came or went, sorted.
+    pub health_checks: Vec<ObjectKey>,
+    /// UDP and SCTP frontends that went: flows through them are stale (EPT-22). Another Service may
+    /// have the same frontend by now.
+    pub withdrawn: Vec<Withdrawn>,
+    /// Whether everything must be written anew: the plan is new, or settings changed that concern all
+    /// Services (Service CIDRs, node port addresses …).
     pub everything: bool,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        !self.everything
+            && self.services.is_empty()
+            && self.health_checks.is_empty()
+            && self.withdrawn.is_empty()
+    }
+}
+
+/// A frontend that went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Withdrawn {
+    /// Its family.
+    pub family: Family,
+    /// Its protocol, never TCP.
+    pub protocol: Protocol,
+    /// Its address; `None` for node ports.
+    pub address: Option<IpAddr>,
+    /// Its port.
+    pub port: u16,
+}
+
+/// What the health check node port of a Service tells (HLT-05, HLT-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The port to answer on.
+    pub port: u16,
+    /// Ready endpoints on this node, by distinct address; the larger number of the two families.
+    pub local_endpoints: usize,
+}
+
+/// Counts over a plan, one family (MET-11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Service ports.
+    pub ports: usize,
+    /// Usable endpoints, counted once for every Service port that uses them.
+    pub endpoints: usize,
+    /// Service ports with internal policy Local and endpoints, but none on this node.
+    pub internal_without_local: usize,
+    /// Service ports with external policy Local and endpoints, but none on this node.
+    pub external_without_local: usize,
 }

@@ -1,0 +1,27 @@
+use super::{parse_address, parse_range};
+
+#[test]
+fn leading_zeros_are_decimal() {
+    assert_eq!(parse_address("010.001.0.00"), "10.1.0.0".parse().ok());
+    assert_eq!(parse_address("fd00::1"), "fd00::1".parse().ok());
+    for bad in [
+        "",
+        "1.2.3",
+        "1.2.3.4.5",
+        "1..2.3",
+        "256.1.1.1",
+        "a.b.c.d",
+        "1.2.3.4 ",
+    ] {
+        assert_eq!(parse_address(bad), None, "{bad:?}");
+    }
+}
+
+#[test]
+fn ranges_are_trimmed_and_cut() {
+    assert_eq!(parse_range(" 10.1.2.3/8 "), "10.0.0.0/8".parse().ok());
+    assert_eq!(parse_range("fd00::1/32"), "fd00::/32".parse().ok());
+    for bad in ["10.0.0.0", "10.0.0.0/33", "/8", "10.0.0.0/"] {
+        assert_eq!(parse_range(bad), None, "{bad:?}");
+    }
+}

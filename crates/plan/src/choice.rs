@@ -1,0 +1,139 @@
+//! Which endpoints a Service port uses (EPT-01 to EPT-06).
+
+use std::net::SocketAddr;
+
+use api::object::Protocol;
+
+use crate::slice::{EndpointRecord, SliceRecord};
+use crate::types::{Backend, Family};
+
+/// An endpoint of a Service port.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) address: SocketAddr,
+    pub(crate) endpoint: &'a EndpointRecord,
+    slice: &'a SliceRecord,
+}
+
+impl Candidate<'_> {
+    fn backend(&self) -> Backend {
+        Backend {
+            address: self.address,
+            local: self.endpoint.is_local(),
+        }
+    }
+
+    /// Whether it may be used while no endpoint is ready.
+    fn is_last_resort(&self) -> bool {
+        self.endpoint.is_serving() && self.endpoint.is_terminating()
+    }
+
+    fn is_hinted_for_zone(&self, zone: &str) -> bool {
+        self.slice
+            .zone_hints(self.endpoint)
+            .iter()
+            .any(|hint| **hint == *zone)
+    }
+}
+
+/// The endpoints of one Service port in one family, by address, one for each address and port: of
+/// several the first that does not terminate, else the first (KPR-15).
+pub(crate) fn candidates<'a>(
+    slices: impl Iterator<Item = &'a SliceRecord>,
+    port: &str,
+    protocol: Protocol,
+    family: Family,
+) -> Vec<Candidate<'a>> {
+    let mut found = Vec::new();
+    for slice in slices.filter(|slice| slice.family == family) {
+        for of_slice in slice
+            .ports
+            .iter()
+            .filter(|of| of.protocol == protocol && *of.name == *port)
+        {
+            found.extend(slice.endpoints.iter().map(|endpoint| Candidate {
+                address: SocketAddr::new(endpoint.address, of_slice.number),
+                endpoint,
+                slice,
+            }));
+        }
+    }
+    found.sort_by_key(|candidate| (candidate.address, candidate.endpoint.is_terminating()));
+    found.dedup_by_key(|candidate| candidate.address);
+    found
+}
+
+/// Which policies the frontends of a Service port follow.
+#[derive(Clone, Copy)]
+pub(crate) struct Uses {
+    pub(crate) cluster: bool,
+    pub(crate) local: bool,
+}
+
+/// The endpoints of a Service port.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) cluster: Vec<Backend>,
+    pub(crate) local: Vec<Backend>,
+    /// Whether there is a usable endpoint anywhere (EPT-06).
+    pub(crate) any: bool,
+}
+
+/// Chooses among the endpoints of a Service port on a node in `zone`.
+pub(crate) fn choose(candidates: &[Candidate<'_>], uses: Uses, zone: Option<&str>) -> Chosen {
+    let select = |wanted: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
+        candidates
+            .iter()
+            .filter(|c| wanted(c))
+            .map(Candidate::backend)
+            .collect()
+    };
+    let any = candidates
+        .iter()
+        .any(|c| c.endpoint.is_ready() || c.is_last_resort());
+    let mut chosen = Chosen {
+        any,
+        ..Chosen::default()
+    };
+    if uses.cluster {
+        chosen.cluster = match topology(candidates, zone) {
+            Topology::Anywhere => select(&|c| c.endpoint.is_ready()),
+            Topology::Node => select(&|c| c.endpoint.is_ready() && c.endpoint.is_hinted_for_node()),
+            Topology::Zone(zone) => select(&|c| c.endpoint.is_ready() && c.is_hinted_for_zone(zone)),
+        };
+        if chosen.cluster.is_empty() {
+            chosen.cluster = select(&|c| c.is_last_resort());
+        }
+    }
+    if uses.local {
+        chosen.local = select(&|c| c.endpoint.is_local() && c.endpoint.is_ready());
+        if chosen.local.is_empty() {
+            chosen.local = select(&|c| c.endpoint.is_local() && c.is_last_resort());
+        }
+    }
+    chosen
+}
+
+/// How hints narrow the endpoints.
+enum Topology<'a> {
+    Anywhere,
+    Node,
+    Zone(&'a str),
+}
+
+/// The narrowest kind of hint that every ready endpoint has and that one has for this place (EPT-04).
+fn topology<'a>(candidates: &[Candidate<'_>], zone: Option<&'a str>) -> Topology<'a> {
+    let ready = || candidates.iter().filter(|c| c.endpoint.is_ready());
+    if ready().all(|c| c.endpoint.has_node_hints()) && ready().any(|c| c.endpoint.is_hinted_for_node()) {
+        return Topology::Node;
+    }
+    match zone {
+        Some(zone)
+            if ready().all(|c| !c.slice.zone_hints(c.endpoint).is_empty())
+                && ready().any(|c| c.is_hinted_for_zone(zone)) =>
+        {
+            Topology::Zone(zone)
+        }
+        _ => Topology::Anywhere,
+    }
+}

@@ -1,0 +1,379 @@
+//! The plan of one node, kept up to date by differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::object::{EndpointSlice, ObjectKey, Protocol, Service};
+use ipnet::IpNet;
+
+use crate::claims::{Claims, FrontendKey};
+use crate::fault::Fault;
+use crate::intern::Interner;
+use crate::ports::{Decided, Inputs};
+use crate::service::{ServiceRecord, is_left_to_others};
+use crate::settings::{NodeFacts, NodePortAddresses, Settings};
+use crate::slice::SliceRecord;
+use crate::types::{
+    Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, ServicePortPlan, Target, Totals, Withdrawn,
+};
+
+/// The decisions of one node for all Services.
+///
+/// Changes of objects come into force with [`Plan::take_changes`]; until then everything that is read
+/// from the plan is what was decided before.
+pub struct Plan {
+    settings: Settings,
+    node: NodeFacts,
+    services: BTreeMap<ObjectKey, Entry>,
+    /// The Service that each slice belongs to.
+    slice_owners: BTreeMap<ObjectKey, Arc<str>>,
+    claims: Claims,
+    names: Interner,
+    touched: BTreeSet<ObjectKey>,
+    everything: bool,
+    totals: [Totals; 2],
+}
+
+/// All that is known of a Service. A slice may be there before its Service.
+#[derive(Default)]
+struct Entry {
+    record: Option<Box<ServiceRecord>>,
+    /// By name.
+    slices: BTreeMap<Arc<str>, SliceRecord>,
+    decided: Decided,
+}
+
+impl Plan {
+    /// An empty plan. Its first changes say that everything must be written.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            node: NodeFacts::default(),
+            services: BTreeMap::new(),
+            slice_owners: BTreeMap::new(),
+            claims: Claims::default(),
+            names: Interner::default(),
+            touched: BTreeSet::new(),
+            everything: true,
+            totals: [Totals::default(); 2],
+        }
+    }
+
+    /// Puts in a Service, new or changed. One that no proxy serves (KPR-11, API-48) is taken out.
+    pub fn apply_service(&mut self, service: &Service) {
+        let key = self.key(&service.metadata.namespace, &service.metadata.name);
+        match ServiceRecord::read(service, &mut self.names) {
+            Some(record) => self.set_record(key, Some(Box::new(record))),
+            None => self.remove_service(&key),
+        }
+    }
+
+    /// Takes out a Service.
+    pub fn remove_service(&mut self, key: &ObjectKey) {
+        if self.services.get(key).is_some_and(|entry| entry.record.is_some()) {
+            self.set_record(key.clone(), None);
+        }
+    }
+
+    /// Puts in a slice, new or changed. One that belongs to no Service, holds names, or is left to another
+    /// proxy is taken out.
+    pub fn apply_slice(&mut self, slice: &EndpointSlice) {
+        let key = self.key(&slice.metadata.namespace, &slice.metadata.name);
+        let is_others = is_left_to_others(&slice.metadata.labels);
+        let owner = slice.service_name().filter(|_| !is_others);
+        let record = SliceRecord::read(slice, &self.settings.node_name, &mut self.names);
+        let (Some(owner), Some(record)) = (owner, record) else {
+            return self.remove_slice(&key);
+        };
+        if self
+            .slice_owners
+            .get(&key)
+            .is_some_and(|former| **former != *owner)
+        {
+            self.remove_slice(&key);
+        }
+        let owner = self.key(&slice.metadata.namespace, owner);
+        self.slice_owners.insert(key.clone(), owner.name.clone());
+        let entry = self.services.entry(owner.clone()).or_default();
+        if entry.slices.get(&key.name) != Some(&record) {
+            entry.slices.insert(key.name, record);
+            self.touched.insert(owner);
+        }
+    }
+
+    /// Takes out a slice.
+    pub fn remove_slice(&mut self, key: &ObjectKey) {
+        let Some(name) = self.slice_owners.remove(key) else {
+            return;
+        };
+        let owner = ObjectKey {
+            namespace: key.namespace.clone(),
+            name,
+        };
+        if let Some(entry) = self.services.get_mut(&owner) {
+            entry.slices.remove(&key.name);
+            self.touched.insert(owner);
+        }
+    }
+
+    /// Takes note of this Node. All Services are decided anew if what matters has changed.
+    pub fn set_node(&mut self, node: NodeFacts) {
+        if self.node != node {
+            self.node = node;
+            self.touched.extend(self.services.keys().cloned());
+        }
+    }
+
+    /// Takes note of the ranges of cluster IPs.
+    pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
+        if self.settings.service_cidrs != service_cidrs {
+            self.settings.service_cidrs = service_cidrs;
+            self.everything = true;
+        }
+    }
+
+    /// Takes note of the addresses that are this node's own, and where node ports answer by now.
+    pub fn set_node_addresses(&mut self, node_addresses: Vec<IpAddr>, node_ports: NodePortAddresses) {
+        let before = [Family::V4, Family::V6].map(|family| self.settings.node_port_ips(family));
+        self.settings.node_addresses = node_addresses;
+        self.settings.node_port_addresses = node_ports;
+        let after = [Family::V4, Family::V6].map(|family| self.settings.node_port_ips(family));
+        self.everything |= before != after;
+    }
+
+    /// Decides for all Services that were touched since the last time, and tells what changed by that.
+    pub fn take_changes(&mut self) -> Changes {
+        let mut changes = Changes {
+            everything: self.everything,
+            ..Changes::default()
+        };
+        self.everything = false;
+        for key in std::mem::take(&mut self.touched) {
+            self.decide_service(key, &mut changes);
+        }
+        changes
+    }
+
+    /// Says that everything must be written anew with the next changes.
+    pub fn mark_everything(&mut self) {
+        self.everything = true;
+    }
+
+    /// The decisions for the ports of a Service; none if it is not served.
+    pub fn ports_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ServicePortPlan> {
+        self.services
+            .get(service)
+            .into_iter()
+            .flat_map(|entry| &entry.decided.ports)
+    }
+
+    /// The Services that are served, sorted.
+    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+        let served = self
+            .services
+            .iter()
+            .filter(|(_, entry)| !entry.decided.ports.is_empty());
+        served.map(|(key, _)| key)
+    }
+
+    /// The decisions for all Service ports, in the order of Services.
+    pub fn ports(&self) -> impl Iterator<Item = &ServicePortPlan> {
+        self.services.values().flat_map(|entry| &entry.decided.ports)
+    }
+
+    /// Whether an address is the cluster IP of a Service that is served: its other ports are refused
+    /// (NFT-09).
+    pub fn is_cluster_ip(&self, address: IpAddr) -> bool {
+        self.claims.has_cluster_ip(address)
+    }
+
+    /// The decisions that a frontend belongs to, with that frontend.
+    pub fn frontend(
+        &self,
+        family: Family,
+        address: Option<IpAddr>,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<(&ServicePortPlan, &Frontend)> {
+        let owner = self.claims.owner(&FrontendKey {
+            family,
+            address,
+            protocol,
+            port,
+        })?;
+        self.ports_of(&owner.service)
+            .filter(|plan| plan.key.protocol == protocol && plan.key.family == family)
+            .find_map(|plan| {
+                let own = plan
+                    .frontends
+                    .iter()
+                    .find(|own| own.address == address && own.port == port)?;
+                Some((plan, own))
+            })
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What is known of this Node.
+    pub fn node(&self) -> &NodeFacts {
+        &self.node
+    }
+
+    /// What the health check node port of a Service tells, if it has one.
+    pub fn health_check(&self, service: &ObjectKey) -> Option<HealthCheck> {
+        self.services.get(service)?.decided.health_check
+    }
+
+    /// All health checks, in the order of Services.
+    pub fn health_checks(&self) -> impl Iterator<Item = (&ObjectKey, HealthCheck)> {
+        self.services
+            .iter()
+            .filter_map(|(key, entry)| Some((key, entry.decided.health_check?)))
+    }
+
+    /// What of a Service cannot be used.
+    pub fn faults_of(&self, service: &ObjectKey) -> impl Iterator<Item = &Fault> {
+        self.services.get(service).into_iter().flat_map(Entry::faults)
+    }
+
+    /// Everything that cannot be used, in the order of Services.
+    pub fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &Fault)> {
+        self.services
+            .iter()
+            .flat_map(|(key, entry)| entry.faults().map(move |fault| (key, fault)))
+    }
+
+    /// Counts of a family.
+    pub fn totals(&self, family: Family) -> Totals {
+        self.totals[family as usize]
+    }
+
+    fn key(&mut self, namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey {
+            namespace: self.names.intern(namespace),
+            name: name.into(),
+        }
+    }
+
+    fn set_record(&mut self, key: ObjectKey, record: Option<Box<ServiceRecord>>) {
+        let entry = self.services.entry(key.clone()).or_default();
+        if entry.record == record {
+            return;
+        }
+        if let Some(former) = &entry.record {
+            self.touched.extend(self.claims.remove(&key, former));
+        }
+        if let Some(record) = &record {
+            self.touched.extend(self.claims.add(&key, record));
+        }
+        entry.record = record;
+        self.touched.insert(key);
+    }
+
+    /// Decides for one Service and notes in `changes` what is different from before.
+    fn decide_service(&mut self, key: ObjectKey, changes: &mut Changes) {
+        let Some(entry) = self.services.get_mut(&key) else {
+            return;
+        };
+        let decided = match &entry.record {
+            Some(record) => {
+                let slices = entry.slices.values().collect();
+                let (claims, settings, node) = (&self.claims, &self.settings, &self.node);
+                Inputs {
+                    key: &key,
+                    record,
+                    slices,
+                    claims,
+                    settings,
+                    node,
+                }
+                .decide()
+            }
+            None => Decided::default(),
+        };
+        if entry.record.is_none() && entry.slices.is_empty() {
+            if let Some(entry) = self.services.remove(&key) {
+                self.note(key, &entry.decided, &decided, changes);
+            }
+        } else if entry.decided != decided {
+            let before = std::mem::replace(&mut entry.decided, Decided::default());
+            self.note(key.clone(), &before, &decided, changes);
+            if let Some(entry) = self.services.get_mut(&key) {
+                entry.decided = decided;
+            }
+        }
+    }
+
+    fn note(&mut self, key: ObjectKey, before: &Decided, after: &Decided, changes: &mut Changes) {
+        if before.health_check != after.health_check {
+            changes.health_checks.push(key.clone());
+        }
+        if before.ports == after.ports {
+            return;
+        }
+        for port in &before.ports {
+            count(&mut self.totals[port.key.family as usize], port, |total, by| {
+                *total -= by
+            });
+        }
+        for port in &after.ports {
+            count(&mut self.totals[port.key.family as usize], port, |total, by| {
+                *total += by
+            });
+        }
+        let left: BTreeSet<Withdrawn> = after.ports.iter().flat_map(datagram_frontends).collect();
+        let gone = before
+            .ports
+            .iter()
+            .flat_map(datagram_frontends)
+            .filter(|f| !left.contains(f));
+        changes.withdrawn.extend(gone);
+        changes.services.push(key);
+    }
+}
+
+impl Entry {
+    fn faults(&self) -> impl Iterator<Item = &Fault> {
+        // Slices without their Service concern nobody.
+        let slices = self.slices.values().filter(|_| self.record.is_some());
+        let of_record = self.record.iter().flat_map(|record| &record.faults);
+        of_record
+            .chain(&self.decided.taken)
+            .chain(slices.filter_map(|slice| slice.fault.as_deref()))
+    }
+}
+
+/// Adds a Service port to totals, or takes it off.
+fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, usize)) {
+    add(&mut totals.ports, 1);
+    add(&mut totals.endpoints, port.cluster.len().max(port.local.len()));
+    let drops = |is_cluster_ip: bool| {
+        port.frontends.iter().any(|frontend| {
+            (frontend.kind == FrontendKind::ClusterIp) == is_cluster_ip
+                && frontend.target(Origin::Outside) == Target::Drop
+        })
+    };
+    add(&mut totals.internal_without_local, usize::from(drops(true)));
+    add(&mut totals.external_without_local, usize::from(drops(false)));
+}
+
+/// The frontends of a port whose flows outlive their endpoints.
+fn datagram_frontends(port: &ServicePortPlan) -> impl Iterator<Item = Withdrawn> {
+    let frontends = port
+        .frontends
+        .iter()
+        .filter(|_| port.key.protocol != Protocol::Tcp);
+    frontends.map(|frontend| Withdrawn {
+        family: port.key.family,
+        protocol: port.key.protocol,
+        address: frontend.address,
+        port: frontend.port,
+    })
+}
+
+#[cfg(test)]
+mod tests;

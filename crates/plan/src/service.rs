@@ -1,0 +1,228 @@
+//! Services as compact records.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::object::{Protocol, Service, ServiceSpec};
+use ipnet::IpNet;
+
+use crate::address::{parse_address, parse_range};
+use crate::fault::Fault;
+use crate::intern::Interner;
+use crate::types::{Family, FrontendKind};
+
+/// The label of Services and slices that another proxy serves (API-48).
+const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
+
+/// Whether an object with these labels is left to another proxy.
+pub(crate) fn is_left_to_others(labels: &api::object::Labels) -> bool {
+    labels.contains_key(PROXY_NAME_LABEL)
+}
+
+/// What of a Service matters to decisions.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ServiceRecord {
+    /// Grows with the time of creation; the older of two Services keeps what both want.
+    pub(crate) created: u64,
+    pub(crate) ports: Box<[PortRecord]>,
+    pub(crate) families: Box<[FamilyRecord]>,
+    pub(crate) affinity_seconds: Option<u32>,
+    pub(crate) is_external_local: bool,
+    pub(crate) is_internal_local: bool,
+    pub(crate) health_check_port: Option<u16>,
+    pub(crate) faults: Box<[Fault]>,
+}
+
+/// A port of a Service.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PortRecord {
+    pub(crate) name: Arc<str>,
+    pub(crate) protocol: Protocol,
+    pub(crate) port: u16,
+    /// 0 for none.
+    pub(crate) node_port: u16,
+}
+
+/// The addresses of a Service in one family.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FamilyRecord {
+    pub(crate) family: Family,
+    pub(crate) cluster_ip: IpAddr,
+    pub(crate) external_ips: Box<[IpAddr]>,
+    pub(crate) ingress_ips: Box<[IpAddr]>,
+    /// Empty for no restriction.
+    pub(crate) source_ranges: Box<[IpNet]>,
+}
+
+impl FamilyRecord {
+    /// The frontends of a port in this family. Load balancer addresses come before external IPs: where
+    /// both are the same address, the one with source ranges must win.
+    pub(crate) fn frontends(
+        &self,
+        port: &PortRecord,
+    ) -> impl Iterator<Item = (FrontendKind, Option<IpAddr>, u16)> {
+        let number = port.port;
+        let at = move |kind| move |address: &IpAddr| (kind, Some(*address), number);
+        let node_port = (port.node_port != 0).then_some((FrontendKind::NodePort, None, port.node_port));
+        std::iter::once((FrontendKind::ClusterIp, Some(self.cluster_ip), number))
+            .chain(self.ingress_ips.iter().map(at(FrontendKind::LoadBalancerIp)))
+            .chain(self.external_ips.iter().map(at(FrontendKind::ExternalIp)))
+            .chain(node_port)
+    }
+
+    /// Whether a port can be reached by more than its cluster IP.
+    pub(crate) fn is_externally_accessible(&self, port: &PortRecord) -> bool {
+        port.node_port != 0 || !self.external_ips.is_empty() || !self.ingress_ips.is_empty()
+    }
+}
+
+impl ServiceRecord {
+    /// Reads a Service. Nothing for those that no proxy serves: headless, without a cluster IP,
+    /// ExternalName (KPR-11), or left to another proxy (API-48).
+    pub(crate) fn read(service: &Service, names: &mut Interner) -> Option<Self> {
+        let spec = &service.spec;
+        if spec.is_headless()
+            || spec.cluster_ip.is_empty()
+            || spec.kind == "ExternalName"
+            || is_left_to_others(&service.metadata.labels)
+        {
+            return None;
+        }
+        let mut faults = Vec::new();
+        let families = read_families(service, &mut faults);
+        let ports = spec.ports.iter().map(|port| PortRecord {
+            name: names.intern(&port.name),
+            protocol: port.protocol,
+            port: port.port,
+            node_port: port.node_port,
+        });
+        Some(Self {
+            created: creation_order(service.metadata.creation_timestamp.as_deref()),
+            ports: ports.collect(),
+            families,
+            affinity_seconds: spec.affinity_timeout_seconds(),
+            is_external_local: is_external_local(spec),
+            is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
+            health_check_port: health_check_port(spec, &mut faults),
+            faults: faults.into(),
+        })
+    }
+}
+
+/// The digits of an RFC 3339 time as one number, which orders like the time. 0 if there is none.
+fn creation_order(timestamp: Option<&str>) -> u64 {
+    let digits = timestamp
+        .unwrap_or_default()
+        .bytes()
+        .filter(u8::is_ascii_digit)
+        .take(14);
+    digits.fold(0, |order, digit| order * 10 + u64::from(digit - b'0'))
+}
+
+fn is_external_local(spec: &ServiceSpec) -> bool {
+    let is_accessible = match spec.kind.as_str() {
+        "LoadBalancer" | "NodePort" => true,
+        _ => !spec.external_ips.is_empty(),
+    };
+    is_accessible && spec.external_traffic_policy == "Local"
+}
+
+fn health_check_port(spec: &ServiceSpec, faults: &mut Vec<Fault>) -> Option<u16> {
+    if spec.kind != "LoadBalancer" || spec.external_traffic_policy != "Local" {
+        return None;
+    }
+    if spec.health_check_node_port == 0 {
+        faults.push(Fault::NoHealthCheckPort);
+        return None;
+    }
+    Some(spec.health_check_node_port)
+}
+
+fn read_families(service: &Service, faults: &mut Vec<Fault>) -> Box<[FamilyRecord]> {
+    let spec = &service.spec;
+    let external_ips = read_all(&spec.external_ips, faults, |value| Fault::ExternalIp { value });
+    let in_vip_mode = service.status.load_balancer.ingress.iter();
+    let in_vip_mode = in_vip_mode.filter(|at| !at.ip.is_empty() && at.ip_mode.as_deref() != Some("Proxy"));
+    let mut ingress_ips = read_all(in_vip_mode.map(|at| &at.ip), faults, |value| Fault::Ingress {
+        value,
+    });
+    let source_ranges = read_source_ranges(spec, faults);
+    if source_ranges.is_empty() && !spec.load_balancer_source_ranges.is_empty() {
+        // A restriction that cannot be read must not become none.
+        ingress_ips.clear();
+    }
+    let families = [Family::V4, Family::V6].into_iter().filter_map(|family| {
+        let text = cluster_ip_of(spec, family)?;
+        let Some(cluster_ip) = parse_address(text) else {
+            faults.push(Fault::ClusterIp {
+                value: text.to_owned(),
+            });
+            return None;
+        };
+        let of_family = |ips: &[IpAddr]| {
+            ips.iter()
+                .copied()
+                .filter(|ip| Family::of(*ip) == family)
+                .collect()
+        };
+        let mut ranges: Vec<IpNet> = source_ranges
+            .iter()
+            .copied()
+            .filter(|range| Family::of(range.addr()) == family)
+            .collect();
+        if ranges.iter().any(|range| range.prefix_len() == 0) {
+            ranges.clear(); // one range for all lets all in (KPR-17)
+        }
+        (Family::of(cluster_ip) == family).then(|| FamilyRecord {
+            family,
+            cluster_ip,
+            external_ips: of_family(&external_ips),
+            ingress_ips: of_family(&ingress_ips),
+            source_ranges: ranges.into(),
+        })
+    });
+    families.collect()
+}
+
+/// The cluster IP of a family, as `ipFamilies` orders them, or by its own family in older objects.
+fn cluster_ip_of(spec: &ServiceSpec, family: Family) -> Option<&str> {
+    if spec.ip_families.is_empty() {
+        let is_v6 = spec.cluster_ip.contains(':');
+        return (is_v6 == (family == Family::V6)).then_some(spec.cluster_ip.as_str());
+    }
+    let name = match family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    };
+    let index = spec.ip_families.iter().position(|of| of == name)?;
+    spec.cluster_ips
+        .get(index)
+        .map(String::as_str)
+        .filter(|ip| !ip.is_empty())
+}
+
+fn read_all<'a>(
+    texts: impl IntoIterator<Item = &'a String>,
+    faults: &mut Vec<Fault>,
+    fault: impl Fn(String) -> Fault,
+) -> Vec<IpAddr> {
+    let mut read = Vec::new();
+    for text in texts {
+        match parse_address(text) {
+            Some(address) => read.push(address),
+            None => faults.push(fault(text.clone())),
+        }
+    }
+    read
+}
+
+fn read_source_ranges(spec: &ServiceSpec, faults: &mut Vec<Fault>) -> Vec<IpNet> {
+    let mut read = Vec::new();
+    for text in &spec.load_balancer_source_ranges {
+        match parse_range(text) {
+            Some(range) => read.push(range),
+            None => faults.push(Fault::SourceRange { value: text.clone() }),
+        }
+    }
+    read
+}

@@ -1,0 +1,174 @@
+//! EndpointSlices as compact records.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::object::{AddressType, Endpoint, EndpointSlice, Protocol};
+
+use crate::address::parse_address;
+use crate::fault::Fault;
+use crate::intern::Interner;
+use crate::types::Family;
+
+/// Most sets of zone hints that are told apart in one slice; more than its endpoints can have, as the
+/// API allows 1,000 of them.
+const ZONE_SETS_MAX: usize = u16::MAX as usize - 1;
+
+/// What of a slice matters to decisions.
+#[derive(Debug, PartialEq)]
+pub(crate) struct SliceRecord {
+    pub(crate) family: Family,
+    pub(crate) ports: Box<[SlicePort]>,
+    pub(crate) endpoints: Box<[EndpointRecord]>,
+    /// The distinct sets of zone hints of the endpoints.
+    zone_sets: Box<[Box<[Arc<str>]>]>,
+    pub(crate) fault: Option<Box<Fault>>,
+}
+
+/// A port of a slice that has a name and a number (KPR-13).
+#[derive(Debug, PartialEq)]
+pub(crate) struct SlicePort {
+    pub(crate) name: Arc<str>,
+    pub(crate) protocol: Protocol,
+    pub(crate) number: u16,
+}
+
+/// One endpoint in 20 bytes: a node may know of 250,000.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EndpointRecord {
+    pub(crate) address: IpAddr,
+    flags: u8,
+    /// Index into `zone_sets`, from 1; 0 for no hint.
+    zone_set: u16,
+}
+
+const READY: u8 = 1;
+const SERVING: u8 = 2;
+const TERMINATING: u8 = 4;
+const LOCAL: u8 = 8;
+const NODE_HINTS: u8 = 16;
+const HINTED_FOR_NODE: u8 = 32;
+
+impl EndpointRecord {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.flags & READY != 0
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.flags & SERVING != 0
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.flags & TERMINATING != 0
+    }
+
+    /// Whether it is on this node (KPR-16).
+    pub(crate) fn is_local(&self) -> bool {
+        self.flags & LOCAL != 0
+    }
+
+    pub(crate) fn has_node_hints(&self) -> bool {
+        self.flags & NODE_HINTS != 0
+    }
+
+    pub(crate) fn is_hinted_for_node(&self) -> bool {
+        self.flags & HINTED_FOR_NODE != 0
+    }
+}
+
+impl SliceRecord {
+    /// Reads a slice on the node `node_name`. Nothing for slices of names, which no proxy uses.
+    pub(crate) fn read(slice: &EndpointSlice, node_name: &str, names: &mut Interner) -> Option<Self> {
+        let family = match slice.address_type {
+            AddressType::IPv4 => Family::V4,
+            AddressType::IPv6 => Family::V6,
+            AddressType::Fqdn => return None,
+        };
+        let ports = slice.ports.iter().filter_map(|port| {
+            let number = port.port.filter(|number| *number != 0)?;
+            let name = names.intern(port.name.as_deref()?);
+            Some(SlicePort {
+                name,
+                protocol: port.protocol.unwrap_or_default(),
+                number,
+            })
+        });
+        let ports = ports.collect();
+        let mut zone_sets = Vec::new();
+        let mut endpoints = Vec::with_capacity(slice.endpoints.len());
+        let mut bad: Option<(&str, usize)> = None;
+        for endpoint in &slice.endpoints {
+            let Some(text) = endpoint.addresses.first() else {
+                continue;
+            };
+            let Some(address) = parse_address(text).filter(|address| Family::of(*address) == family) else {
+                bad.get_or_insert((text, 0)).1 += 1;
+                continue;
+            };
+            let zone_set = zone_set(endpoint, &mut zone_sets, names);
+            endpoints.push(EndpointRecord {
+                address,
+                flags: flags(endpoint, node_name),
+                zone_set,
+            });
+        }
+        let fault = bad.map(|(value, count)| {
+            let slice = slice.metadata.name.clone();
+            Box::new(Fault::Endpoint {
+                slice,
+                value: value.to_owned(),
+                count,
+            })
+        });
+        Some(Self {
+            family,
+            ports,
+            endpoints: endpoints.into(),
+            zone_sets: zone_sets.into(),
+            fault,
+        })
+    }
+
+    /// The zones that an endpoint of this slice is hinted for.
+    pub(crate) fn zone_hints(&self, endpoint: &EndpointRecord) -> &[Arc<str>] {
+        let index = usize::from(endpoint.zone_set).checked_sub(1);
+        index
+            .and_then(|index| self.zone_sets.get(index))
+            .map_or(&[], |zones| zones)
+    }
+}
+
+fn flags(endpoint: &Endpoint, node_name: &str) -> u8 {
+    let conditions = &endpoint.conditions;
+    let nodes = endpoint.hints.as_ref().map_or(&[][..], |hints| &hints.for_nodes);
+    let is_local = !node_name.is_empty() && endpoint.node_name.as_deref() == Some(node_name);
+    [
+        (READY, conditions.ready.unwrap_or(true)),
+        (SERVING, conditions.serving.unwrap_or(true)),
+        (TERMINATING, conditions.terminating.unwrap_or(false)),
+        (LOCAL, is_local),
+        (NODE_HINTS, !nodes.is_empty()),
+        (HINTED_FOR_NODE, nodes.iter().any(|hint| hint.name == node_name)),
+    ]
+    .into_iter()
+    .filter_map(|(flag, is_set)| is_set.then_some(flag))
+    .sum()
+}
+
+/// The index of the endpoint's zone hints among `sets`, from 1, or 0 if it has none.
+fn zone_set(endpoint: &Endpoint, sets: &mut Vec<Box<[Arc<str>]>>, names: &mut Interner) -> u16 {
+    let hints = endpoint.hints.as_ref().map_or(&[][..], |hints| &hints.for_zones);
+    if hints.is_empty() {
+        return 0;
+    }
+    let known = sets.iter().position(|set| {
+        set.len() == hints.len() && set.iter().zip(hints).all(|(zone, hint)| **zone == *hint.name)
+    });
+    let index = known.unwrap_or_else(|| {
+        if sets.len() < ZONE_SETS_MAX {
+            sets.push(hints.iter().map(|hint| names.intern(&hint.name)).collect());
+        }
+        sets.len() - 1
+    });
+    u16::try_from(index + 1).unwrap_or(0)
+}
