@@ -5,9 +5,10 @@
 //! are lean views that read only what a component needs, so unknown fields always survive.
 
 pub mod field;
-pub mod kind;
-pub mod object;
 pub mod ip;
+pub mod kind;
 pub mod metadata;
 pub mod names;
+pub mod object;
+pub mod schema;
 pub mod tree;

@@ -1,0 +1,129 @@
+//! Reads the generated definitions into a [`Schema`].
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Definition, DefinitionId, Field, ListType, PatchStrategy, Schema, Shape};
+
+/// What is read of a definition or of a field of one; descriptions are passed over.
+#[derive(Deserialize)]
+struct Source<'t> {
+    #[serde(rename = "type")]
+    kind: Option<&'t str>,
+    format: Option<&'t str>,
+    #[serde(rename = "$ref")]
+    reference: Option<&'t str>,
+    #[serde(rename = "allOf", default, borrow)]
+    all_of: Vec<Source<'t>>,
+    #[serde(borrow)]
+    items: Option<Box<Source<'t>>>,
+    #[serde(rename = "additionalProperties", borrow)]
+    values: Option<Box<Source<'t>>>,
+    #[serde(default, borrow)]
+    properties: BTreeMap<&'t str, Source<'t>>,
+    #[serde(rename = "x-kubernetes-list-type")]
+    list_type: Option<&'t str>,
+    #[serde(rename = "x-kubernetes-list-map-keys", default, borrow)]
+    list_map_keys: Vec<&'t str>,
+    #[serde(rename = "x-kubernetes-map-type")]
+    map_type: Option<&'t str>,
+    #[serde(rename = "x-kubernetes-patch-strategy", default)]
+    patch_strategy: &'t str,
+    #[serde(rename = "x-kubernetes-patch-merge-key")]
+    patch_merge_key: Option<&'t str>,
+}
+
+/// Reads the definitions.
+///
+/// # Panics
+/// If the text, which is part of the program, is not what the generator writes; a test reads it.
+pub(super) fn load(text: &'static str) -> Schema {
+    let sources: BTreeMap<&'static str, Source<'static>> =
+        serde_json::from_str(text).expect("the generated definitions are JSON");
+    let names = Names {
+        sorted: sources.keys().copied().collect(),
+        free: sources
+            .iter()
+            .filter(|(_, s)| s.kind == Some("object") && s.properties.is_empty())
+            .map(|(name, _)| *name)
+            .collect(),
+    };
+    let definitions = sources
+        .iter()
+        .map(|(name, source)| Definition {
+            name,
+            atomic: source.map_type == Some("atomic"),
+            fields: source
+                .properties
+                .iter()
+                .map(|(name, s)| field(name, s, &names))
+                .collect(),
+        })
+        .collect();
+    Schema { definitions }
+}
+
+/// The names of all definitions, sorted, and of those that say nothing of their content.
+struct Names {
+    sorted: Vec<&'static str>,
+    free: Vec<&'static str>,
+}
+
+fn field(name: &'static str, source: &Source<'static>, names: &Names) -> Field {
+    Field {
+        name,
+        shape: shape(source, names),
+        list: match source.list_type {
+            Some("set") => ListType::Set,
+            Some("map") => ListType::Map(source.list_map_keys.clone()),
+            _ => ListType::Atomic,
+        },
+        atomic: source.map_type == Some("atomic"),
+        patch: PatchStrategy {
+            merge: source.patch_strategy.split(',').any(|s| s == "merge"),
+            merge_key: source.patch_merge_key,
+            retain_keys: source.patch_strategy.split(',').any(|s| s == "retainKeys"),
+        },
+    }
+}
+
+fn shape(source: &Source<'static>, names: &Names) -> Shape {
+    if let Some(reference) = source.reference.or_else(|| source.all_of.first()?.reference) {
+        return referred(reference, names);
+    }
+    match (source.kind, source.format) {
+        (Some("string"), Some("byte")) => Shape::Bytes,
+        (Some("string"), _) => Shape::String,
+        (Some("integer"), Some("int64")) => Shape::Int64,
+        (Some("integer"), _) => Shape::Int32,
+        (Some("number"), _) => Shape::Number,
+        (Some("boolean"), _) => Shape::Boolean,
+        (Some("array"), _) => Shape::List(Box::new(inner(source.items.as_deref(), names))),
+        (Some("object"), _) if source.values.is_some() => {
+            Shape::Map(Box::new(inner(source.values.as_deref(), names)))
+        }
+        _ => Shape::Free,
+    }
+}
+
+fn inner(source: Option<&Source<'static>>, names: &Names) -> Shape {
+    source.map_or(Shape::Free, |s| shape(s, names))
+}
+
+fn referred(reference: &str, names: &Names) -> Shape {
+    let name = reference.rsplit('/').next().unwrap_or(reference);
+    match name {
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Shape::Time,
+        "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime" => Shape::MicroTime,
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => Shape::Quantity,
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Shape::IntOrString,
+        name if names.free.contains(&name) => Shape::Free,
+        name => names
+            .sorted
+            .binary_search(&name)
+            .ok()
+            .and_then(|at| u16::try_from(at).ok())
+            .map_or(Shape::Free, |at| Shape::Object(DefinitionId(at))),
+    }
+}
