@@ -4,6 +4,8 @@
 //! The stored truth of an object is its JSON tree ([`serde_json::Value`]); the structs in [`object`]
 //! are lean views that read only what a component needs, so unknown fields always survive.
 
+pub mod decode;
+pub mod encode;
 pub mod field;
 pub mod ip;
 pub mod kind;
