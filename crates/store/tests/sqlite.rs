@@ -1,0 +1,23 @@
+//! The battery on the embedded engine.
+
+#[macro_use]
+mod battery;
+
+use std::sync::Arc;
+
+use store::{SqliteOptions, SqliteStore, Store};
+use tempfile::TempDir;
+
+struct Sqlite(TempDir);
+
+impl battery::Engine for Sqlite {
+    fn empty() -> Sqlite {
+        Sqlite(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn open(&self) -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open(self.0.path(), SqliteOptions::default()).expect("a store"))
+    }
+}
+
+battery!(super::Sqlite);
