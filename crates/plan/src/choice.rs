@@ -37,7 +37,7 @@ impl Candidate<'_> {
 }
 
 /// The endpoints of one Service port in one family, by address, one for each address and port: of
-/// several the first that does not terminate, else the first (KPR-15).
+/// several the last that does not terminate, else the first (KPR-15).
 pub(crate) fn candidates<'a>(
     slices: impl Iterator<Item = &'a SliceRecord>,
     port: &str,
@@ -58,8 +58,14 @@ pub(crate) fn candidates<'a>(
             }));
         }
     }
-    found.sort_by_key(|candidate| (candidate.address, candidate.endpoint.is_terminating()));
-    found.dedup_by_key(|candidate| candidate.address);
+    found.sort_by_key(|candidate| candidate.address); // stable: the order of slices stays
+    found.dedup_by(|later, kept| {
+        let is_same = later.address == kept.address;
+        if is_same && !later.endpoint.is_terminating() {
+            *kept = *later;
+        }
+        is_same
+    });
     found
 }
 

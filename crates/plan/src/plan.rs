@@ -300,7 +300,7 @@ impl Plan {
                 self.note(key, &entry.decided, &decided, changes);
             }
         } else if entry.decided != decided {
-            let before = std::mem::replace(&mut entry.decided, Decided::default());
+            let before = std::mem::take(&mut entry.decided);
             self.note(key.clone(), &before, &decided, changes);
             if let Some(entry) = self.services.get_mut(&key) {
                 entry.decided = decided;

@@ -1,0 +1,222 @@
+//! The recorded worlds of `conformance/endpoint-choice.json`: for every Service port the endpoints that
+//! the reference chose, and the addresses and ports that it reacts to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use api::object::{EndpointSlice, Labels, Node, Service};
+use plan::{Family, Fault, FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Set, Settings, Target};
+use serde_json::Value;
+
+type Texts = BTreeSet<String>;
+
+fn worlds() -> Vec<Value> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../conformance/endpoint-choice.json"
+    );
+    let text = std::fs::read_to_string(path).expect("the recorded worlds are in the repository");
+    let file: Value = serde_json::from_str(&text).expect("the recorded worlds are JSON");
+    file["worlds"].as_array().expect("a list of worlds").clone()
+}
+
+fn plan_of(world: &Value) -> Plan {
+    let node_name = world["nodeName"].as_str().expect("nodeName").to_owned();
+    let labels: Labels = serde_json::from_value(world["nodeLabels"].clone()).expect("nodeLabels");
+    let mut node = Node::default();
+    node.metadata.labels = labels;
+    let mut plan = Plan::new(Settings {
+        node_name,
+        ..Settings::default()
+    });
+    plan.set_node(NodeFacts {
+        zone: node.zone().map(str::to_owned),
+        ips: Vec::new(),
+    });
+    for slice in world["endpointSlices"].as_array().expect("slices") {
+        let slice: EndpointSlice = serde_json::from_value(slice.clone()).expect("a slice");
+        plan.apply_slice(&slice);
+    }
+    for service in world["services"].as_array().expect("services") {
+        let service: Service = serde_json::from_value(service.clone()).expect("a Service");
+        plan.apply_service(&service);
+    }
+    plan.take_changes();
+    plan
+}
+
+fn name_of(port: &ServicePortPlan) -> String {
+    let family = match port.key.family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    };
+    let colon = if port.key.port.is_empty() { "" } else { ":" };
+    format!(
+        "{family} {}{colon}{} {}",
+        port.key.service,
+        port.key.port,
+        port.key.protocol.as_str()
+    )
+}
+
+fn texts(value: &Value) -> Texts {
+    let list = value.as_array().into_iter().flatten();
+    list.map(|text| text.as_str().expect("a text").to_owned())
+        .collect()
+}
+
+fn addresses(port: &ServicePortPlan, set: Set) -> Texts {
+    port.backends(set)
+        .iter()
+        .map(|backend| backend.address.to_string())
+        .collect()
+}
+
+fn ips(port: &ServicePortPlan, kind: FrontendKind) -> Texts {
+    let of_kind = port.frontends.iter().filter(|frontend| frontend.kind == kind);
+    of_kind
+        .filter_map(|frontend| Some(frontend.address?.to_string()))
+        .collect()
+}
+
+/// Addresses that another Service had first. The reference serves them for whichever comes last, and
+/// lists them for both.
+fn taken(plan: &Plan, port: &ServicePortPlan) -> Texts {
+    let faults = plan.faults_of(&port.key.service).filter_map(|fault| match fault {
+        Fault::Taken {
+            address: Some(address),
+            ..
+        } => Some(address),
+        _ => None,
+    });
+    faults
+        .filter(|address| Family::of(**address) == port.key.family)
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Compares one Service port with what was recorded; returns what differs.
+fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut compare = |what: &str, ours: String, theirs: String| {
+        if ours != theirs {
+            found.push(format!("{what}: {ours}, recorded {theirs}"));
+        }
+    };
+    let (cluster, local) = (addresses(port, Set::Cluster), addresses(port, Set::Local));
+    let reachable: Texts = cluster.union(&local).cloned().collect();
+    compare(
+        "cluster",
+        format!("{cluster:?}"),
+        format!("{:?}", texts(&expected["cluster"])),
+    );
+    compare(
+        "local",
+        format!("{local:?}"),
+        format!("{:?}", texts(&expected["local"])),
+    );
+    compare(
+        "reachable",
+        format!("{reachable:?}"),
+        format!("{:?}", texts(&expected["allReachable"])),
+    );
+    for (what, kind) in [
+        ("externalIPs", FrontendKind::ExternalIp),
+        ("loadBalancerIPs", FrontendKind::LoadBalancerIp),
+    ] {
+        let mut ours = ips(port, kind);
+        ours.extend(taken(plan, port).intersection(&texts(&expected[what])).cloned());
+        compare(what, format!("{ours:?}"), format!("{:?}", texts(&expected[what])));
+    }
+    let cluster_ip = port
+        .frontends
+        .iter()
+        .find(|f| f.kind == FrontendKind::ClusterIp)
+        .expect("a cluster IP");
+    let at = cluster_ip.address.map(|ip| SocketAddr::new(ip, cluster_ip.port));
+    let recorded_ip = expected["clusterIP"]
+        .as_str()
+        .expect("clusterIP")
+        .parse()
+        .expect("an address");
+    let recorded_port = expected["port"].as_u64().expect("port") as u16;
+    compare(
+        "clusterIP",
+        format!("{at:?}"),
+        format!("{:?}", Some(SocketAddr::new(recorded_ip, recorded_port))),
+    );
+    let node_port = port
+        .frontends
+        .iter()
+        .find(|f| f.kind == FrontendKind::NodePort)
+        .map_or(0, |f| f.port);
+    compare(
+        "nodePort",
+        node_port.to_string(),
+        expected["nodePort"].to_string(),
+    );
+    let seconds = port.affinity_seconds.unwrap_or(0);
+    compare(
+        "affinitySeconds",
+        seconds.to_string(),
+        expected["affinitySeconds"].to_string(),
+    );
+    if let Some(balancer) = port
+        .frontends
+        .iter()
+        .find(|f| f.kind == FrontendKind::LoadBalancerIp)
+    {
+        let ranges: Texts = balancer.source_ranges.iter().map(ToString::to_string).collect();
+        compare(
+            "sourceRanges",
+            format!("{ranges:?}"),
+            format!("{:?}", texts(&expected["sourceRanges"])),
+        );
+    }
+    let has_any = !matches!(cluster_ip.target(Origin::Outside), Target::Reject);
+    compare(
+        "hasAnyEndpoints",
+        has_any.to_string(),
+        expected["hasAnyEndpoints"].to_string(),
+    );
+    found
+}
+
+#[test]
+fn all_recorded_worlds_agree() {
+    let worlds = worlds();
+    let mut wrong = Vec::new();
+    for world in &worlds {
+        let id = world["id"].as_str().expect("id");
+        let plan = plan_of(world);
+        let expected = world["expect"].as_object().expect("expect");
+        let ours: BTreeMap<String, &ServicePortPlan> = plan.ports().map(|p| (name_of(p), p)).collect();
+        let names: BTreeSet<&String> = ours.keys().collect();
+        let recorded: BTreeSet<&String> = expected.keys().collect();
+        if names != recorded {
+            wrong.push(format!("{id}: ports {names:?}, recorded {recorded:?}"));
+        }
+        for (name, port) in &ours {
+            let Some(expected) = expected.get(name) else {
+                continue;
+            };
+            wrong.extend(
+                differences(&plan, port, expected)
+                    .into_iter()
+                    .map(|what| format!("{id} {name}: {what}")),
+            );
+            let health_check = plan.health_check(&port.key.service).map_or(0, |check| check.port);
+            if expected["healthCheckNodePort"] != health_check {
+                wrong.push(format!("{id} {name}: healthCheckNodePort {health_check}"));
+            }
+        }
+    }
+    let shown = wrong.len().min(20);
+    assert!(
+        wrong.is_empty(),
+        "{} differences, the first:\n{}",
+        wrong.len(),
+        wrong[..shown].join("\n")
+    );
+    assert!(worlds.len() >= 600, "only {} worlds", worlds.len());
+}
