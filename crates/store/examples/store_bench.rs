@@ -21,6 +21,11 @@ async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().unwrap_or_else(|| ".".to_owned());
     let seconds: u64 = arguments.next().map_or(Ok(5), |text| text.parse())?;
+    // First, while no freed memory hides the growth.
+    println!(
+        "{MEMORY_OBJECTS} objects of {VALUE_BYTES} bytes cost {} bytes each in memory\n",
+        memory().await?
+    );
     println!(
         "{:>8} {:>12} {:>12} {:>12}",
         "clients", "puts/s", "p50 us", "p99 us"

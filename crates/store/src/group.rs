@@ -1,6 +1,9 @@
 //! Group commit, the pure half: transactions are judged in order, each seeing what those before it will
 //! have written, before any of them is durable.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::index::{Change, Commit};

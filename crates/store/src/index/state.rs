@@ -173,6 +173,11 @@ impl State {
         (forgotten, true)
     }
 
+    #[cfg(test)]
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.keys.is_empty() && self.everything.len() == 0 && self.history_bytes == 0
+    }
+
     fn put(&mut self, key: Key, value: Bytes, revision: Revision) -> Event {
         let version = |created| Version {
             created,

@@ -169,7 +169,8 @@ impl Database {
         Ok(self)
     }
 
-    fn pragma(&self, name: &str) -> Result<i64, rusqlite::Error> {
+    /// A setting that is a number.
+    pub(super) fn pragma(&self, name: &str) -> Result<i64, rusqlite::Error> {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 }

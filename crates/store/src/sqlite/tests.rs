@@ -1,1 +1,181 @@
+//! What a data directory may hold other than what is expected, and who else may use it.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Value, Write};
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn database(&self) -> PathBuf {
+        self.0.path().join(DATABASE_FILE)
+    }
+
+    fn open(&self) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open(self.0.path(), SqliteOptions::default())
+    }
+
+    /// A store with one key, closed again, and a plain connection to its file.
+    fn written(&self) -> Connection {
+        let store = self.open().expect("a store");
+        let value = Value {
+            bytes: Bytes::from_static(b"rv=;"),
+            revision_at: Some(3),
+        };
+        let writes = vec![Write::Put("/things/a".into(), value)];
+        let transaction = Transaction {
+            expectations: Vec::new(),
+            writes,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(store.commit(transaction)).expect("a commit");
+        drop(store);
+        Connection::open(self.database()).expect("a connection")
+    }
+
+    fn refusal(&self) -> StoreError {
+        self.open().err().expect("a refusal")
+    }
+}
+
+#[test]
+fn a_directory_is_used_by_one_store_at_a_time() {
+    let place = Place::new();
+    let store = place.open().expect("a store");
+    match place.refusal() {
+        StoreError::InUse { directory } => assert_eq!(directory, place.0.path()),
+        other => panic!("{other}"),
+    }
+    drop(store);
+    assert!(place.open().is_ok());
+}
+
+#[test]
+fn the_directory_is_made_for_its_owner_alone() {
+    let place = Place::new();
+    let directory = place.0.path().join("new/deeper");
+    SqliteStore::open(&directory, SqliteOptions::default()).expect("a store");
+    let mode = directory.metadata().expect("the directory").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn the_log_is_written_ahead_and_synced() {
+    let place = Place::new();
+    let connection = place.written();
+    let mode: String = connection
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .expect("the mode");
+    assert_eq!(mode, "wal");
+    let place = Place::new();
+    let database = Database::open(&place.database()).expect("a database");
+    assert_eq!(database.pragma("synchronous").expect("the level"), 2, "FULL");
+}
+
+#[test]
+fn a_value_is_stored_without_its_revision_beside_its_place() {
+    let row = Place::new().written().query_row(
+        "SELECT key, CAST(value AS TEXT), revision_at, created, modified FROM entries",
+        [],
+        |row| {
+            let key: String = row.get(0)?;
+            let value: String = row.get(1)?;
+            let numbers: [i64; 3] = [row.get(2)?, row.get(3)?, row.get(4)?];
+            Ok((key, value, numbers))
+        },
+    );
+    assert_eq!(
+        row.expect("the row"),
+        ("/things/a".to_owned(), "rv=;".to_owned(), [3, 1, 1])
+    );
+}
+
+#[test]
+fn a_newer_layout_is_told_apart() {
+    let place = Place::new();
+    place
+        .written()
+        .pragma_update(None, "user_version", SCHEMA_VERSION_OF_THE_FUTURE)
+        .expect("a version");
+    let refusal = place.refusal();
+    assert!(matches!(refusal, StoreError::Corrupt { .. }));
+    let text = refusal.to_string();
+    assert!(
+        text.contains("layout 999") && text.contains("newer version"),
+        "{text}"
+    );
+    assert!(text.contains(&place.database().display().to_string()), "{text}");
+}
+
+const SCHEMA_VERSION_OF_THE_FUTURE: i64 = 999;
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let place = Place::new();
+    let connection = Connection::open(place.database()).expect("a connection");
+    connection
+        .execute_batch("CREATE TABLE cookies (crumbs INTEGER)")
+        .expect("a table");
+    drop(connection);
+    let refusal = place.refusal();
+    assert!(matches!(refusal, StoreError::Corrupt { .. }));
+    assert!(refusal.to_string().contains("another program"), "{refusal}");
+}
+
+#[test]
+fn a_damaged_file_is_told_so() {
+    let place = Place::new();
+    std::fs::write(
+        place.database(),
+        b"no database at all, but long enough to have a header".repeat(100),
+    )
+    .expect("a file");
+    assert!(matches!(place.refusal(), StoreError::Corrupt { .. }));
+}
+
+#[test]
+fn inconsistent_rows_are_told_so() {
+    let damages = [
+        "UPDATE entries SET revision_at = 5",
+        "UPDATE entries SET revision_at = -1",
+        "UPDATE entries SET modified = 2",
+        "UPDATE entries SET modified = -1",
+        "UPDATE meta SET value = 0",
+    ];
+    for damage in damages {
+        let place = Place::new();
+        place.written().execute_batch(damage).expect("the damage");
+        let refusal = place.refusal();
+        assert!(
+            matches!(refusal, StoreError::Corrupt { .. }),
+            "{damage}: {refusal}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let place = Place::new();
+    let file = place.0.path().join("file");
+    std::fs::write(&file, b"").expect("a file");
+    let refusal = SqliteStore::open(file.join("under"), SqliteOptions::default())
+        .err()
+        .expect("a refusal");
+    assert!(matches!(refusal, StoreError::Unavailable { .. }));
+    assert!(
+        refusal.to_string().contains(&file.display().to_string()),
+        "{refusal}"
+    );
+}
