@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use api::object::Protocol;
 
 use crate::plan::Plan;
+use crate::settings::Settings;
 use crate::types::{Family, Frontend, FrontendKind, Origin, ServicePortPlan, Set, Target};
 
 /// The first packet of a connection or flow, as it comes to this node.
@@ -75,7 +76,7 @@ impl Plan {
         let frontend = self.frontend_of(packet);
         let origin = settings.origin(packet.source);
         let verdict = match frontend {
-            Some((port, frontend)) => at_frontend(packet, origin, port, frontend),
+            Some((port, frontend)) => at_frontend(settings, packet, origin, port, frontend),
             None if self.is_cluster_ip(packet.destination) => Verdict::UndefinedPort,
             None if settings.is_in_service_cidr(packet.destination) => Verdict::Unallocated,
             None => Verdict::NotAService,
@@ -98,7 +99,13 @@ impl Plan {
     }
 }
 
-fn at_frontend(packet: &Packet, origin: Origin, port: &ServicePortPlan, frontend: &Frontend) -> Verdict {
+fn at_frontend(
+    settings: &Settings,
+    packet: &Packet,
+    origin: Origin,
+    port: &ServicePortPlan,
+    frontend: &Frontend,
+) -> Verdict {
     let ranges = &frontend.source_ranges;
     if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&packet.source)) {
         return Verdict::OutOfSourceRanges;
@@ -107,9 +114,16 @@ fn at_frontend(packet: &Packet, origin: Origin, port: &ServicePortPlan, frontend
         Target::Reject => Verdict::NoEndpoints,
         Target::Drop => Verdict::NoLocalEndpoints,
         Target::Balance { set, masquerade } => {
-            let choices = port.backends(set).iter().map(|backend| Choice {
-                address: backend.address,
-                masquerade: masquerade || (backend.local && backend.address.ip() == packet.source),
+            let is_from_here = settings.is_own(packet.source);
+            let choices = port.backends(set).iter().map(|backend| {
+                let ip = backend.address.ip();
+                let is_hairpin = backend.local && ip == packet.source;
+                // What comes in and stays on this node never passes where sources are rewritten.
+                let passes_out = is_from_here || !settings.is_own(ip);
+                Choice {
+                    address: backend.address,
+                    masquerade: (masquerade || is_hairpin) && passes_out,
+                }
             });
             Verdict::Balanced {
                 set,

@@ -99,7 +99,8 @@ impl Settings {
         self.service_cidrs.iter().any(|net| net.contains(&address))
     }
 
-    fn is_own(&self, address: IpAddr) -> bool {
+    /// Whether an address is this node's own.
+    pub fn is_own(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.node_addresses.contains(&address)
     }
 }
