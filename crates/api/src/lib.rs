@@ -6,11 +6,16 @@
 
 pub mod decode;
 pub mod encode;
+pub mod endpoints;
 pub mod field;
 pub mod ip;
 pub mod kind;
 pub mod metadata;
 pub mod names;
+pub mod network;
 pub mod object;
+pub mod patch;
 pub mod schema;
+pub mod selector;
+pub mod service;
 pub mod tree;

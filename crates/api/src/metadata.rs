@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
-use crate::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
+use crate::tree::{child, entries, flag_if_set, is_set, items, number, omit_null, omit_zero, text, texts};
 use crate::{ip, names};
 
 /// Most bytes of all annotations' keys and values together.
@@ -48,6 +48,34 @@ impl NameForm {
 /// What is wrong with `name` as an object's name of this form, for callers that have only the name.
 pub fn name_faults(form: NameForm, name: &str) -> Vec<String> {
     form.faults(name, false)
+}
+
+/// Leaves out of `metadata` what the reference never writes out when it is empty.
+pub fn omit_empty(object: &mut Value) {
+    const OMITTED: &[&str] = &[
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ];
+    if let Some(metadata) = object.get_mut("metadata") {
+        omit_zero(metadata, OMITTED);
+        omit_null(
+            metadata,
+            &[
+                "creationTimestamp",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+            ],
+        );
+    }
 }
 
 /// The rules for a new object's metadata.

@@ -1,0 +1,98 @@
+//! `spec.ports` (VAL-10 to VAL-16, VAL-35 to VAL-37).
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::field::{FieldError, FieldErrors, Path};
+use crate::metadata::push_faults;
+use crate::names;
+use crate::service::View;
+use crate::tree::{child, number, text, text_if_set};
+
+/// The protocols of Services and endpoints.
+pub const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// The rules for each port and among them.
+pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
+    let ports = service.ports();
+    let mut names = HashSet::new();
+    let mut numbers = HashSet::new();
+    let mut node_ports = HashSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        validate_name(errors, port, ports.len() > 1, &mut names, &path);
+        validate_port(errors, port, &path);
+        let node_port = number(port, "nodePort");
+        if node_port != 0 && service.kind() == "ClusterIP" {
+            let detail = "may not be used when `type` is 'ClusterIP'";
+            errors.push(FieldError::forbidden(&path.child("nodePort"), detail));
+        }
+        let protocol = text(port, "protocol");
+        if node_port != 0 && !node_ports.insert((protocol, node_port)) {
+            errors.push(FieldError::duplicate(&path.child("nodePort"), node_port));
+        }
+        if !numbers.insert((protocol, number(port, "port"))) {
+            errors.push(FieldError::duplicate(&path, port.clone()));
+        }
+    }
+}
+
+fn validate_name<'a>(
+    errors: &mut FieldErrors,
+    port: &'a Value,
+    is_required: bool,
+    names: &mut HashSet<&'a str>,
+    path: &Path,
+) {
+    let path = path.child("name");
+    let name = text(port, "name");
+    if name.is_empty() {
+        if is_required {
+            errors.push(FieldError::required(&path, ""));
+        }
+        return;
+    }
+    push_faults(errors, &path, name, names::dns_label(name));
+    if !names.insert(name) {
+        errors.push(FieldError::duplicate(&path, name));
+    }
+}
+
+fn validate_port(errors: &mut FieldErrors, port: &Value, path: &Path) {
+    let value = number(port, "port");
+    for fault in names::port_number(value) {
+        errors.push(FieldError::invalid(&path.child("port"), value, fault));
+    }
+    match text(port, "protocol") {
+        "" => errors.push(FieldError::required(&path.child("protocol"), "")),
+        protocol if PROTOCOLS.contains(&protocol) => {}
+        protocol => errors.push(FieldError::not_supported(
+            &path.child("protocol"),
+            protocol,
+            &PROTOCOLS,
+        )),
+    }
+    let target_path = path.child("targetPort");
+    match child(port, "targetPort") {
+        Value::String(name) => push_faults(errors, &target_path, name, names::port_name(name)),
+        Value::Number(target) => {
+            let target = target.as_i64().unwrap_or(i64::MAX);
+            for fault in names::port_number(target) {
+                errors.push(FieldError::invalid(&target_path, target, fault));
+            }
+        }
+        other => errors.push(FieldError::internal(
+            &target_path,
+            format!("unknown type: {other}"),
+        )),
+    }
+    if let Some(protocol) = text_if_set(port, "appProtocol") {
+        push_faults(
+            errors,
+            &path.child("appProtocol"),
+            protocol,
+            names::qualified_name(protocol),
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Ports of one range.
+
+use std::ops::RangeInclusive;
+
+use crate::address_range::take_next;
+use crate::offsets::OffsetSet;
+use crate::{Random, TakeError};
+
+/// The ports from one number to another (NP-01), with bands as for addresses but of other sizes (NP-02).
+#[derive(Clone, Debug)]
+pub struct PortRange {
+    ports: RangeInclusive<u16>,
+    taken: OffsetSet,
+}
+
+impl PortRange {
+    /// All of `ports`, free.
+    pub fn new(ports: RangeInclusive<u16>) -> Self {
+        Self {
+            ports,
+            taken: OffsetSet::default(),
+        }
+    }
+
+    /// The first and the last port.
+    pub fn ports(&self) -> RangeInclusive<u16> {
+        self.ports.clone()
+    }
+
+    /// How many ports are taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.len()
+    }
+
+    /// How many ports are free.
+    pub fn free(&self) -> u64 {
+        self.size() - self.taken.len()
+    }
+
+    /// Takes a requested port.
+    pub fn take(&mut self, port: u16) -> Result<(), TakeError> {
+        let offset = self.offset_of(port).ok_or(TakeError::OutOfRange)?;
+        if self.taken.insert(offset) {
+            Ok(())
+        } else {
+            Err(TakeError::Taken)
+        }
+    }
+
+    /// Takes a free port, from the upper band first (NP-03). `None` if all are taken.
+    pub fn take_next(&mut self, random: &mut impl Random) -> Option<u16> {
+        let size = self.size();
+        let offset = take_next(&mut self.taken, size, lower_band(size), random)?;
+        // An offset is smaller than the size, so the sum is one of the ports.
+        Some(self.ports.start() + offset as u16)
+    }
+
+    /// Frees a port; false if it was not taken.
+    pub fn release(&mut self, port: u16) -> bool {
+        self.offset_of(port)
+            .is_some_and(|offset| self.taken.remove(offset))
+    }
+
+    fn size(&self) -> u64 {
+        self.ports.len() as u64
+    }
+
+    fn offset_of(&self, port: u16) -> Option<u64> {
+        self.ports
+            .contains(&port)
+            .then(|| u64::from(port - self.ports.start()))
+    }
+}
+
+/// Ports of the lower band, from the size of the range (NP-02).
+fn lower_band(size: u64) -> u64 {
+    const MIN: u64 = 16;
+    const MAX: u64 = 128;
+    const SHARE: u64 = 32;
+    if size <= MIN {
+        0
+    } else {
+        (size / SHARE).clamp(MIN, MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;
