@@ -1,9 +1,11 @@
-//! Durable writes a second by the number of clients that wait for their own.
+//! Memory of an object, durable writes a second by the number of clients that wait for their own, and the
+//! time until the last of many watches has seen a write.
 //!
 //! `cargo run --release -p store --example store_bench -- [DIRECTORY] [SECONDS]`: the directory decides
 //! which disk is measured; a new one inside it is used and removed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -34,19 +36,15 @@ async fn main() -> Result<(), Failure> {
         let directory = tempfile::tempdir_in(&directory)?;
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default())?);
         let mut latencies = measure(store, clients, Duration::from_secs(seconds)).await?;
-        latencies.sort_unstable();
-        let quantile = |per_cent: usize| {
-            latencies
-                .get(latencies.len() * per_cent / 100)
-                .map_or(0, Duration::as_micros)
-        };
         let rate = latencies.len() as u64 / seconds;
-        println!(
-            "{clients:>8} {rate:>12} {:>12} {:>12}",
-            quantile(50),
-            quantile(99)
-        );
+        let (p50, p99) = quantiles(&mut latencies);
+        println!("{clients:>8} {rate:>12} {p50:>12} {p99:>12}");
     }
+    let directory = tempfile::tempdir_in(&directory)?;
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default())?);
+    let (p50, p99) = quantiles(&mut watched(store, WATCHED_PER_SECOND * seconds).await?);
+    println!("\n{WATCHES} watches, {WATCHED_PER_SECOND} writes/s: from commit called to the last watch");
+    println!("{:>8} {:>12} {p50:>12} {p99:>12}", "", "");
     Ok(())
 }
 
@@ -74,6 +72,56 @@ async fn measure(store: Arc<dyn Store>, clients: usize, span: Duration) -> Resul
         latencies.extend(task.await??);
     }
     Ok(latencies)
+}
+
+const WATCHES: usize = 1_000;
+const WATCHED_PER_SECOND: u64 = 500;
+
+/// Writes at a steady rate under the eyes of many watches; for each write, when the last had seen it.
+async fn watched(store: Arc<dyn Store>, events: u64) -> Result<Vec<Duration>, Failure> {
+    let begin = Instant::now();
+    let last_seen: Arc<Vec<AtomicU64>> = Arc::new((0..events).map(|_| AtomicU64::new(0)).collect());
+    let start = store.index().revision();
+    let watcher = |_| {
+        let (last_seen, watch) = (last_seen.clone(), store.index().watch("/bench/", start));
+        tokio::spawn(async move {
+            let mut watch = watch?;
+            for last_seen in last_seen.iter() {
+                watch.next().await?;
+                last_seen.fetch_max(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+            }
+            Ok::<_, Failure>(())
+        })
+    };
+    let watchers: Vec<_> = (0..WATCHES).map(watcher).collect();
+    let mut written = Vec::new();
+    let mut pace = tokio::time::interval(Duration::from_micros(1_000_000 / WATCHED_PER_SECOND));
+    for event in 0..events {
+        pace.tick().await;
+        written.push(begin.elapsed());
+        store.commit(put(format!("/bench/{event}"))).await?;
+    }
+    for watcher in watchers {
+        watcher.await??;
+    }
+    let seen = last_seen
+        .iter()
+        .map(|micros| Duration::from_micros(micros.load(Ordering::Relaxed)));
+    Ok(seen
+        .zip(written)
+        .map(|(seen, written)| seen.saturating_sub(written))
+        .collect())
+}
+
+/// The median and the 99th percentile, in microseconds.
+fn quantiles(latencies: &mut [Duration]) -> (u128, u128) {
+    latencies.sort_unstable();
+    let at = |per_cent: usize| {
+        latencies
+            .get(latencies.len() * per_cent / 100)
+            .map_or(0, Duration::as_micros)
+    };
+    (at(50), at(99))
 }
 
 const MEMORY_OBJECTS: usize = 10_000;

@@ -47,11 +47,9 @@ impl Log {
         write(&self.tail).events.push_back(event);
     }
 
-    /// Wakes the watches if there is something new for them; once for all events of a publication.
-    pub(super) fn wake_if_changed(&mut self) {
-        if std::mem::take(&mut self.dirty) {
-            self.changed.send_replace(());
-        }
+    /// The means to wake the watches, if there is something new for them since the last call.
+    pub(super) fn take_changed(&mut self) -> Option<watch::Sender<()>> {
+        std::mem::take(&mut self.dirty).then(|| self.changed.clone())
     }
 
     pub(super) fn len(&self) -> usize {

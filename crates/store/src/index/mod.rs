@@ -172,9 +172,12 @@ impl Index {
         state.apply(commits);
         self.published.store(newest.0, Ordering::Release);
         let forgotten = state.forget_over_limits();
-        state.wake();
+        let changed = state.take_changed();
+        // Waking and freeing take longer than all of the above; readers need not wait for it.
         drop(state);
-        // Freed outside the lock.
+        for log in changed {
+            log.send_replace(());
+        }
         drop(forgotten);
     }
 

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use super::chain::{Chain, Version};
 use super::log::Log;
@@ -137,10 +138,10 @@ impl State {
         }
     }
 
-    /// Wakes the watches of the logs that have changed.
-    pub(super) fn wake(&mut self) {
-        self.everything.wake_if_changed();
-        self.by_segment.values_mut().for_each(Log::wake_if_changed);
+    /// The means to wake the watches of the logs that have changed since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<watch::Sender<()>> {
+        let logs = self.by_segment.values_mut().chain([&mut self.everything]);
+        logs.filter_map(Log::take_changed).collect()
     }
 
     /// Forgets the oldest revisions until the history is within its limits.
