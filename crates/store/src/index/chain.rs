@@ -54,24 +54,25 @@ impl Chain {
     /// Forgets what only reads before `oldest` can see. True if nothing is left: the key was removed by
     /// then.
     pub(super) fn forget_before(&mut self, oldest: Revision) -> bool {
+        if self.newest.modified <= oldest {
+            self.older = VecDeque::new();
+            return self.newest.value.is_none();
+        }
         let newer_from = self.older.partition_point(|version| version.modified <= oldest);
-        let newest_is_old = self.newest.modified <= oldest;
-        let mut superseded = if newest_is_old {
+        let in_force = newer_from
+            .checked_sub(1)
+            .and_then(|position| self.older.get(position));
+        // Reads find nothing where a removal is the first version, and also where there is none.
+        let is_removal = in_force.is_some_and(|version| version.value.is_none());
+        let superseded = if is_removal {
             newer_from
         } else {
             newer_from.saturating_sub(1)
         };
-        let removed_then = self
-            .older
-            .get(superseded)
-            .is_some_and(|version| version.value.is_none());
-        if !newest_is_old && newer_from > 0 && removed_then {
-            superseded += 1;
-        }
         self.older.drain(..superseded);
         if self.older.is_empty() {
             self.older = VecDeque::new();
         }
-        newest_is_old && self.newest.value.is_none()
+        false
     }
 }
