@@ -1,0 +1,280 @@
+//! A netlink socket: datagrams to the kernel and back.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::message::{HEADER_BYTES, Message, attributes, messages};
+
+/// Room for one datagram of a dump. The kernel fills at most 32 KiB when the reader offers that much or more.
+const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
+/// What the kernel is asked to queue for us: the refusals of a batch come all at once.
+const RECEIVE_QUEUE_BYTES: libc::c_int = 4 * 1024 * 1024;
+/// How often a call that a signal interrupted is repeated.
+const INTERRUPTIONS_MAX: usize = 64;
+/// `NLMSGERR_ATTR_MSG`: the kernel's own words in an extended acknowledgement.
+const ERROR_TEXT: u16 = 1;
+/// Flag of an acknowledgement that carries attributes (`NLM_F_ACK_TLVS`).
+const ACKNOWLEDGEMENT_HAS_ATTRIBUTES: u16 = 0x200;
+/// Flag of an acknowledgement that leaves out the request's payload (`NLM_F_CAPPED`).
+const ACKNOWLEDGEMENT_IS_CAPPED: u16 = 0x100;
+
+/// Which part of the kernel a socket speaks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subsystem {
+    /// Links, addresses, routes (`NETLINK_ROUTE`).
+    Route,
+    /// nftables, conntrack, ipset (`NETLINK_NETFILTER`).
+    Netfilter,
+    /// Families with names, like ip_vs (`NETLINK_GENERIC`).
+    Generic,
+}
+
+/// An open socket. It belongs to the network namespace that it was opened in, whatever its thread does later.
+#[derive(Debug)]
+pub struct Socket {
+    descriptor: OwnedFd,
+    sequence: u32,
+    datagram: Box<[u8]>,
+}
+
+impl Socket {
+    /// Opens a socket in the calling thread's network namespace. Needs no privilege; requests may.
+    pub fn open(subsystem: Subsystem) -> io::Result<Self> {
+        let protocol = match subsystem {
+            Subsystem::Route => libc::NETLINK_ROUTE,
+            Subsystem::Netfilter => libc::NETLINK_NETFILTER,
+            Subsystem::Generic => libc::NETLINK_GENERIC,
+        };
+        // SAFETY: socket takes no pointer.
+        let raw = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        let socket = Self {
+            descriptor,
+            sequence: 0,
+            datagram: vec![0; DATAGRAM_BYTES_MAX].into_boxed_slice(),
+        };
+        socket.set_option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, 1)?;
+        socket.set_option(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1)?;
+        socket.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_QUEUE_BYTES)?;
+        Ok(socket)
+    }
+
+    /// Lets one datagram of so many bytes be sent. Beyond `net.core.wmem_max` this needs CAP_NET_ADMIN.
+    pub fn reserve_send(&self, bytes: usize) -> io::Result<()> {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
+    }
+
+    /// A number for the next request; never 0, which is what the kernel uses for its own messages.
+    pub fn next_sequence(&mut self) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.sequence
+    }
+
+    /// Sends messages as one datagram. The kernel has processed them when this returns.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let to = kernel();
+        for _ in 0..INTERRUPTIONS_MAX {
+            // SAFETY: both pointers are valid for the lengths that are given.
+            let sent = unsafe {
+                libc::sendto(
+                    self.descriptor.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    libc::MSG_NOSIGNAL,
+                    (&raw const to).cast(),
+                    mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t,
+                )
+            };
+            if sent >= 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::Interrupted))
+    }
+
+    /// Waits for a datagram of the kernel's; its messages are read with [`messages`].
+    pub fn receive(&mut self) -> io::Result<&[u8]> {
+        let bytes = self.receive_with(0)?;
+        Ok(self.datagram.get(..bytes).unwrap_or_default())
+    }
+
+    /// The next datagram if one is there already.
+    pub fn receive_now(&mut self) -> io::Result<Option<&[u8]>> {
+        match self.receive_with(libc::MSG_DONTWAIT) {
+            Ok(bytes) => Ok(self.datagram.get(..bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Throws away what is left of an answer that was given up.
+    pub fn drain(&mut self) -> io::Result<()> {
+        loop {
+            match self.receive_with(libc::MSG_DONTWAIT) {
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends one request and hands every message of the answer to `each`: until its last part for a dump
+    /// (`NLM_F_DUMP`), else until the acknowledgement (`NLM_F_ACK` must be set). `Err` carries the errno
+    /// that the kernel refused the request with; whether a dump was torn by a change is in the result.
+    pub fn exchange(
+        &mut self,
+        request: &[u8],
+        sequence: u32,
+        mut each: impl FnMut(&Message<'_>),
+    ) -> io::Result<Exchange> {
+        self.send(request)?;
+        let mut outcome = Exchange { torn: false };
+        loop {
+            let datagram = self.receive()?;
+            for message in messages(datagram).filter(|message| message.sequence == sequence) {
+                outcome.torn |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
+                match i32::from(message.kind) {
+                    libc::NLMSG_NOOP => {}
+                    libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        return match Acknowledgement::read(&message) {
+                            Some(answer) if answer.errno != 0 => {
+                                Err(io::Error::from_raw_os_error(answer.errno))
+                            }
+                            _ => Ok(outcome),
+                        };
+                    }
+                    _ => each(&message),
+                }
+            }
+        }
+    }
+
+    fn receive_with(&mut self, flags: libc::c_int) -> io::Result<usize> {
+        let mut interruptions = 0;
+        loop {
+            let mut from = kernel();
+            let mut from_bytes = mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            // SAFETY: all pointers are valid for the lengths that are given.
+            let received = unsafe {
+                libc::recvfrom(
+                    self.descriptor.as_raw_fd(),
+                    self.datagram.as_mut_ptr().cast(),
+                    self.datagram.len(),
+                    flags | libc::MSG_TRUNC,
+                    (&raw mut from).cast(),
+                    &raw mut from_bytes,
+                )
+            };
+            let Ok(received) = usize::try_from(received) else {
+                let error = io::Error::last_os_error();
+                interruptions += 1;
+                if error.kind() == io::ErrorKind::Interrupted && interruptions < INTERRUPTIONS_MAX {
+                    continue;
+                }
+                return Err(error);
+            };
+            if from.nl_pid != 0 {
+                continue; // another process may send to this socket; only the kernel has port 0
+            }
+            if received > self.datagram.len() {
+                return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+            }
+            return Ok(received);
+        }
+    }
+
+    /// Without CAP_NET_ADMIN the forced option is refused, and the plain one is capped by a sysctl.
+    fn set_buffer(&self, forced: libc::c_int, plain: libc::c_int, bytes: libc::c_int) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, forced, bytes)
+            .or_else(|_| self.set_option(libc::SOL_SOCKET, plain, bytes))
+    }
+
+    fn set_option(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: the pointer is valid for the length that is given.
+        let result = unsafe {
+            libc::setsockopt(
+                self.descriptor.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                mem::size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// How an exchange ended that the kernel did not refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Something changed while the dump was made (`NLM_F_DUMP_INTR`): it may miss entries or hold some twice.
+    pub torn: bool,
+}
+
+/// The kernel's word on one request (`struct nlmsgerr`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// 0 if it was done, else why not.
+    pub errno: i32,
+    /// What the kernel says about it.
+    pub text: Option<String>,
+}
+
+impl Acknowledgement {
+    /// Reads a message of kind `NLMSG_ERROR` or `NLMSG_DONE`. `None` if it is too short.
+    pub fn read(message: &Message<'_>) -> Option<Self> {
+        let errno = i32::from_ne_bytes(*message.payload.first_chunk()?).saturating_neg();
+        let has_attributes = message.flags & ACKNOWLEDGEMENT_HAS_ATTRIBUTES != 0;
+        let is_error = i32::from(message.kind) == libc::NLMSG_ERROR;
+        let text = if has_attributes && is_error {
+            let capped = message.flags & ACKNOWLEDGEMENT_IS_CAPPED != 0;
+            text_of(message.payload, capped)
+        } else {
+            None
+        };
+        Some(Self { errno, text })
+    }
+}
+
+fn text_of(payload: &[u8], capped: bool) -> Option<String> {
+    let request = payload.get(4..)?;
+    let length = u32::from_ne_bytes(*request.first_chunk()?) as usize;
+    let skipped = if capped {
+        HEADER_BYTES
+    } else {
+        length.checked_add(3)? & !3
+    };
+    let text = attributes(request.get(skipped..)?).find(|attribute| attribute.kind == ERROR_TEXT)?;
+    text.text().map(str::to_owned)
+}
+
+fn kernel() -> libc::sockaddr_nl {
+    // SAFETY: sockaddr_nl is plain integers, for which zeros are valid; port 0 is the kernel.
+    let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address
+}
+
+#[cfg(test)]
+mod tests;
