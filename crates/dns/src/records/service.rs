@@ -1,0 +1,286 @@
+//! What the index keeps of a Service and of an EndpointSlice: only what answers are made of.
+
+use std::borrow::Borrow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service};
+
+use crate::wire::{Name, NameError};
+
+/// Name and namespace of a Service as two labels in wire form and lower case, the way they stand in
+/// every name below the Service. So a part of a query is the key, and nothing is copied to look it up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ServiceKey(Arc<[u8]>);
+
+impl ServiceKey {
+    pub(super) fn new(key: &ObjectKey) -> Result<Self, NameError> {
+        let mut name = Name::ROOT;
+        name.push_label(key.name.as_bytes())?;
+        name.push_label(key.namespace.as_bytes())?;
+        let wire = name.to_lower();
+        Ok(Self(wire.as_wire().strip_suffix(&[0]).unwrap_or_default().into()))
+    }
+
+    /// The two labels.
+    pub(super) fn labels(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Borrow<[u8]> for ServiceKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A Service and its slices. Slices may be known before their Service.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) service: Option<Facts>,
+    pub(super) slices: Vec<Slice>,
+}
+
+impl Entry {
+    /// Whether endpoints that are not ready have names too (DNS-03).
+    pub(super) fn publishes_not_ready(&self) -> bool {
+        self.service
+            .as_ref()
+            .is_some_and(|service| service.publish_not_ready)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.service.is_none() && self.slices.is_empty()
+    }
+}
+
+/// What is answered for a Service.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) kind: FactsKind,
+    /// Never empty; see [`Port::NONE`].
+    pub(super) ports: Box<[Port]>,
+    pub(super) publish_not_ready: bool,
+}
+
+/// The forms of a Service that differ in DNS.
+#[derive(Debug)]
+pub(super) enum FactsKind {
+    /// It has these cluster IPs, one for each family (DNS-05).
+    ClusterIp(Box<[IpAddr]>),
+    /// Its endpoints are answered (DNS-08).
+    Headless,
+    /// It stands for another name (DNS-12); without one if the text is an address (DNS-21) or no name.
+    External(Option<Box<[u8]>>),
+}
+
+impl Facts {
+    pub(super) fn read(service: &Service) -> Self {
+        let spec = &service.spec;
+        let kind = if spec.kind == "ExternalName" {
+            FactsKind::External(external_target(&spec.external_name))
+        } else if spec.is_headless() {
+            FactsKind::Headless
+        } else {
+            let primary = std::slice::from_ref(&spec.cluster_ip);
+            let texts = if spec.cluster_ips.is_empty() {
+                primary
+            } else {
+                &spec.cluster_ips
+            };
+            FactsKind::ClusterIp(texts.iter().filter_map(|text| text.parse().ok()).collect())
+        };
+        let ports = spec.ports.iter().map(|port| Port {
+            name: port.name.as_str().into(),
+            protocol: Some(port.protocol),
+            number: Some(port.port),
+        });
+        Self {
+            kind,
+            ports: or_none(ports.collect()),
+            publish_not_ready: spec.publish_not_ready_addresses,
+        }
+    }
+
+    /// Addresses whose names are the Service's (DNS-07).
+    pub(super) fn cluster_ips(&self) -> &[IpAddr] {
+        match &self.kind {
+            FactsKind::ClusterIp(addresses) => addresses,
+            FactsKind::Headless | FactsKind::External(_) => &[],
+        }
+    }
+}
+
+/// A port of a Service or of a slice.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) name: Box<str>,
+    pub(super) protocol: Option<Protocol>,
+    /// Number; without one there is no SRV record, but the addresses are answered (DNS-20).
+    pub(super) number: Option<u16>,
+}
+
+/// Stands in a list without ports for "all", so that every list has one.
+fn or_none(ports: Box<[Port]>) -> Box<[Port]> {
+    if ports.is_empty() {
+        Box::new([Port {
+            name: "".into(),
+            protocol: None,
+            number: None,
+        }])
+    } else {
+        ports
+    }
+}
+
+/// The endpoints of one slice.
+#[derive(Debug)]
+pub(super) struct Slice {
+    /// Name of the slice.
+    pub(super) name: Box<str>,
+    /// Never empty.
+    pub(super) ports: Box<[Port]>,
+    /// In the order of [`Endpoint::order`].
+    endpoints: Box<[Endpoint]>,
+}
+
+/// One address of an endpoint.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) address: IpAddr,
+    pub(super) ready: bool,
+    /// Host name in lower case; without one the address is the name (DNS-02).
+    pub(super) hostname: Option<Arc<str>>,
+}
+
+impl Slice {
+    /// Reads a slice of addresses; one of names has none to answer with.
+    pub(super) fn read(slice: &EndpointSlice) -> Self {
+        let mut endpoints = Vec::with_capacity(slice.endpoints.len());
+        if slice.address_type != AddressType::Fqdn {
+            for endpoint in &slice.endpoints {
+                let hostname = endpoint.hostname.as_deref().and_then(hostname_label);
+                let ready = endpoint.conditions.ready.unwrap_or(true);
+                let addresses = endpoint.addresses.iter().filter_map(|text| text.parse().ok());
+                endpoints.extend(addresses.map(|address| Endpoint {
+                    address,
+                    ready,
+                    hostname: hostname.clone(),
+                }));
+            }
+        }
+        endpoints.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
+        let ports = slice.ports.iter().map(|port| Port {
+            name: port.name.as_deref().unwrap_or_default().into(),
+            protocol: port.protocol,
+            number: port.port,
+        });
+        Self {
+            name: slice.metadata.name.as_str().into(),
+            ports: or_none(ports.collect()),
+            endpoints: endpoints.into(),
+        }
+    }
+
+    pub(super) fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// The endpoints that a label in lower case names: by host name, and by address.
+    pub(super) fn named(&self, label: &[u8]) -> [&[Endpoint]; 2] {
+        let by_hostname = std::str::from_utf8(label).map_or(&[][..], |text| self.range((Some(text), None)));
+        let by_address = address_of_label(label).map_or(&[][..], |address| self.range((None, Some(address))));
+        [by_hostname, by_address]
+    }
+
+    fn range(&self, order: (Option<&str>, Option<IpAddr>)) -> &[Endpoint] {
+        let start = self
+            .endpoints
+            .partition_point(|endpoint| endpoint.order() < order);
+        let tail = self.endpoints.get(start..).unwrap_or_default();
+        let length = tail
+            .iter()
+            .take_while(|endpoint| endpoint.order() == order)
+            .count();
+        tail.get(..length).unwrap_or_default()
+    }
+}
+
+impl Endpoint {
+    /// What its name is made of: sorted by it, endpoints of one name stand together.
+    fn order(&self) -> (Option<&str>, Option<IpAddr>) {
+        match &self.hostname {
+            Some(hostname) => (Some(hostname), None),
+            None => (None, Some(self.address)),
+        }
+    }
+
+    pub(super) fn is_published(&self, with_not_ready: bool) -> bool {
+        self.ready || with_not_ready
+    }
+
+    pub(super) fn label(&self) -> Label {
+        Label::of_endpoint(self.hostname.as_deref(), self.address)
+    }
+}
+
+/// One label in wire form, on the stack.
+#[derive(Clone, Copy)]
+pub(super) struct Label {
+    /// Length in front; it says how many of the others are in use.
+    octets: [u8; 64],
+}
+
+impl Label {
+    /// The label of an endpoint: its host name, or its address with dashes (DNS-02).
+    pub(super) fn of_endpoint(hostname: Option<&str>, address: IpAddr) -> Self {
+        use std::fmt::Write;
+        let mut label = Self { octets: [0; 64] };
+        // Host names were checked to fit, and the longest address has 45 characters.
+        let written = match (hostname, address) {
+            (Some(hostname), _) => label.write_str(hostname),
+            (None, address) => write!(label, "{address}"),
+        };
+        debug_assert!(written.is_ok(), "a label of an endpoint fits");
+        label
+    }
+
+    /// The label with its length in front.
+    pub(super) fn as_wire(&self) -> &[u8] {
+        let [length, ..] = self.octets;
+        self.octets.get(..=usize::from(length)).unwrap_or(&[0])
+    }
+}
+
+impl std::fmt::Write for Label {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            let [length, octets @ ..] = &mut self.octets;
+            let room = octets.get_mut(usize::from(*length)).ok_or(std::fmt::Error)?;
+            *room = if matches!(byte, b'.' | b':') { b'-' } else { byte };
+            *length += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The address that a label with dashes stands for, if it is spelled as [`Label::of_endpoint`] does.
+fn address_of_label(label: &[u8]) -> Option<IpAddr> {
+    let address = super::pod::address_of_label(label)?;
+    (Label::of_endpoint(None, address).as_wire().get(1..)? == label).then_some(address)
+}
+
+/// A host name in lower case, if it can be a label.
+fn hostname_label(text: &str) -> Option<Arc<str>> {
+    let mut name = Name::ROOT;
+    name.push_label(text.as_bytes())
+        .is_ok()
+        .then(|| text.to_ascii_lowercase().into())
+}
+
+/// The name that an ExternalName Service stands for, in wire form.
+fn external_target(text: &str) -> Option<Box<[u8]>> {
+    let name = Name::from_text(text).ok()?;
+    let is_address = text.parse::<IpAddr>().is_ok();
+    (!is_address && name != Name::ROOT).then(|| name.as_wire().into())
+}

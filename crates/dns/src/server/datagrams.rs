@@ -1,0 +1,321 @@
+//! Datagrams in batches: one system call receives what has come, another sends the answers.
+//!
+//! This is the crate's rim to the kernel. A batch owns its buffers and is used over and over, so nothing
+//! is allocated while queries come and go.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use super::respond::UDP_OCTETS_MAX;
+
+/// Datagrams taken at once. Bounds what a loop holds (2 x 4 KiB each) and how long the first waits for
+/// the last.
+const BATCH: usize = 32;
+/// Octets of a query that are taken; a longer one is cut, and then is malformed.
+const QUERY_OCTETS_MAX: usize = 4_096;
+/// Octets of the control message that tells the address asked.
+const CONTROL_OCTETS: usize = 64;
+
+/// Who sent a datagram, and to which of our addresses; an answer goes back the same way.
+#[derive(Clone, Copy)]
+pub(super) struct Route {
+    peer: libc::sockaddr_storage,
+    peer_octets: libc::socklen_t,
+    control: Control,
+    control_octets: usize,
+}
+
+/// Aligned as control messages must be.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_OCTETS]);
+
+/// One datagram and its answer.
+pub(super) struct Slot {
+    route: Route,
+    query: [u8; QUERY_OCTETS_MAX],
+    query_octets: usize,
+    /// Room for the answer.
+    pub(super) answer: [u8; UDP_OCTETS_MAX],
+    /// Octets of the answer that are sent; none for 0.
+    pub(super) answer_octets: usize,
+}
+
+/// Datagrams that are received and answered together.
+pub(super) struct Batch {
+    slots: Vec<Slot>,
+    /// Scratch space of the system calls. Their pointers are set anew before each call.
+    parts: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+}
+
+impl Route {
+    const fn new() -> Self {
+        // SAFETY: sockaddr_storage is plain numbers, for which zeros are a valid value.
+        let peer = unsafe { zeroed() };
+        Self {
+            peer,
+            peer_octets: 0,
+            control: Control([0; CONTROL_OCTETS]),
+            control_octets: 0,
+        }
+    }
+}
+
+impl Slot {
+    /// The datagram.
+    pub(super) fn query(&self) -> &[u8] {
+        self.query.get(..self.query_octets).unwrap_or_default()
+    }
+
+    /// The datagram and the room for its answer, at once.
+    pub(super) fn split(&mut self) -> (&[u8], &mut [u8]) {
+        (
+            self.query.get(..self.query_octets).unwrap_or_default(),
+            &mut self.answer,
+        )
+    }
+
+    /// Where the answer goes.
+    pub(super) fn route(&self) -> Route {
+        self.route
+    }
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        let slot = || Slot {
+            route: Route::new(),
+            query: [0; QUERY_OCTETS_MAX],
+            query_octets: 0,
+            answer: [0; UDP_OCTETS_MAX],
+            answer_octets: 0,
+        };
+        Self {
+            slots: (0..BATCH).map(|_| slot()).collect(),
+            parts: Vec::with_capacity(BATCH),
+            headers: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Waits for a datagram and takes what else is there. `Interrupted` and an empty batch are no errors
+    /// of the socket.
+    pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
+        self.parts.clear();
+        self.headers.clear();
+        for slot in &mut self.slots {
+            slot.answer_octets = 0;
+            self.parts.push(libc::iovec {
+                iov_base: slot.query.as_mut_ptr().cast(),
+                iov_len: QUERY_OCTETS_MAX,
+            });
+        }
+        for (slot, part) in self.slots.iter_mut().zip(&mut self.parts) {
+            slot.route.peer_octets = socklen::<libc::sockaddr_storage>();
+            slot.route.control_octets = CONTROL_OCTETS;
+            self.headers.push(header(&mut slot.route, part));
+        }
+        let count = libc::c_uint::try_from(self.headers.len()).unwrap_or(0);
+        // SAFETY: each header points to a slot's route and to a part that points to its query; all of
+        // them are owned by this batch, are as long as said, and are not touched during the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count,
+                libc::MSG_WAITFORONE,
+                ptr::null_mut(),
+            )
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for (slot, header) in self.slots.iter_mut().zip(&self.headers).take(received) {
+            slot.query_octets = usize::try_from(header.msg_len).unwrap_or(0);
+            slot.route.peer_octets = header.msg_hdr.msg_namelen;
+            slot.route.keep_address(&header.msg_hdr);
+        }
+        Ok(self.slots.get_mut(..received).unwrap_or_default())
+    }
+
+    /// Sends the answers of the first `count` slots. One that cannot be sent is passed over: its client
+    /// asks again.
+    pub(super) fn send(&mut self, socket: &UdpSocket, count: usize) {
+        self.parts.clear();
+        self.headers.clear();
+        let answered = |slot: &&mut Slot| slot.answer_octets > 0;
+        for slot in self.slots.iter_mut().take(count).filter(answered) {
+            let iov_len = slot.answer_octets.min(UDP_OCTETS_MAX);
+            self.parts.push(libc::iovec {
+                iov_base: slot.answer.as_mut_ptr().cast(),
+                iov_len,
+            });
+        }
+        for (slot, part) in self
+            .slots
+            .iter_mut()
+            .take(count)
+            .filter(answered)
+            .zip(&mut self.parts)
+        {
+            self.headers.push(header(&mut slot.route, part));
+        }
+        let mut rest = self.headers.as_mut_slice();
+        while !rest.is_empty() {
+            let count = libc::c_uint::try_from(rest.len()).unwrap_or(0);
+            // SAFETY: as in `receive`; the kernel only reads what the headers point to.
+            let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
+            let done = usize::try_from(sent).unwrap_or_else(|_| {
+                tracing::debug!(error = %io::Error::last_os_error(), "an answer could not be sent");
+                1
+            });
+            rest = rest.get_mut(done.max(1)..).unwrap_or_default();
+        }
+    }
+}
+
+/// Sends one answer, outside of a batch.
+pub(super) fn send(socket: &UdpSocket, route: &Route, answer: &[u8]) -> io::Result<()> {
+    let mut route = *route;
+    let mut part = libc::iovec {
+        iov_base: answer.as_ptr().cast_mut().cast(),
+        iov_len: answer.len(),
+    };
+    let header = header(&mut route, &mut part).msg_hdr;
+    // SAFETY: the header points to the copied route and to the answer, which live until the call is over
+    // and which the kernel only reads.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, 0) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Has the kernel say for each datagram which address it was sent to (ip(7) `IP_PKTINFO`, ipv6(7)
+/// `IPV6_RECVPKTINFO`), for sockets that are bound to all addresses.
+pub(super) fn tell_address_asked(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let (level, option) = if v6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_PKTINFO)
+    };
+    let length = socklen::<libc::c_int>();
+    // SAFETY: the option's value is an integer, which is what the pointer and the length describe.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) };
+    if set < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Wakes a loop that waits in [`Batch::receive`], which then gets nothing.
+pub(super) fn wake(socket: &UdpSocket) {
+    // SAFETY: the call has no pointers. On a socket without peer it fails with ENOTCONN, but ends
+    // receiving all the same.
+    let result = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RD) };
+    tracing::trace!(result, "a receiving loop was told to end");
+}
+
+impl Route {
+    /// Keeps the control message that says which address was asked, in the form that makes the kernel
+    /// answer from it. The interface is kept only where the address means nothing without.
+    fn keep_address(&mut self, header: &libc::msghdr) {
+        self.control_octets = 0;
+        // SAFETY: the header was filled in by the kernel, and its control buffer is this route's.
+        let message = unsafe { libc::CMSG_FIRSTHDR(header).as_mut() };
+        let Some(message) = message else { return };
+        let kept = match (message.cmsg_level, message.cmsg_type) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // SAFETY: a message of this type holds an in_pktinfo; it need not be aligned as one.
+                let info: *mut libc::in_pktinfo = unsafe { libc::CMSG_DATA(message) }.cast();
+                // SAFETY: as above; the buffer is ours alone at this moment.
+                unsafe {
+                    let mut value = info.read_unaligned();
+                    value.ipi_spec_dst = value.ipi_addr;
+                    value.ipi_ifindex = 0;
+                    info.write_unaligned(value);
+                }
+                size_of::<libc::in_pktinfo>()
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                // SAFETY: a message of this type holds an in6_pktinfo; it need not be aligned as one.
+                let info: *mut libc::in6_pktinfo = unsafe { libc::CMSG_DATA(message) }.cast();
+                // SAFETY: as above; the buffer is ours alone at this moment.
+                unsafe {
+                    let mut value = info.read_unaligned();
+                    if !std::net::Ipv6Addr::from(value.ipi6_addr.s6_addr).is_unicast_link_local() {
+                        value.ipi6_ifindex = 0;
+                    }
+                    info.write_unaligned(value);
+                }
+                size_of::<libc::in6_pktinfo>()
+            }
+            _ => return,
+        };
+        // SAFETY: the macro only computes with its argument.
+        let octets = unsafe { libc::CMSG_SPACE(libc::c_uint::try_from(kept).unwrap_or(0)) };
+        self.control_octets = usize::try_from(octets).unwrap_or(0).min(CONTROL_OCTETS);
+    }
+}
+
+/// A header over a route and a part. Its pointers live as long as both stay where they are.
+fn header(route: &mut Route, part: &mut libc::iovec) -> libc::mmsghdr {
+    // SAFETY: a header is numbers and pointers, for which zeros are a valid value.
+    let mut header: libc::mmsghdr = unsafe { zeroed() };
+    header.msg_hdr.msg_name = (&raw mut route.peer).cast();
+    header.msg_hdr.msg_namelen = route.peer_octets;
+    header.msg_hdr.msg_iov = part;
+    header.msg_hdr.msg_iovlen = 1;
+    if route.control_octets > 0 {
+        header.msg_hdr.msg_control = (&raw mut route.control).cast();
+        header.msg_hdr.msg_controllen = route.control_octets as _;
+    }
+    header
+}
+
+fn socklen<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0)
+}
+
+/// The addresses of this machine's interfaces (getifaddrs(3)); none if the kernel does not say.
+pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
+    let mut first: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: the call sets the pointer to a list that is ours until it is freed below.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        tracing::warn!(error = %io::Error::last_os_error(), "cannot list this machine's addresses");
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    // SAFETY: `first` is null or points to an element of the list, as does every `ifa_next`.
+    let mut next = unsafe { first.as_ref() };
+    while let Some(interface) = next {
+        // SAFETY: the address is null or of the family that its first field says.
+        unsafe {
+            match interface
+                .ifa_addr
+                .as_ref()
+                .map(|address| i32::from(address.sa_family))
+            {
+                Some(libc::AF_INET) => {
+                    let address: libc::sockaddr_in =
+                        interface.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                    found.push(std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into());
+                }
+                Some(libc::AF_INET6) => {
+                    let address = interface.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                    found.push(std::net::Ipv6Addr::from(address.sin6_addr.s6_addr).into());
+                }
+                _ => {}
+            }
+        }
+        // SAFETY: as for `first`.
+        next = unsafe { interface.ifa_next.as_ref() };
+    }
+    // SAFETY: the list came from getifaddrs and is not used any more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}

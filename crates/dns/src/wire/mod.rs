@@ -1,0 +1,96 @@
+//! The DNS wire format (RFC 1035, EDNS of RFC 6891): reading queries and records, writing answers.
+//!
+//! Nothing here allocates and nothing panics, whatever the bytes are.
+
+mod name;
+mod query;
+mod record;
+mod reply;
+
+pub use name::{Name, NameError};
+pub use query::{Edns, Query, Reject, encode_query, parse_query};
+pub use record::{Answer, Record, RecordValue, Records, read_answer};
+pub use reply::{Full, NameRef, Reply, Section, reject};
+
+/// Octets of a message header (RFC 1035 section 4.1.1).
+pub const HEADER_OCTETS: usize = 12;
+/// Octets of an answer over UDP for a client that says nothing about its buffer (RFC 1035 section 4.2.1).
+pub const UDP_OCTETS_MIN: usize = 512;
+/// The longest message over TCP, which is what its length prefix can say.
+pub const TCP_OCTETS_MAX: usize = 65_535;
+
+/// Record and question types, by their numbers in the IANA registry.
+pub mod kind {
+    /// IPv4 address.
+    pub const A: u16 = 1;
+    /// Name server of a zone.
+    pub const NS: u16 = 2;
+    /// Canonical name.
+    pub const CNAME: u16 = 5;
+    /// Start of authority.
+    pub const SOA: u16 = 6;
+    /// Name of an address.
+    pub const PTR: u16 = 12;
+    /// Text.
+    pub const TXT: u16 = 16;
+    /// IPv6 address.
+    pub const AAAA: u16 = 28;
+    /// Location of a service (RFC 2782).
+    pub const SRV: u16 = 33;
+    /// EDNS pseudo record (RFC 6891).
+    pub const OPT: u16 = 41;
+    /// Incremental zone transfer.
+    pub const IXFR: u16 = 251;
+    /// Zone transfer.
+    pub const AXFR: u16 = 252;
+}
+
+/// The class of the Internet, the only one that is served.
+pub const CLASS_IN: u16 = 1;
+
+/// What became of a query (RFC 1035 section 4.1.1, RFC 6891 for `BadVersion`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum ResponseCode {
+    /// Answered, possibly with nothing.
+    NoError = 0,
+    /// The query could not be read.
+    FormatError = 1,
+    /// The answer could not be found out.
+    ServerFailure = 2,
+    /// The name does not exist.
+    NameError = 3,
+    /// This kind of query is not served.
+    NotImplemented = 4,
+    /// The query is not answered by policy.
+    Refused = 5,
+    /// The EDNS version is not known.
+    BadVersion = 16,
+}
+
+/// Bits of the header's second word.
+pub(crate) mod flag {
+    pub const RESPONSE: u16 = 0x8000;
+    pub const OPCODE: u16 = 0x7800;
+    pub const AUTHORITATIVE: u16 = 0x0400;
+    pub const TRUNCATED: u16 = 0x0200;
+    pub const RECURSION_DESIRED: u16 = 0x0100;
+    pub const RECURSION_AVAILABLE: u16 = 0x0080;
+    pub const CHECKING_DISABLED: u16 = 0x0010;
+}
+
+/// The 16-bit number at `offset`, if the message is long enough.
+pub(crate) fn read_u16(message: &[u8], offset: usize) -> Option<u16> {
+    let bytes = message.get(offset..offset.checked_add(2)?)?;
+    Some(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]))
+}
+
+/// The 32-bit number at `offset`, if the message is long enough.
+pub(crate) fn read_u32(message: &[u8], offset: usize) -> Option<u32> {
+    let high = read_u16(message, offset)?;
+    let low = read_u16(message, offset.checked_add(2)?)?;
+    Some(u32::from(high) << 16 | u32::from(low))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,335 @@
+//! Writing answers into a fixed buffer, with name compression and truncation.
+
+use std::net::IpAddr;
+
+use super::{CLASS_IN, HEADER_OCTETS, Name, Query, Reject, ResponseCode, flag, kind};
+
+/// Where the name asked for stands in every answer.
+const QUESTION_AT: u16 = 12;
+/// Octets of the OPT record that repeats the client's.
+const OPT_OCTETS: usize = 11;
+/// Compression pointers have 14 bits.
+const POINTER_MAX: usize = 0x3FFF;
+
+/// The record does not fit; the answer is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// A section of an answer. They must be written in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// What was asked for.
+    Answer,
+    /// Whose the zone is.
+    Authority,
+    /// What the client would ask next.
+    Additional,
+}
+
+/// How a name is written.
+#[derive(Clone, Copy, Debug)]
+pub enum NameRef<'a> {
+    /// As a pointer to a name that was written at this offset.
+    At(u16),
+    /// As labels (without a root label) in front of a name that was written at this offset.
+    Below(&'a [u8], u16),
+    /// In full, in wire form with the root label.
+    Whole(&'a [u8]),
+}
+
+impl NameRef<'_> {
+    /// The name asked for.
+    pub const QUESTION: NameRef<'static> = NameRef::At(QUESTION_AT);
+
+    /// A pointer to the part of the name asked for that begins at `offset` of its wire form.
+    pub fn in_question(offset: usize) -> NameRef<'static> {
+        NameRef::At(question_offset(offset))
+    }
+
+    /// Labels in front of the part of the name asked for that begins at `offset` of its wire form.
+    pub fn below_question(labels: &[u8], offset: usize) -> NameRef<'_> {
+        NameRef::Below(labels, question_offset(offset))
+    }
+}
+
+/// An answer that is being written.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+    /// Octets that may be used, without those kept for OPT.
+    limit: usize,
+    counts: [u16; 3],
+    flags: u16,
+    query: &'a Query,
+}
+
+/// A place to come back to; see [`Reply::rollback`].
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    length: usize,
+    counts: [u16; 3],
+}
+
+impl<'a> Reply<'a> {
+    /// Begins an answer of at most `octets_max` octets. The question is repeated as it was spelled.
+    pub fn new(query: &'a Query, buffer: &'a mut [u8], octets_max: usize) -> Self {
+        let kept = if query.edns.is_some() { OPT_OCTETS } else { 0 };
+        let limit = octets_max.min(buffer.len()).saturating_sub(kept);
+        let repeated = flag::RECURSION_DESIRED | flag::CHECKING_DISABLED;
+        let flags = flag::RESPONSE | query.flags & repeated;
+        let mut reply = Self {
+            buffer,
+            length: HEADER_OCTETS,
+            limit,
+            counts: [0; 3],
+            flags,
+            query,
+        };
+        // The smallest buffer, 512 octets, has room for the longest question.
+        if reply.put_question().is_err() {
+            reply.length = HEADER_OCTETS;
+        }
+        reply
+    }
+
+    /// The query that is answered.
+    pub fn query(&self) -> &'a Query {
+        self.query
+    }
+
+    /// Says that the answer is from the zone's own server.
+    pub fn set_authoritative(&mut self) {
+        self.flags |= flag::AUTHORITATIVE;
+    }
+
+    /// Says that other zones are resolved too.
+    pub fn set_recursion_available(&mut self) {
+        self.flags |= flag::RECURSION_AVAILABLE;
+    }
+
+    /// Says that there is more to be had over TCP.
+    pub fn set_truncated(&mut self) {
+        self.flags |= flag::TRUNCATED;
+    }
+
+    /// Whether nothing was put into the answer section yet.
+    pub fn is_empty(&self) -> bool {
+        self.counts[0] == 0
+    }
+
+    /// The present state, to come back to.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            length: self.length,
+            counts: self.counts,
+        }
+    }
+
+    /// Takes back all that was written since `mark`.
+    pub fn rollback(&mut self, mark: Mark) {
+        self.length = mark.length;
+        self.counts = mark.counts;
+    }
+
+    /// Adds an A or AAAA record, whichever the address is.
+    pub fn address(
+        &mut self,
+        section: Section,
+        owner: NameRef<'_>,
+        ttl: u32,
+        address: IpAddr,
+    ) -> Result<(), Full> {
+        match address {
+            IpAddr::V4(v4) => self.record(section, owner, kind::A, ttl, |r| r.put(&v4.octets())),
+            IpAddr::V6(v6) => self.record(section, owner, kind::AAAA, ttl, |r| r.put(&v6.octets())),
+        }
+    }
+
+    /// Adds a CNAME, NS or PTR record; returns the offset at which the target was written.
+    pub fn target(
+        &mut self,
+        section: Section,
+        owner: NameRef<'_>,
+        kind: u16,
+        ttl: u32,
+        target: NameRef<'_>,
+    ) -> Result<u16, Full> {
+        let mut at = 0;
+        self.record(section, owner, kind, ttl, |r| {
+            at = r.length;
+            r.put_name(target)
+        })?;
+        if at > POINTER_MAX {
+            return Err(Full);
+        }
+        u16::try_from(at).map_err(|_| Full)
+    }
+
+    /// Adds an SRV record of priority 0. Its target must not be compressed (RFC 2782).
+    pub fn srv(
+        &mut self,
+        owner: NameRef<'_>,
+        ttl: u32,
+        weight: u16,
+        port: u16,
+        target: &Name,
+    ) -> Result<(), Full> {
+        self.record(Section::Answer, owner, kind::SRV, ttl, |r| {
+            r.put(&[0, 0])?;
+            r.put(&weight.to_be_bytes())?;
+            r.put(&port.to_be_bytes())?;
+            r.put(target.as_wire())
+        })
+    }
+
+    /// Adds a TXT record of one string, of which 255 octets are used.
+    pub fn text(&mut self, owner: NameRef<'_>, ttl: u32, text: &str) -> Result<(), Full> {
+        let text = text.as_bytes();
+        let text = text.get(..text.len().min(255)).unwrap_or_default();
+        self.record(Section::Answer, owner, kind::TXT, ttl, |r| {
+            r.put(&[u8::try_from(text.len()).map_err(|_| Full)?])?;
+            r.put(text)
+        })
+    }
+
+    /// Adds the SOA record of the zone at `zone_offset` of the name asked for, in the form that the
+    /// `kubernetes` plugin of CoreDNS gives it (DNS-18).
+    pub fn soa(&mut self, section: Section, zone_offset: usize, ttl: u32, serial: u32) -> Result<(), Full> {
+        const REFRESH_SECONDS: u32 = 7_200;
+        const RETRY_SECONDS: u32 = 1_800;
+        const EXPIRE_SECONDS: u32 = 86_400;
+        const TTL_SECONDS_MAX: u32 = 300;
+        let zone = NameRef::in_question(zone_offset);
+        self.record(section, zone, kind::SOA, ttl.min(TTL_SECONDS_MAX), |r| {
+            r.put_name(NameRef::below_question(b"\x02ns\x03dns", zone_offset))?;
+            r.put_name(NameRef::below_question(b"\x0ahostmaster", zone_offset))?;
+            for number in [serial, REFRESH_SECONDS, RETRY_SECONDS, EXPIRE_SECONDS, ttl] {
+                r.put(&number.to_be_bytes())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes the header and the OPT record; returns the length of the message.
+    pub fn finish(mut self, code: ResponseCode) -> usize {
+        if let Some(edns) = self.query.edns {
+            self.limit += OPT_OCTETS;
+            let [high, low] = edns.udp_octets.to_be_bytes();
+            let [_, extended] = ((code as u16) >> 4).to_be_bytes();
+            let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
+            if self
+                .put(&[0, 0, 41, high, low, extended, 0, dnssec_ok, 0, 0, 0])
+                .is_ok()
+            {
+                self.counts[2] += 1;
+            }
+        }
+        let [answer, authority, additional] = self.counts;
+        let questions = u16::from(self.length > HEADER_OCTETS);
+        let flags = self.flags | code as u16 & 0xF;
+        let words = [self.query.id, flags, questions, answer, authority, additional];
+        write_header(self.buffer, words);
+        self.length
+    }
+
+    /// Writes one record, or nothing if it does not fit.
+    fn record(
+        &mut self,
+        section: Section,
+        owner: NameRef<'_>,
+        kind: u16,
+        ttl: u32,
+        data: impl FnOnce(&mut Self) -> Result<(), Full>,
+    ) -> Result<(), Full> {
+        let mark = self.mark();
+        let written = self.record_header(owner, kind, ttl).and_then(|at| {
+            data(self)?;
+            let length = u16::try_from(self.length - at - 2).map_err(|_| Full)?;
+            let room = self.buffer.get_mut(at..at + 2).ok_or(Full)?;
+            room.copy_from_slice(&length.to_be_bytes());
+            Ok(())
+        });
+        match written {
+            Ok(()) => {
+                let [answer, authority, additional] = &mut self.counts;
+                let count = match section {
+                    Section::Answer => answer,
+                    Section::Authority => authority,
+                    Section::Additional => additional,
+                };
+                *count += 1;
+                Ok(())
+            }
+            Err(full) => {
+                self.rollback(mark);
+                Err(full)
+            }
+        }
+    }
+
+    /// Writes all but the data; returns where the data's length belongs.
+    fn record_header(&mut self, owner: NameRef<'_>, kind: u16, ttl: u32) -> Result<usize, Full> {
+        self.put_name(owner)?;
+        let mut fixed = [0; 10];
+        fixed[..2].copy_from_slice(&kind.to_be_bytes());
+        fixed[2..4].copy_from_slice(&CLASS_IN.to_be_bytes());
+        fixed[4..8].copy_from_slice(&ttl.to_be_bytes());
+        self.put(&fixed)?;
+        Ok(self.length - 2)
+    }
+
+    fn put_question(&mut self) -> Result<(), Full> {
+        let query = self.query;
+        self.put(query.name.as_wire())?;
+        self.put(&query.kind.to_be_bytes())?;
+        self.put(&query.class.to_be_bytes())
+    }
+
+    fn put_name(&mut self, name: NameRef<'_>) -> Result<(), Full> {
+        let pointer = |at: u16| (0xC000 | at).to_be_bytes();
+        match name {
+            NameRef::At(at) => self.put(&pointer(at)),
+            NameRef::Below(labels, at) => {
+                self.put(labels)?;
+                self.put(&pointer(at))
+            }
+            NameRef::Whole(wire) => self.put(wire),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let end = self.length + bytes.len();
+        if end > self.limit {
+            return Err(Full);
+        }
+        self.buffer
+            .get_mut(self.length..end)
+            .ok_or(Full)?
+            .copy_from_slice(bytes);
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Writes the answer to a message that is no query; returns its length, 0 for silence.
+pub fn reject(reject: Reject, buffer: &mut [u8]) -> usize {
+    let Reject::With { id, flags, code } = reject else {
+        return 0;
+    };
+    let repeated = flag::OPCODE | flag::RECURSION_DESIRED;
+    let flags = flag::RESPONSE | flags & repeated | code as u16 & 0xF;
+    write_header(buffer, [id, flags, 0, 0, 0, 0]);
+    HEADER_OCTETS.min(buffer.len())
+}
+
+fn write_header(buffer: &mut [u8], words: [u16; 6]) {
+    for (room, word) in buffer.chunks_exact_mut(2).zip(words) {
+        room.copy_from_slice(&word.to_be_bytes());
+    }
+}
+
+/// Offset in the message of an offset in the name asked for; a name has 255 octets at most.
+fn question_offset(offset: usize) -> u16 {
+    QUESTION_AT + u16::from(u8::try_from(offset).unwrap_or(u8::MAX))
+}
