@@ -18,4 +18,5 @@ pub mod patch;
 pub mod schema;
 pub mod selector;
 pub mod service;
+pub mod table;
 pub mod tree;
