@@ -1,0 +1,116 @@
+//! Requests of rtnetlink, written with the crate's own message codec.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::message::Writer;
+
+/// Bytes of a usual request.
+const REQUEST_BYTES: usize = 256;
+/// Where the sequence number is in a message.
+const SEQUENCE_OFFSET: usize = 8;
+
+/// A request being written.
+pub(super) struct Request {
+    writer: Writer,
+}
+
+impl Request {
+    /// A request of `kind` (`RTM_…`) with `flags` (`NLM_F_…`) and the fixed part that follows the header.
+    pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
+        let mut writer = Writer::with_capacity(REQUEST_BYTES);
+        writer.begin(kind, flags | libc::NLM_F_REQUEST, 0).fixed(fixed);
+        Self { writer }
+    }
+
+    /// Appends an attribute.
+    pub fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+        self.writer.attribute(kind, value);
+        self
+    }
+
+    /// Appends a number.
+    pub fn number(&mut self, kind: u16, value: u32) -> &mut Self {
+        self.writer.u32(kind, value);
+        self
+    }
+
+    /// Appends a text.
+    pub fn text(&mut self, kind: u16, value: &str) -> &mut Self {
+        self.writer.text(kind, value);
+        self
+    }
+
+    /// Appends an address.
+    pub fn address(&mut self, kind: u16, value: IpAddr) -> &mut Self {
+        match value {
+            IpAddr::V4(v4) => self.attribute(kind, &v4.octets()),
+            IpAddr::V6(v6) => self.attribute(kind, &v6.octets()),
+        }
+    }
+
+    /// Appends an attribute that holds what `fill` writes.
+    pub fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        let nest = self.writer.nest(kind);
+        fill(self);
+        self.writer.end(nest);
+        self
+    }
+
+    /// Appends a fixed part inside of a nested attribute, such as the header of a veth's peer.
+    pub fn fixed(&mut self, part: &[u8]) -> &mut Self {
+        self.writer.fixed(part);
+        self
+    }
+
+    /// Has the kernel say when it is done.
+    pub fn ask_for_acknowledgement(&mut self) {
+        self.writer.add_flags(libc::NLM_F_ACK);
+    }
+
+    /// The request as it goes to the kernel.
+    pub fn finish(mut self, sequence: u32) -> Vec<u8> {
+        let mut bytes = self.writer.finish().to_vec();
+        if let Some(field) = bytes.get_mut(SEQUENCE_OFFSET..SEQUENCE_OFFSET + 4) {
+            field.copy_from_slice(&sequence.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// The `family` byte of the fixed parts.
+pub(super) fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
+/// `struct ifinfomsg` with the given index, flags and changed flags.
+pub(super) fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; 16] {
+    let mut part = [0; 16];
+    part[4..8].copy_from_slice(&index.to_ne_bytes());
+    part[8..12].copy_from_slice(&flags.to_ne_bytes());
+    part[12..16].copy_from_slice(&change.to_ne_bytes());
+    part
+}
+
+/// The number at `offset` of `bytes`.
+pub(super) fn read_u16(bytes: &[u8], offset: usize) -> Option<u16> {
+    let field = bytes.get(offset..offset + 2)?;
+    Some(u16::from_ne_bytes(field.try_into().ok()?))
+}
+
+/// The number at `offset` of `bytes`.
+pub(super) fn read_u32(bytes: &[u8], offset: usize) -> Option<u32> {
+    let field = bytes.get(offset..offset + 4)?;
+    Some(u32::from_ne_bytes(field.try_into().ok()?))
+}
+
+/// The address that `bytes` hold, by their number.
+pub(super) fn read_address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! Links, addresses, routes and neighbours by rtnetlink (RFC 3549; the kernel's `rtnetlink.h`,
+//! `if_link.h`, `if_addr.h`, `neighbour.h`).
+//!
+//! A [`Connection`] works on the network namespace that it was opened in, whatever its thread does
+//! afterwards. Every call is one request and its acknowledgement, so it blocks for microseconds.
+
+mod address;
+mod connection;
+mod error;
+mod link;
+mod message;
+mod namespace;
+mod neighbour;
+mod path;
+
+#[cfg(test)]
+mod tests;
+
+pub use address::Address;
+pub use connection::Connection;
+pub use error::RouteError;
+pub use link::{Link, LinkChange, LinkIndex, LinkName, Master, NAME_BYTES_MAX};
+pub use namespace::NetworkNamespace;
+pub use neighbour::Neighbour;
+pub use path::{Action, Route};

@@ -1,0 +1,89 @@
+//! Neighbours: link addresses of the machines on a link (ARP and neighbour discovery).
+
+use std::net::IpAddr;
+
+use super::connection::Connection;
+use super::error::RouteError;
+use super::link::LinkIndex;
+use super::message::{Request, family, read_address, read_u16, read_u32};
+use crate::message::{Attribute, attributes};
+
+/// `struct ndmsg` in bytes.
+const FIXED_BYTES: usize = 12;
+/// Bytes of an Ethernet address.
+const ETHERNET_BYTES: usize = 6;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+
+/// A neighbour on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The link.
+    pub link: LinkIndex,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its Ethernet address, if known.
+    pub ethernet: Option<[u8; ETHERNET_BYTES]>,
+    /// `NUD_…` bits: reachable, stale, permanent …
+    pub state: u16,
+}
+
+impl Connection {
+    /// All neighbours of the namespace, both families.
+    pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, RouteError> {
+        let request = || Request::new(libc::RTM_GETNEIGH, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
+        self.dump("list neighbours", request, parse)
+    }
+
+    /// Sets a neighbour's Ethernet address for good, in place of what was learned.
+    pub fn replace_neighbour(
+        &mut self,
+        link: LinkIndex,
+        address: IpAddr,
+        ethernet: [u8; ETHERNET_BYTES],
+    ) -> Result<(), RouteError> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let part = fixed(link, address, libc::NUD_PERMANENT);
+        let mut request = Request::new(libc::RTM_NEWNEIGH, flags, &part);
+        request.address(NDA_DST, address).attribute(NDA_LLADDR, &ethernet);
+        self.execute(format!("set neighbour {address} on link {}", link.0), request)
+    }
+
+    /// Forgets a neighbour. [`RouteError::is_absent`] if it is not there.
+    pub fn delete_neighbour(&mut self, link: LinkIndex, address: IpAddr) -> Result<(), RouteError> {
+        let mut request = Request::new(libc::RTM_DELNEIGH, 0, &fixed(link, address, 0));
+        request.address(NDA_DST, address);
+        self.execute(
+            format!("remove neighbour {address} from link {}", link.0),
+            request,
+        )
+    }
+}
+
+fn fixed(link: LinkIndex, address: IpAddr, state: u16) -> [u8; FIXED_BYTES] {
+    let mut part = [0; FIXED_BYTES];
+    part[0] = family(address);
+    part[4..8].copy_from_slice(&link.0.to_ne_bytes());
+    part[8..10].copy_from_slice(&state.to_ne_bytes());
+    part
+}
+
+/// Reads what follows the netlink header of an `RTM_NEWNEIGH`.
+pub(super) fn parse(part: &[u8]) -> Option<Neighbour> {
+    let link = LinkIndex(read_u32(part, 4)?);
+    let state = read_u16(part, 8)?;
+    let (mut address, mut ethernet) = (None, None);
+    for Attribute { kind, value } in attributes(part.get(FIXED_BYTES..)?) {
+        match kind {
+            NDA_DST => address = read_address(value),
+            NDA_LLADDR => ethernet = value.try_into().ok(),
+            _ => {}
+        }
+    }
+    Some(Neighbour {
+        link,
+        address: address?,
+        ethernet,
+        state,
+    })
+}

@@ -1,0 +1,181 @@
+//! Routes.
+
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use super::connection::Connection;
+use super::error::RouteError;
+use super::link::LinkIndex;
+use super::message::{Request, family, read_address, read_u32};
+use crate::message::{Attribute, attributes};
+
+/// `struct rtmsg` in bytes.
+const FIXED_BYTES: usize = 12;
+
+/// What happens to a packet for a route's destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It goes to the next router.
+    Via {
+        /// The router's address.
+        gateway: IpAddr,
+        /// The link towards it; `None` lets the kernel find it.
+        link: Option<LinkIndex>,
+    },
+    /// The destination is on the link itself (`scope link`).
+    OnLink(LinkIndex),
+    /// It is dropped silently.
+    Blackhole,
+    /// It is dropped and the sender told so by ICMP.
+    Unreachable,
+}
+
+/// A route of the main table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Whereto; of prefix length 0 for the default route.
+    pub destination: IpNet,
+    /// What to do.
+    pub action: Action,
+    /// The address that the node's own packets carry as their source.
+    pub source: Option<IpAddr>,
+}
+
+impl Route {
+    /// A route to `destination` by a router.
+    pub fn via(destination: IpNet, gateway: IpAddr) -> Self {
+        Self::new(destination, Action::Via { gateway, link: None })
+    }
+
+    /// The default route of `gateway`'s family by that router.
+    pub fn default_via(gateway: IpAddr) -> Self {
+        let destination = match gateway {
+            IpAddr::V4(_) => IpNet::V4(Ipv4Net::default()),
+            IpAddr::V6(_) => IpNet::V6(Ipv6Net::default()),
+        };
+        Self::via(destination, gateway)
+    }
+
+    /// A route to `destination`, which is on the link itself.
+    pub fn on_link(destination: IpNet, link: LinkIndex) -> Self {
+        Self::new(destination, Action::OnLink(link))
+    }
+
+    /// A route to `destination` with that action.
+    pub fn new(destination: IpNet, action: Action) -> Self {
+        Self {
+            destination,
+            action,
+            source: None,
+        }
+    }
+}
+
+impl Connection {
+    /// The routes of the main table, both families.
+    pub fn routes(&mut self) -> Result<Vec<Route>, RouteError> {
+        let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
+        self.dump("list routes", request, parse)
+    }
+
+    /// Adds a route. [`RouteError::is_exists`] if there is one to the same destination.
+    pub fn add_route(&mut self, route: &Route) -> Result<(), RouteError> {
+        self.write_route("add", libc::NLM_F_CREATE | libc::NLM_F_EXCL, route)
+    }
+
+    /// Adds a route, or changes the one to the same destination.
+    pub fn replace_route(&mut self, route: &Route) -> Result<(), RouteError> {
+        self.write_route("replace", libc::NLM_F_CREATE | libc::NLM_F_REPLACE, route)
+    }
+
+    /// Removes a route. [`RouteError::is_absent`] if it is not there.
+    pub fn delete_route(&mut self, route: &Route) -> Result<(), RouteError> {
+        let request = request(libc::RTM_DELROUTE, 0, route);
+        self.execute(format!("remove route to {}", route.destination), request)
+    }
+
+    fn write_route(&mut self, verb: &str, flags: i32, route: &Route) -> Result<(), RouteError> {
+        let request = request(libc::RTM_NEWROUTE, flags, route);
+        self.execute(format!("{verb} route to {}", route.destination), request)
+    }
+}
+
+fn request(kind: u16, flags: i32, route: &Route) -> Request {
+    let on_link = matches!(route.action, Action::OnLink(_));
+    let mut part = [0; FIXED_BYTES];
+    part[0] = family(route.destination.addr());
+    part[1] = route.destination.prefix_len();
+    part[4] = libc::RT_TABLE_MAIN;
+    part[5] = libc::RTPROT_STATIC;
+    part[6] = if on_link {
+        libc::RT_SCOPE_LINK
+    } else {
+        libc::RT_SCOPE_UNIVERSE
+    };
+    part[7] = match route.action {
+        Action::Via { .. } | Action::OnLink(_) => libc::RTN_UNICAST,
+        Action::Blackhole => libc::RTN_BLACKHOLE,
+        Action::Unreachable => libc::RTN_UNREACHABLE,
+    };
+    let mut request = Request::new(kind, flags, &part);
+    request.address(libc::RTA_DST, route.destination.network());
+    match route.action {
+        Action::Via { gateway, link } => {
+            request.address(libc::RTA_GATEWAY, gateway);
+            if let Some(link) = link {
+                request.number(libc::RTA_OIF, link.0);
+            }
+        }
+        Action::OnLink(link) => {
+            request.number(libc::RTA_OIF, link.0);
+        }
+        Action::Blackhole | Action::Unreachable => {}
+    }
+    if let Some(source) = route.source {
+        request.address(libc::RTA_PREFSRC, source);
+    }
+    request
+}
+
+/// Reads what follows the netlink header of an `RTM_NEWROUTE`; `None` for other tables and kinds.
+pub(super) fn parse(part: &[u8]) -> Option<Route> {
+    let fixed = part.get(..FIXED_BYTES)?;
+    let (family, prefix_length, table, kind) = (fixed[0], fixed[1], fixed[4], fixed[7]);
+    if table != libc::RT_TABLE_MAIN {
+        return None;
+    }
+    let any: IpAddr = match i32::from(family) {
+        libc::AF_INET => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        libc::AF_INET6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        _ => return None,
+    };
+    let (mut destination, mut gateway, mut link, mut source) = (any, None, None, None);
+    for Attribute {
+        kind: attribute,
+        value,
+    } in attributes(part.get(FIXED_BYTES..)?)
+    {
+        match attribute {
+            libc::RTA_DST => destination = read_address(value)?,
+            libc::RTA_GATEWAY => gateway = read_address(value),
+            libc::RTA_OIF => link = read_u32(value, 0).map(LinkIndex),
+            libc::RTA_PREFSRC => source = read_address(value),
+            _ => {}
+        }
+    }
+    let action = match kind {
+        libc::RTN_UNICAST => match gateway {
+            Some(gateway) => Action::Via { gateway, link },
+            None => Action::OnLink(link?),
+        },
+        libc::RTN_BLACKHOLE => Action::Blackhole,
+        libc::RTN_UNREACHABLE => Action::Unreachable,
+        _ => return None,
+    };
+    Some(Route {
+        destination: IpNet::new(destination, prefix_length).ok()?,
+        action,
+        source,
+    })
+}

@@ -1,0 +1,232 @@
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use ipnet::IpNet;
+
+use super::message::{Request, ifinfomsg};
+use super::*;
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn name(text: &str) -> LinkName {
+    text.parse().unwrap()
+}
+
+#[test]
+fn names_that_the_kernel_refuses_are_refused_here() {
+    for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
+        assert!(
+            matches!(bad.parse::<LinkName>(), Err(RouteError::Name { .. })),
+            "{bad:?}"
+        );
+    }
+    assert_eq!(name("fifteen-bytes-x").as_str().len(), NAME_BYTES_MAX);
+}
+
+#[test]
+fn truncated_messages_are_read_without_harm() {
+    let mut request = Request::new(libc::RTM_NEWLINK, 0, &ifinfomsg(7, 1, 0));
+    request
+        .string(libc::IFLA_IFNAME, "eth0")
+        .number(libc::IFLA_MTU, 1500);
+    let bytes = request.finish(1);
+    for length in 16..bytes.len() {
+        let part = &bytes[16..length];
+        let read = (
+            link::parse(part),
+            address::parse(part),
+            path::parse(part),
+            neighbour::parse(part),
+        );
+        assert!(read.0.is_none_or(|link| link.mtu_bytes == 0), "{length}");
+    }
+    let whole = link::parse(&bytes[16..]).unwrap();
+    assert_eq!(
+        (whole.name.as_str(), whole.mtu_bytes, whole.is_up),
+        ("eth0", 1500, true)
+    );
+}
+
+#[test]
+fn a_pair_joins_two_namespaces() {
+    testbed::in_namespace(|| {
+        let other = NetworkNamespace::create().unwrap();
+        let mut here = Connection::open().unwrap();
+        let mut there = Connection::open_in(&other).unwrap();
+        here.add_veth(&name("near"), &name("far"), Some(other.as_fd()))
+            .unwrap();
+        let near = here.link(&name("near")).unwrap().unwrap();
+        assert_eq!((near.kind.as_str(), near.is_up), ("veth", false));
+        assert!(here.link(&name("far")).unwrap().is_none());
+        let far = there.link_index(&name("far")).unwrap();
+        let change = LinkChange {
+            up: Some(true),
+            mtu_bytes: Some(1400),
+            name: Some(name("eth0")),
+            ..LinkChange::default()
+        };
+        there
+            .change_link(
+                far,
+                &LinkChange {
+                    name: change.name.clone(),
+                    ..LinkChange::default()
+                },
+            )
+            .unwrap();
+        there
+            .change_link(far, &LinkChange { name: None, ..change })
+            .unwrap();
+        here.change_link(near.index, &LinkChange::up()).unwrap();
+        let far = there.link(&name("eth0")).unwrap().unwrap();
+        assert_eq!((far.mtu_bytes, far.is_up), (1400, true));
+        here.delete_link(&name("near")).unwrap();
+        assert!(there.link(&name("eth0")).unwrap().is_none());
+        assert!(here.delete_link(&name("near")).unwrap_err().is_absent());
+    });
+}
+
+#[test]
+fn links_move_and_join_bridges() {
+    testbed::in_namespace(|| {
+        let other = NetworkNamespace::create().unwrap();
+        let mut here = Connection::open().unwrap();
+        here.add_bridge(&name("bridge0")).unwrap();
+        assert!(here.add_bridge(&name("bridge0")).unwrap_err().is_exists());
+        let bridge = here.link_index(&name("bridge0")).unwrap();
+        here.add_veth(&name("a"), &name("b"), None).unwrap();
+        let a = here.link_index(&name("a")).unwrap();
+        let join = |master| LinkChange {
+            master: Some(master),
+            ..LinkChange::default()
+        };
+        here.change_link(a, &join(Master::Of(bridge))).unwrap();
+        assert_eq!(here.link(&name("a")).unwrap().unwrap().master, Some(bridge));
+        here.change_link(a, &join(Master::None)).unwrap();
+        assert_eq!(here.link(&name("a")).unwrap().unwrap().master, None);
+        let b = here.link_index(&name("b")).unwrap();
+        let away = LinkChange {
+            namespace: Some(other.as_fd()),
+            ..LinkChange::default()
+        };
+        here.change_link(b, &away).unwrap();
+        assert!(here.link(&name("b")).unwrap().is_none());
+        assert!(
+            Connection::open_in(&other)
+                .unwrap()
+                .link(&name("b"))
+                .unwrap()
+                .is_some()
+        );
+    });
+}
+
+#[test]
+fn addresses_come_and_go_in_both_families() {
+    testbed::in_namespace(|| {
+        let mut here = Connection::open().unwrap();
+        here.add_veth(&name("a"), &name("b"), None).unwrap();
+        let link = here.link_index(&name("a")).unwrap();
+        here.change_link(link, &LinkChange::up()).unwrap();
+        for network in [net("192.0.2.1/24"), net("2001:db8::1/64")] {
+            here.add_address(link, network).unwrap();
+            let listed = here.addresses().unwrap();
+            let found = listed.iter().find(|a| a.network == network).unwrap();
+            assert!(found.is_global() && !found.is_tentative && found.link == link);
+            assert!(here.add_address(link, network).unwrap_err().is_exists());
+            here.delete_address(link, network).unwrap();
+            assert!(here.delete_address(link, network).unwrap_err().is_absent());
+        }
+    });
+}
+
+#[test]
+fn routes_are_added_replaced_and_removed() {
+    testbed::in_namespace(|| {
+        let mut here = Connection::open().unwrap();
+        here.add_veth(&name("a"), &name("b"), None).unwrap();
+        let (a, b) = (
+            here.link_index(&name("a")).unwrap(),
+            here.link_index(&name("b")).unwrap(),
+        );
+        here.change_link(a, &LinkChange::up()).unwrap();
+        here.change_link(b, &LinkChange::up()).unwrap();
+        here.add_address(a, net("192.0.2.1/24")).unwrap();
+        here.add_address(a, net("2001:db8::1/64")).unwrap();
+        let via = |to: &str, gateway: &str| {
+            let action = Action::Via {
+                gateway: ip(gateway),
+                link: Some(a),
+            };
+            Route::new(net(to), action)
+        };
+        let routes = [
+            via("10.1.0.0/16", "192.0.2.9"),
+            via("0.0.0.0/0", "192.0.2.254"),
+            via("fd00:1::/64", "2001:db8::9"),
+            via("::/0", "2001:db8::254"),
+            Route::on_link(net("10.2.0.7/32"), a),
+            Route::on_link(net("fd00:2::7/128"), a),
+            Route::new(net("10.3.0.0/16"), Action::Blackhole),
+            Route::new(net("10.4.0.0/16"), Action::Unreachable),
+        ];
+        for route in &routes {
+            here.add_route(route).unwrap();
+            assert!(here.routes().unwrap().contains(route), "{route:?}");
+            assert!(here.add_route(route).unwrap_err().is_exists(), "{route:?}");
+        }
+        let changed = via("10.1.0.0/16", "192.0.2.10");
+        here.replace_route(&changed).unwrap();
+        let listed = here.routes().unwrap();
+        assert!(listed.contains(&changed) && !listed.contains(&routes[0]));
+        for route in routes.iter().skip(1) {
+            here.delete_route(route).unwrap();
+            assert!(here.delete_route(route).unwrap_err().is_absent(), "{route:?}");
+        }
+    });
+}
+
+#[test]
+fn neighbours_are_set_and_forgotten() {
+    testbed::in_namespace(|| {
+        let mut here = Connection::open().unwrap();
+        here.add_veth(&name("a"), &name("b"), None).unwrap();
+        let link = here.link_index(&name("a")).unwrap();
+        here.change_link(link, &LinkChange::up()).unwrap();
+        here.replace_neighbour(link, ip("192.0.2.7"), [2, 0, 0, 0, 0, 7])
+            .unwrap();
+        let found = here
+            .neighbours()
+            .unwrap()
+            .into_iter()
+            .find(|n| n.address == ip("192.0.2.7"));
+        assert_eq!(found.unwrap().ethernet, Some([2, 0, 0, 0, 0, 7]));
+        here.delete_neighbour(link, ip("192.0.2.7")).unwrap();
+        assert!(
+            here.neighbours()
+                .unwrap()
+                .iter()
+                .all(|n| n.address != ip("192.0.2.7"))
+        );
+    });
+}
+
+#[test]
+fn work_runs_in_the_namespace_and_panics_come_back() {
+    testbed::in_namespace(|| {
+        let other = NetworkNamespace::create().unwrap();
+        let links = |mut c: Connection| c.links().unwrap().len();
+        let mut here = Connection::open().unwrap();
+        here.add_bridge(&name("only-here")).unwrap();
+        assert_eq!(links(here), 2);
+        assert_eq!(other.enter(|| links(Connection::open().unwrap())).unwrap(), 1);
+        let panicked = std::panic::catch_unwind(|| other.enter(|| panic!("inside")));
+        assert!(panicked.is_err());
+    });
+}

@@ -1,0 +1,192 @@
+//! The way down, between fork and exec: unshare, map the user, become keeper, pid 1, program.
+//!
+//! All of it runs in the copy of a process that may have had more threads, so it makes system calls only:
+//! no allocation, no lock.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Exit status of a keeper or pid 1 that could not do its work.
+const EXIT_FAILED: i32 = 125;
+/// Added to the number of the signal that ended the program, as shells do.
+const SIGNAL_BASE: i32 = 128;
+/// What pid 1 is called in `ps`, and how [`crate::Running`] finds it.
+pub(crate) const INIT_NAME: &CStr = c"portolan-init";
+
+/// Makes `command` start in fresh namespaces.
+pub(super) fn prepare(command: &mut Command) {
+    let descent = Descent {
+        parent: rustix::process::getpid().as_raw_nonzero().get(),
+        is_root: rustix::process::geteuid().is_root(),
+        user_map: format!("0 {} 1\n", rustix::process::geteuid().as_raw()),
+        group_map: format!("0 {} 1\n", rustix::process::getegid().as_raw()),
+    };
+    // SAFETY: `go_down` makes system calls only; see the head of this file.
+    unsafe {
+        command.pre_exec(move || descent.go_down());
+    }
+}
+
+/// Leaves Ctrl-C to others.
+pub(super) fn ignore_interrupt() {
+    // SAFETY: signal with SIG_IGN installs no code.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+    }
+}
+
+struct Descent {
+    parent: i32,
+    is_root: bool,
+    user_map: String,
+    group_map: String,
+}
+
+impl Descent {
+    /// Returns in the process that is to become the program; the keeper and pid 1 never return.
+    fn go_down(&self) -> io::Result<()> {
+        self.unshare()?;
+        die_with_parent()?;
+        // SAFETY: getppid takes nothing.
+        if unsafe { libc::getppid() } != self.parent {
+            exit(EXIT_FAILED);
+        }
+        let mut ends = [0; 2];
+        // SAFETY: `ends` has room for the two descriptors.
+        check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+        let [read_end, write_end] = ends;
+        // SAFETY: this process is single-threaded; both sides make system calls only until exec.
+        match check(unsafe { libc::fork() })? {
+            0 => {
+                close(write_end);
+                become_init(read_end)
+            }
+            init => keep(init, write_end),
+        }
+    }
+
+    fn unshare(&self) -> io::Result<()> {
+        let others = libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS;
+        // SAFETY: unshare takes no pointer.
+        if self.is_root && unsafe { libc::unshare(others) } == 0 {
+            return Ok(());
+        }
+        // Root of a container may lack CAP_SYS_ADMIN too: a user namespace may still be had.
+        // SAFETY: unshare takes no pointer.
+        check(unsafe { libc::unshare(others | libc::CLONE_NEWUSER) })?;
+        write(c"/proc/self/setgroups", b"deny")?;
+        write(c"/proc/self/uid_map", self.user_map.as_bytes())?;
+        write(c"/proc/self/gid_map", self.group_map.as_bytes())
+    }
+}
+
+/// Pid 1: starts the program's process, which returns, and reaps until that has ended.
+fn become_init(keeper_is_gone: i32) -> io::Result<()> {
+    die_with_parent()?;
+    // The keeper may have died before the line above; then nobody holds the other end of the pipe.
+    let mut poll = libc::pollfd {
+        fd: keeper_is_gone,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, which lives through the call.
+    check(unsafe { libc::poll(&raw mut poll, 1, 0) })?;
+    if poll.revents & libc::POLLHUP != 0 {
+        exit(EXIT_FAILED);
+    }
+    // SAFETY: as in `go_down`.
+    match check(unsafe { libc::fork() })? {
+        0 => {
+            close(keeper_is_gone);
+            Ok(())
+        }
+        program => {
+            // SAFETY: prctl reads a string that ends with a zero.
+            unsafe { libc::prctl(libc::PR_SET_NAME, INIT_NAME.as_ptr()) };
+            close_from(0);
+            exit(wait_for(program))
+        }
+    }
+}
+
+/// The keeper: waits for pid 1 and hands its exit status on.
+fn keep(init: i32, write_end: i32) -> ! {
+    ignore_interrupt();
+    close_range(0, write_end.saturating_sub(1));
+    close_from(write_end + 1);
+    exit(wait_for(init))
+}
+
+/// Reaps every child until `awaited` ends; its exit status.
+fn wait_for(awaited: i32) -> i32 {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` lives through the call.
+        let ended = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        if ended == awaited && libc::WIFEXITED(status) {
+            return libc::WEXITSTATUS(status);
+        }
+        if ended == awaited && libc::WIFSIGNALED(status) {
+            return SIGNAL_BASE + libc::WTERMSIG(status);
+        }
+        if ended < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return EXIT_FAILED;
+        }
+    }
+}
+
+fn die_with_parent() -> io::Result<()> {
+    // SAFETY: prctl with a number.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+}
+
+fn write(path: &CStr, content: &[u8]) -> io::Result<()> {
+    // SAFETY: the path ends with a zero.
+    let file = check(unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) })?;
+    // SAFETY: pointer and length are those of `content`.
+    let written = unsafe { libc::write(file, content.as_ptr().cast(), content.len()) };
+    let result = if written < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    };
+    close(file);
+    result
+}
+
+fn close(descriptor: i32) {
+    // SAFETY: only descriptors that this file opened, each once.
+    unsafe {
+        libc::close(descriptor);
+    }
+}
+
+fn close_from(first: i32) {
+    close_range(first, i32::MAX);
+}
+
+fn close_range(first: i32, last: i32) {
+    // SAFETY: keeper and pid 1 use no descriptor from here on but the one left out.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first, last, 0);
+    }
+}
+
+fn exit(status: i32) -> ! {
+    // SAFETY: leaves without running anything of the copied process.
+    unsafe { libc::_exit(status) }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

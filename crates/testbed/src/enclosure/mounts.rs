@@ -1,0 +1,69 @@
+//! The private file system of an enclosure.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use netlink::route::{Connection, LinkChange, RouteError};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+use super::EnclosureError;
+
+/// A tmpfs of the enclosure's own, for all its files: gone with it.
+pub const RUN_DIRECTORY: &str = "/run";
+
+/// A settled enclosure.
+#[derive(Debug)]
+pub struct Inside {
+    /// Whether `/proc` shows the enclosure's own processes. A container that masks its `/proc` forbids that.
+    pub has_own_proc: bool,
+}
+
+/// Inside of an enclosure: cuts the file system off from the host's, mounts a `/proc` of the new pid namespace,
+/// an empty tmpfs on [`RUN_DIRECTORY`], and sets the loopback link up.
+pub fn settle() -> Result<Inside, EnclosureError> {
+    let failed = |target: &str, source: rustix::io::Errno| EnclosureError::Mount {
+        target: target.to_owned(),
+        source: source.into(),
+    };
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|source| failed("/ as private", source))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let own_proc = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
+    if let Err(source) = own_proc {
+        tracing::debug!(%source, "the enclosure keeps the /proc of outside");
+    }
+    let resolver = linked_below_run("/etc/resolv.conf");
+    mount("portolan", RUN_DIRECTORY, "tmpfs", flags, Some(c"mode=0755"))
+        .map_err(|source| failed(RUN_DIRECTORY, source))?;
+    if let Some((path, content)) = resolver {
+        restore(&path, &content).map_err(|source| EnclosureError::Write { path, source })?;
+    }
+    loopback_up().map_err(|source| EnclosureError::Network { source })?;
+    Ok(Inside {
+        has_own_proc: own_proc.is_ok(),
+    })
+}
+
+fn loopback_up() -> Result<(), RouteError> {
+    let mut connection = Connection::open()?;
+    let loopback = connection.link_index(&"lo".parse()?)?;
+    connection.change_link(loopback, &LinkChange::up())
+}
+
+/// Where `path` is a link to a file in the directory that is about to be covered: that file and its content.
+fn linked_below_run(path: &str) -> Option<(String, Vec<u8>)> {
+    let target = fs::canonicalize(path).ok()?;
+    if !target.starts_with(RUN_DIRECTORY) {
+        return None;
+    }
+    let content = fs::read(&target).ok()?;
+    Some((target.to_str()?.to_owned(), content))
+}
+
+fn restore(path: &str, content: &[u8]) -> io::Result<()> {
+    if let Some(directory) = Path::new(path).parent() {
+        fs::create_dir_all(directory)?;
+    }
+    fs::write(path, content)
+}

@@ -1,0 +1,165 @@
+//! Probes from within a member's namespace, and the way in from the host.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::cluster::{ClusterError, Member};
+
+/// Most bytes that a probe reads of an answer.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Longest answer in one datagram.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Connections that are forwarded at the same time, two threads each: enough for `kubectl` and its watches.
+/// Further ones are closed at once.
+const FORWARDED_MAX: usize = 256;
+/// How long the far side of a forwarded connection may take to accept.
+const FORWARD_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a probe has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The member's namespace could not be used.
+    #[error(transparent)]
+    Member(#[from] ClusterError),
+    /// Refused, unreachable, timed out, reset: what the source says.
+    #[error("{from} to {to}: {source}")]
+    Network {
+        /// The member that asked.
+        from: String,
+        /// The address that was asked.
+        to: SocketAddr,
+        /// What happened.
+        source: io::Error,
+    },
+}
+
+impl ProbeError {
+    /// What happened to the packets, if they were sent.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Member(_) => None,
+            Self::Network { source, .. } => Some(source.kind()),
+        }
+    }
+}
+
+/// Connects from `from` to `to` over TCP, sends `request`, and reads until the far side closes, or a pause of
+/// `timeout` after a first byte.
+pub fn request_tcp(
+    from: &Member,
+    to: SocketAddr,
+    request: &[u8],
+    timeout: Duration,
+) -> Result<Vec<u8>, ProbeError> {
+    probe(from, to, || {
+        let mut stream = TcpStream::connect_timeout(&to, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        stream.write_all(request)?;
+        let mut answer = Vec::new();
+        match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(answer),
+        }
+    })
+}
+
+/// Sends one datagram from `from` to `to` and waits for the answer.
+pub fn exchange_udp(
+    from: &Member,
+    to: SocketAddr,
+    request: &[u8],
+    timeout: Duration,
+) -> Result<Vec<u8>, ProbeError> {
+    probe(from, to, || {
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        // A connected socket hears of ICMP errors: refused is told from silent.
+        socket.connect(to)?;
+        socket.set_read_timeout(Some(timeout))?;
+        socket.send(request)?;
+        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
+        let length = socket.recv(&mut answer)?;
+        answer.truncate(length);
+        Ok(answer)
+    })
+}
+
+fn probe<T: Send>(
+    from: &Member,
+    to: SocketAddr,
+    exchange: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<T, ProbeError> {
+    from.enter(exchange)?.map_err(|source| ProbeError::Network {
+        from: from.plan.name.clone(),
+        to,
+        source,
+    })
+}
+
+/// Answers `listener` (of the host, most often) by connections from `from` to `to`, on threads, until the
+/// process ends.
+pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(), ClusterError> {
+    // Sockets belong to the namespace of the thread that opens them, so one thread lives in the member.
+    let (ask, asked) = std::sync::mpsc::sync_channel::<TcpStream>(FORWARDED_MAX);
+    from.enter(|| {
+        thread::Builder::new()
+            .name("forward".to_owned())
+            .spawn(move || {
+                let open = Arc::new(());
+                for near in asked {
+                    if Arc::strong_count(&open) > FORWARDED_MAX {
+                        tracing::warn!(%to, "more than {FORWARDED_MAX} forwarded connections: one is closed");
+                        continue;
+                    }
+                    if let Err(error) = join(near, to, Arc::clone(&open)) {
+                        tracing::debug!(%error, %to, "forwarding a connection");
+                    }
+                }
+            })
+            .map(drop)
+    })?
+    .and_then(|()| {
+        thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || {
+                for near in listener.incoming().flatten() {
+                    if ask.send(near).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map(drop)
+    })
+    .map_err(|source| ClusterError::Spawn {
+        member: from.plan.name.clone(),
+        program: "forwarding thread".to_owned(),
+        source,
+    })
+}
+
+/// Joins two connections by a thread a direction. `open` is held, and so counted, until the answer has ended.
+fn join(near: TcpStream, to: SocketAddr, open: Arc<()>) -> io::Result<()> {
+    let far = TcpStream::connect_timeout(&to, FORWARD_CONNECT_TIMEOUT)?;
+    let (near_reads, far_writes) = (near.try_clone()?, far.try_clone()?);
+    thread::Builder::new().spawn(move || copy(near_reads, far_writes))?;
+    thread::Builder::new().spawn(move || {
+        copy(far, near);
+        drop(open);
+    })?;
+    Ok(())
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    let copied = io::copy(&mut from, &mut to);
+    let closed = to.shutdown(std::net::Shutdown::Write);
+    if let Err(error) = copied.and(closed) {
+        tracing::debug!(%error, "a forwarded connection ended");
+    }
+}

@@ -1,0 +1,153 @@
+//! Going into an enclosure that runs already: `portolan playground exec MEMBER -- PROGRAM`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, ExitStatus};
+
+use netlink::route::NetworkNamespace;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::cluster::NETNS_DIRECTORY;
+use crate::enclosure::INIT_NAME;
+
+/// Why an enclosure was not entered.
+#[derive(Debug, thiserror::Error)]
+pub enum EnterError {
+    /// `/proc` could not be read.
+    #[error("looking for a running playground in /proc: {source}")]
+    Search {
+        /// What failed.
+        source: io::Error,
+    },
+    /// This user has no enclosure, or it ended just now.
+    #[error("no playground of this user is running")]
+    NoneRunning,
+    /// It is not this user's, or it ended just now.
+    #[error("entering the {kind} namespace of process {pid}: {source}")]
+    Namespace {
+        /// Which kind of namespace.
+        kind: &'static str,
+        /// The process.
+        pid: u32,
+        /// What failed.
+        source: io::Error,
+    },
+    /// No member has that name.
+    #[error("no member is named {name}; there are {}", known.join(", "))]
+    NoMember {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The program did not start.
+    #[error("starting {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// What failed.
+        source: io::Error,
+    },
+}
+
+/// An enclosure that runs: its pid 1, by its number out here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    /// Process number of the enclosure's pid 1.
+    pub pid: u32,
+}
+
+impl Running {
+    /// The enclosures of the calling user, the latest last.
+    pub fn all() -> Result<Vec<Self>, EnterError> {
+        let own = rustix::process::geteuid().as_raw();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").map_err(|source| EnterError::Search { source })? {
+            let entry = entry.map_err(|source| EnterError::Search { source })?;
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // A process that ends meanwhile is none of those that are looked for.
+            let is_own = entry.metadata().is_ok_and(|metadata| metadata.uid() == own);
+            let name = fs::read(entry.path().join("comm")).unwrap_or_default();
+            if is_own && name.trim_ascii_end() == INIT_NAME.to_bytes() {
+                found.push(Self { pid });
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The latest enclosure of the calling user.
+    pub fn latest() -> Result<Self, EnterError> {
+        Self::all()?.pop().ok_or(EnterError::NoneRunning)
+    }
+
+    /// What `path` inside of the enclosure is called out here.
+    pub fn path(self, inside: &str) -> String {
+        format!("/proc/{}/root{inside}", self.pid)
+    }
+}
+
+/// Runs `command` inside of a running enclosure, in the network namespace of the member of that name, with this
+/// process's standard streams, and waits for it. Call this before any thread is started: the kernel lets only
+/// a process of one thread change its user namespace.
+pub fn enter(running: Running, member: &str, command: &mut Command) -> Result<ExitStatus, EnterError> {
+    let directory = std::env::current_dir().ok();
+    join(running, "user", LinkNameSpaceType::User)?;
+    join(running, "pid", LinkNameSpaceType::ProcessID)?;
+    join(running, "mnt", LinkNameSpaceType::Mount)?;
+    // Entering a mount namespace leads to its root.
+    if let Some(directory) = directory {
+        command.current_dir(directory);
+    }
+    let namespace = open_member(member)?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let spawn = |source| EnterError::Spawn { program, source };
+    namespace
+        .start_inside(command)
+        .map_err(|source| EnterError::Namespace {
+            kind: "net",
+            pid: running.pid,
+            source: io::Error::other(source),
+        })?;
+    command.status().map_err(spawn)
+}
+
+fn join(running: Running, kind: &'static str, which: LinkNameSpaceType) -> Result<(), EnterError> {
+    let failed = |source| EnterError::Namespace {
+        kind,
+        pid: running.pid,
+        source,
+    };
+    let theirs = File::open(format!("/proc/{}/ns/{kind}", running.pid)).map_err(failed)?;
+    let ours = File::open(format!("/proc/self/ns/{kind}")).map_err(failed)?;
+    let number = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).map_err(failed);
+    // The kernel refuses to enter the user namespace that one is in already, which is so for root.
+    if number(&theirs)? == number(&ours)? {
+        return Ok(());
+    }
+    move_into_link_name_space(theirs.as_fd(), Some(which)).map_err(|errno| failed(errno.into()))
+}
+
+fn open_member(member: &str) -> Result<NetworkNamespace, EnterError> {
+    let mut known: Vec<String> = fs::read_dir(NETNS_DIRECTORY)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    known.sort();
+    let no_member = || EnterError::NoMember {
+        name: member.to_owned(),
+        known: known.clone(),
+    };
+    if !known.iter().any(|name| name == member) {
+        return Err(no_member());
+    }
+    File::open(format!("{NETNS_DIRECTORY}/{member}"))
+        .map(NetworkNamespace::from)
+        .map_err(|_| no_member())
+}

@@ -1,0 +1,219 @@
+//! The shape of a cluster as data: who is there, with which addresses, behind which routes.
+//!
+//! The default addresses are those of the recorded data plane cases, so that both speak of the same network.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Most nodes of a topology: what fits between the first node's address and the outside client's.
+pub const NODES_MAX: usize = 64;
+
+const FIRST_NODE: u8 = 11;
+const OUTSIDE: u8 = 100;
+
+/// An address of each family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DualAddress {
+    /// IPv4.
+    pub ipv4: Ipv4Addr,
+    /// IPv6.
+    pub ipv6: Ipv6Addr,
+}
+
+impl DualAddress {
+    /// Both addresses.
+    pub fn both(self) -> [IpAddr; 2] {
+        [self.ipv4.into(), self.ipv6.into()]
+    }
+
+    /// The address of the family of `other`.
+    pub fn of_family(self, other: IpAddr) -> IpAddr {
+        match other {
+            IpAddr::V4(_) => self.ipv4.into(),
+            IpAddr::V6(_) => self.ipv6.into(),
+        }
+    }
+}
+
+/// A network of each family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DualNet {
+    /// IPv4.
+    pub ipv4: Ipv4Net,
+    /// IPv6.
+    pub ipv6: Ipv6Net,
+}
+
+impl DualNet {
+    /// Both networks.
+    pub fn both(self) -> [IpNet; 2] {
+        [self.ipv4.into(), self.ipv6.into()]
+    }
+}
+
+/// A member of the underlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberPlan {
+    /// Its name, for `spawn`, `exec` and log lines.
+    pub name: String,
+    /// Its addresses on the underlay.
+    pub address: DualAddress,
+}
+
+/// A node: a member that has Pods behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePlan {
+    /// Name and address.
+    pub member: MemberPlan,
+    /// Where its Pods have their addresses (`podCIDRs`).
+    pub pods: DualNet,
+    /// Its zone, for the label `topology.kubernetes.io/zone`.
+    pub zone: String,
+}
+
+/// A topology is not to be had.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// The number of nodes is out of range.
+    #[error("{nodes} nodes: a topology has 1 to {NODES_MAX}")]
+    Nodes {
+        /// What was asked for.
+        nodes: usize,
+    },
+}
+
+/// The shape of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// The network that all members are on.
+    pub underlay: DualNet,
+    /// Everybody's default gateway. It forwards nothing: what no proxy takes ends there, unanswered.
+    pub router: DualAddress,
+    /// Where the API server runs.
+    pub control_plane: MemberPlan,
+    /// The nodes.
+    pub nodes: Vec<NodePlan>,
+    /// A client outside of the cluster.
+    pub outside: MemberPlan,
+    /// What counts as Pods' addresses: `--cluster-cidr`.
+    pub cluster_cidrs: DualNet,
+    /// Where cluster IPs come from: `--service-cluster-ip-range`.
+    pub service_cidrs: DualNet,
+    /// What the outside client sends by way of the first node: Services' addresses of all kinds.
+    pub routed: Vec<IpNet>,
+}
+
+impl Topology {
+    /// The usual cluster with that many nodes, named `node-1` and so on, in two zones by turns.
+    pub fn with_nodes(nodes: usize) -> Result<Self, TopologyError> {
+        if !(1..=NODES_MAX).contains(&nodes) {
+            return Err(TopologyError::Nodes { nodes });
+        }
+        let cluster_cidrs = DualNet {
+            ipv4: net4([10, 244, 0, 0], 16),
+            ipv6: net6([0xfd00, 0x244, 0, 0, 0, 0, 0, 0], 32),
+        };
+        let service_cidrs = DualNet {
+            ipv4: net4([10, 96, 0, 0], 16),
+            ipv6: net6([0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0], 112),
+        };
+        let mut routed = Vec::new();
+        routed.extend(service_cidrs.both());
+        routed.extend(cluster_cidrs.both());
+        routed.extend(external_networks());
+        Ok(Self {
+            underlay: DualNet {
+                ipv4: net4([172, 30, 0, 0], 24),
+                ipv6: net6([0xfd00, 0x30, 0, 0, 0, 0, 0, 0], 64),
+            },
+            router: underlay_address(1),
+            control_plane: MemberPlan {
+                name: "control-plane".to_owned(),
+                address: underlay_address(2),
+            },
+            nodes: (1..=nodes as u8).map(node).collect(),
+            outside: MemberPlan {
+                name: "outside".to_owned(),
+                address: underlay_address(OUTSIDE),
+            },
+            cluster_cidrs,
+            service_cidrs,
+            routed,
+        })
+    }
+
+    /// All members: control plane, nodes, outside client.
+    pub fn members(&self) -> impl Iterator<Item = &MemberPlan> {
+        std::iter::once(&self.control_plane)
+            .chain(self.nodes.iter().map(|node| &node.member))
+            .chain(std::iter::once(&self.outside))
+    }
+
+    /// The routes of a member beside its default route: destination and the member that leads there.
+    /// Everybody inside knows the nodes' Pods; the outside client sends what is `routed` to the first node.
+    pub fn routes_of(&self, name: &str) -> Vec<(IpNet, IpAddr)> {
+        if name == self.outside.name {
+            let first = self.nodes.first().map(|node| node.member.address);
+            return self
+                .routed
+                .iter()
+                .filter_map(|net| Some((*net, first?.of_family(net.addr()))))
+                .collect();
+        }
+        self.nodes
+            .iter()
+            .filter(|node| node.member.name != name)
+            .flat_map(|node| {
+                node.pods
+                    .both()
+                    .map(|net| (net, node.member.address.of_family(net.addr())))
+            })
+            .collect()
+    }
+}
+
+/// Documentation networks (RFC 5737, RFC 3849) that stand for external and load balancer addresses.
+fn external_networks() -> [IpNet; 4] {
+    [
+        net4([203, 0, 113, 0], 24).into(),
+        net4([198, 51, 100, 0], 24).into(),
+        net6([0x2001, 0xdb8, 0x113, 0, 0, 0, 0, 0], 64).into(),
+        net6([0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 0], 64).into(),
+    ]
+}
+
+fn node(number: u8) -> NodePlan {
+    NodePlan {
+        member: MemberPlan {
+            name: format!("node-{number}"),
+            address: underlay_address(FIRST_NODE + number - 1),
+        },
+        pods: DualNet {
+            ipv4: net4([10, 244, number, 0], 24),
+            ipv6: net6([0xfd00, 0x244, number.into(), 0, 0, 0, 0, 0], 64),
+        },
+        zone: if number % 2 == 1 { "zone-a" } else { "zone-b" }.to_owned(),
+    }
+}
+
+/// 172.30.0.N and fd00:30::N: the decimal digits of the one are the hexadecimal digits of the other.
+fn underlay_address(number: u8) -> DualAddress {
+    let number16 = u16::from(number);
+    let digits = number16 / 100 * 0x100 + number16 % 100 / 10 * 0x10 + number16 % 10;
+    DualAddress {
+        ipv4: Ipv4Addr::new(172, 30, 0, number),
+        ipv6: Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, digits),
+    }
+}
+
+fn net4(octets: [u8; 4], prefix_length: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::from(octets), prefix_length)
+}
+
+fn net6(segments: [u16; 8], prefix_length: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::from(segments), prefix_length)
+}
+
+#[cfg(test)]
+mod tests;
