@@ -79,6 +79,12 @@ impl AddressRange {
         self.offset_of(address).is_some()
     }
 
+    /// Whether `address` is taken.
+    pub fn is_taken(&self, address: IpAddr) -> bool {
+        self.offset_of(address)
+            .is_some_and(|offset| self.taken.contains(offset))
+    }
+
     /// Takes a requested address, from either band (FAM-22).
     pub fn take(&mut self, address: IpAddr) -> Result<(), TakeError> {
         let offset = self.offset_of(address).ok_or(TakeError::OutOfRange)?;

@@ -108,11 +108,11 @@ pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
 }
 
 /// Fills in the allocated values that an update leaves out, so that a manifest can be sent again as it was
-/// first written (DEF-21).
+/// first written (DEF-21). Without automatic node ports, leaving one out removes it (NP-07).
 pub fn patch_allocated_values(new: &mut Value, old: &Value) {
     let (after, before) = (View::of(new), View::of(old));
     let keeps_cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();
-    let keeps_node_ports = before.needs_node_ports() && after.needs_node_ports();
+    let keeps_node_ports = before.allocates_node_ports() && after.allocates_node_ports();
     let keeps_health_port = before.needs_health_check_node_port() && after.needs_health_check_node_port();
     let in_use: Vec<i64> = before
         .node_ports()

@@ -8,7 +8,7 @@ proptest! {
     /// The set agrees with a plain one, whatever is taken and freed, at any density.
     #[test]
     fn agrees_with_a_plain_set(
-        steps in prop::collection::vec((any::<bool>(), 0u64..9000, 1u64..700), 1..60),
+        steps in prop::collection::vec((any::<bool>(), 0u64..9000, 1u64..700), 1..20),
         from in 0u64..9500,
     ) {
         let (mut set, mut model) = (OffsetSet::default(), BTreeSet::new());

@@ -50,6 +50,15 @@ fn allocated_values_are_kept_when_left_out() {
 }
 
 #[test]
+fn without_automatic_ports_a_port_left_out_is_removed() {
+    let old = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30001}]}});
+    let mut new = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+        "ports": [{"port": 80}]}});
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
+}
+
+#[test]
 fn a_change_of_type_drops_what_the_client_did_not_change() {
     let old = stored(
         json!({"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}],

@@ -1,0 +1,85 @@
+//! How the store keeps what is allocated: an IPAddress object for an address, a small record for a port.
+
+use std::net::IpAddr;
+
+use api::ip::Family;
+use serde_json::{Value, json};
+use store::{Index, Key, Write};
+
+/// Where IPAddress objects are.
+pub const IP_ADDRESSES_PREFIX: &str = "/networking.k8s.io/ipaddresses/";
+/// Where ServiceCIDR objects are.
+pub const SERVICE_CIDRS_PREFIX: &str = "/networking.k8s.io/servicecidrs/";
+/// Where the records of node ports are; no kind is served from there.
+pub const NODE_PORTS_PREFIX: &str = "/nodeports/";
+
+/// Who holds an address or a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+pub(super) fn address_key(address: IpAddr) -> Key {
+    format!("{IP_ADDRESSES_PREFIX}{address}").into()
+}
+
+pub(super) fn port_key(port: u16) -> Key {
+    format!("{NODE_PORTS_PREFIX}{port}").into()
+}
+
+/// The IPAddress object of an address (FAM-14 to FAM-16).
+pub(super) fn put_address(address: IpAddr, holder: Holder<'_>, now: jiff::Timestamp) -> Write {
+    let object = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IPAddress",
+        "metadata": {
+            "name": address.to_string(),
+            "uid": uuid::Uuid::new_v4().to_string(),
+            "creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": Family::of(address).name(),
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {
+            "parentRef": {"resource": "services", "namespace": holder.namespace, "name": holder.name},
+        },
+    });
+    Write::Put(address_key(address), encoded(&object))
+}
+
+pub(super) fn put_port(port: u16, holder: Holder<'_>) -> Write {
+    let record = json!({"service": format!("{}/{}", holder.namespace, holder.name)});
+    let value = store::Value {
+        bytes: record.to_string().into(),
+        revision_at: None,
+    };
+    Write::Put(port_key(port), value)
+}
+
+pub(super) fn delete_port(port: u16) -> Write {
+    Write::Delete {
+        key: port_key(port),
+        last: None,
+    }
+}
+
+/// The removal of an object, for whose watchers its last state gets the revision of the removal. `None` if
+/// there is no such object.
+pub(super) fn delete_object(index: &Index, key: Key) -> Option<Write> {
+    let entry = index.get(&key)?;
+    // What cannot be read is removed all the same; its watchers get the bytes as they are.
+    let last = serde_json::from_slice::<Value>(&entry.value)
+        .ok()
+        .map(|object| encoded(&object));
+    Some(Write::Delete { key, last })
+}
+
+fn encoded(object: &Value) -> store::Value {
+    let (bytes, revision_at) = api::encode::encode(object);
+    store::Value {
+        bytes: bytes.into(),
+        revision_at: Some(revision_at),
+    }
+}

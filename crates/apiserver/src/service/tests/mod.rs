@@ -1,0 +1,4 @@
+mod allocating;
+mod bootstrapping;
+mod recorded;
+mod server;
