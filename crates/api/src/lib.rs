@@ -5,6 +5,7 @@
 //! are lean views that read only what a component needs, so unknown fields always survive.
 
 pub mod decode;
+pub mod discovery;
 pub mod encode;
 pub mod endpoints;
 pub mod field;
@@ -14,6 +15,7 @@ pub mod metadata;
 pub mod names;
 pub mod network;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 pub mod schema;
 pub mod selector;

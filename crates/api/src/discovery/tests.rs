@@ -1,0 +1,79 @@
+use super::*;
+
+#[test]
+fn the_core_resources() {
+    let list = resource_list("", "v1").expect("served");
+    assert_eq!(list["groupVersion"], "v1");
+    let find = |name: &str| {
+        let resources = list["resources"].as_array().expect("a list");
+        resources
+            .iter()
+            .find(|r| r["name"] == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    assert_eq!(
+        *find("services"),
+        json!({"name": "services", "singularName": "service", "namespaced": true, "kind": "Service",
+               "verbs": verbs, "shortNames": ["svc"], "categories": ["all"]})
+    );
+    assert_eq!(
+        *find("namespaces/finalize"),
+        json!({"name": "namespaces/finalize", "singularName": "", "namespaced": false, "kind": "Namespace",
+               "verbs": ["update"]})
+    );
+    let namespace_verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];
+    assert_eq!(find("namespaces")["verbs"], json!(namespace_verbs));
+    assert_eq!(find("nodes/status")["verbs"], json!(["get", "patch", "update"]));
+    assert!(find("secrets").get("shortNames").is_none());
+}
+
+#[test]
+fn groups_and_versions() {
+    assert!(resource_list("discovery.k8s.io", "v1beta1").is_none());
+    assert!(group("nope").is_none());
+    let group = group("discovery.k8s.io").expect("served");
+    assert_eq!(group["kind"], "APIGroup");
+    assert_eq!(
+        group["preferredVersion"],
+        json!({"groupVersion": "discovery.k8s.io/v1", "version": "v1"})
+    );
+    let names: Vec<_> = groups().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["coordination.k8s.io", "discovery.k8s.io", "networking.k8s.io"]
+    );
+    assert_eq!(group_list()["groups"].as_array().map(Vec::len), Some(names.len()));
+    assert_eq!(api_versions("192.0.2.1:6443")["versions"], json!(["v1"]));
+}
+
+#[test]
+fn aggregated_documents_say_the_same() {
+    let mut kinds = 0;
+    for list in [aggregated_core(), aggregated_groups()] {
+        for group in list["items"].as_array().expect("groups") {
+            for version in group["versions"].as_array().expect("versions") {
+                kinds += version["resources"].as_array().map_or(0, Vec::len);
+            }
+        }
+    }
+    assert_eq!(kinds, kind::all().len());
+    let networking = &aggregated_groups()["items"][2];
+    assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
+    let cidr = &networking["versions"][0]["resources"][1];
+    assert_eq!(cidr["scope"], "Cluster");
+    assert_eq!(cidr["subresources"][0]["subresource"], "status");
+    assert_eq!(
+        cidr["responseKind"],
+        json!({"group": "networking.k8s.io", "version": "v1", "kind": "ServiceCIDR"})
+    );
+}

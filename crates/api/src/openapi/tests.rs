@@ -1,0 +1,95 @@
+use std::collections::HashSet;
+
+use super::*;
+
+fn parsed(group: &str, version: &str) -> Value {
+    let text: String = document(group, version).expect("served").concat();
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every value of that field name, anywhere below.
+fn all_of<'v>(tree: &'v Value, field: &str, found: &mut Vec<&'v Value>) {
+    match tree {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == field {
+                    found.push(value);
+                }
+                all_of(value, field, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| all_of(item, field, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn documents_refer_only_to_what_they_hold() {
+    for (group, version) in group_versions() {
+        let document = parsed(group, version);
+        let mut references = Vec::new();
+        all_of(&document, "$ref", &mut references);
+        assert!(references.len() > 20);
+        for reference in references {
+            let name = reference
+                .as_str()
+                .and_then(|r| r.strip_prefix("#/components/schemas/"))
+                .expect("a name");
+            assert!(document["components"]["schemas"][name].is_object(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn operation_ids_are_unique() {
+    for (group, version) in group_versions() {
+        let document = parsed(group, version);
+        let mut ids = Vec::new();
+        all_of(&document["paths"], "operationId", &mut ids);
+        let unique: HashSet<&str> = ids.iter().filter_map(|id| id.as_str()).collect();
+        assert_eq!(unique.len(), ids.len(), "{group}/{version}");
+    }
+}
+
+#[test]
+fn kubectl_finds_what_it_looks_for() {
+    let document = parsed("", "v1");
+    let path = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"];
+    let patch = &path["patch"];
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({"group": "", "kind": "Service", "version": "v1"})
+    );
+    assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object());
+    let parameters: Vec<_> = patch["parameters"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|p| &p["name"])
+        .collect();
+    assert!(
+        parameters.iter().any(|p| **p == "fieldValidation") && parameters.iter().any(|p| **p == "dryRun")
+    );
+    let list = &document["paths"]["/api/v1/services"]["get"];
+    assert_eq!(list["x-kubernetes-action"], "list");
+    assert!(document["paths"]["/api/v1/namespaces"]["delete"].is_null());
+    let ports = &document["components"]["schemas"]["io.k8s.api.core.v1.ServiceSpec"]["properties"]["ports"];
+    assert_eq!(ports["x-kubernetes-patch-merge-key"], "port");
+    assert!(ports["description"].as_str().is_some_and(|d| !d.is_empty()));
+}
+
+#[test]
+fn the_index_names_every_document() {
+    let index = index();
+    let paths = index["paths"].as_object().expect("an object");
+    assert_eq!(paths.len(), group_versions().len());
+    let url = paths["apis/discovery.k8s.io/v1"]["serverRelativeURL"]
+        .as_str()
+        .expect("a URL");
+    let expected = hash(&document("discovery.k8s.io", "v1").expect("served"));
+    assert_eq!(
+        url,
+        format!("/openapi/v3/apis/discovery.k8s.io/v1?hash={expected}")
+    );
+    assert!(document("nope", "v1").is_none());
+}
