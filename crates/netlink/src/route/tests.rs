@@ -33,7 +33,7 @@ fn names_that_the_kernel_refuses_are_refused_here() {
 fn truncated_messages_are_read_without_harm() {
     let mut request = Request::new(libc::RTM_NEWLINK, 0, &ifinfomsg(7, 1, 0));
     request
-        .string(libc::IFLA_IFNAME, "eth0")
+        .text(libc::IFLA_IFNAME, "eth0")
         .number(libc::IFLA_MTU, 1500);
     let bytes = request.finish(1);
     for length in 16..bytes.len() {
