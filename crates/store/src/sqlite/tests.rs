@@ -50,6 +50,22 @@ impl Place {
     }
 }
 
+fn put(store: &SqliteStore, key: &str) {
+    let value = Value {
+        bytes: Bytes::from_static(b"rv=;"),
+        revision_at: Some(3),
+    };
+    let writes = vec![Write::Put(key.into(), value)];
+    let transaction = Transaction {
+        expectations: Vec::new(),
+        writes,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(store.commit(transaction)).expect("a commit");
+}
+
 #[test]
 fn a_directory_is_used_by_one_store_at_a_time() {
     let place = Place::new();
@@ -178,4 +194,34 @@ fn a_directory_that_cannot_be_made_is_named() {
         refusal.to_string().contains(&file.display().to_string()),
         "{refusal}"
     );
+}
+
+#[test]
+fn a_torn_log_gives_the_commits_before_the_tear() {
+    const COMMITS: usize = 20;
+    let place = Place::new();
+    let store = place.open().expect("a store");
+    (0..COMMITS).for_each(|number| put(&store, &format!("/things/{number:02}")));
+    let log = std::fs::read(place.0.path().join(format!("{DATABASE_FILE}-wal"))).expect("the log");
+    let mut counts = Vec::new();
+    for tenths in 0..=10 {
+        let copy = Place::new();
+        std::fs::copy(place.database(), copy.database()).expect("a copy");
+        let torn = &log[log.len() / 2..][..log.len() / 20 * tenths];
+        let torn = [&log[..log.len() / 2], torn].concat();
+        std::fs::write(copy.0.path().join(format!("{DATABASE_FILE}-wal")), torn).expect("a torn copy");
+        let copy = copy.open().expect("a store");
+        let listing = copy.index().list("/things/", None, None, None).expect("a list");
+        let expected = (0..listing.entries.len()).map(|number| format!("/things/{number:02}"));
+        assert!(
+            listing
+                .entries
+                .iter()
+                .map(|entry| entry.key.to_string())
+                .eq(expected)
+        );
+        assert_eq!(listing.revision.0, listing.entries.len() as u64);
+        counts.push(listing.entries.len());
+    }
+    assert!(counts.is_sorted() && counts.first() < counts.last(), "{counts:?}");
 }
