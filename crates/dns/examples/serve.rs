@@ -12,7 +12,9 @@ use std::io::{self, BufWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use api::object::{Endpoint, EndpointPort, EndpointSlice, ObjectMeta, Protocol, SERVICE_NAME_LABEL, Service, ServicePort};
+use api::object::{
+    Endpoint, EndpointPort, EndpointSlice, ObjectMeta, Protocol, SERVICE_NAME_LABEL, Service, ServicePort,
+};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
@@ -45,13 +47,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let service = service(number);
         index.apply_service(&service)?;
         index.apply_slice(&slice(&service.metadata, number, endpoints))?;
-        writeln!(queries, "{}.{}.svc.cluster.local A", service.metadata.name, service.metadata.namespace)?;
+        writeln!(
+            queries,
+            "{}.{}.svc.cluster.local A",
+            service.metadata.name, service.metadata.namespace
+        )?;
     }
     index.set_synced();
     let responder = Arc::new(Responder::new(Arc::new(index), Forwarder::new(Vec::new())));
     let server = Server::start(&[listen], responder)?;
     queries.flush()?;
-    eprintln!("serving {services} Services of {endpoints} endpoints on {:?}", server.addresses());
+    eprintln!(
+        "serving {services} Services of {endpoints} endpoints on {:?}",
+        server.addresses()
+    );
     tokio::signal::ctrl_c().await?;
     Ok(())
 }
@@ -64,7 +73,11 @@ fn service(number: u32) -> Service {
         0 => "None".to_owned(),
         _ => Ipv4Addr::from(CLUSTER_IPS + number).to_string(),
     };
-    service.spec.ports = vec![ServicePort { name: "http".to_owned(), port: 80, ..ServicePort::default() }];
+    service.spec.ports = vec![ServicePort {
+        name: "http".to_owned(),
+        port: 80,
+        ..ServicePort::default()
+    }];
     service
 }
 
@@ -72,7 +85,10 @@ fn slice(service: &ObjectMeta, number: u32, endpoints: u32) -> EndpointSlice {
     let mut slice = EndpointSlice::default();
     slice.metadata.name = format!("{}-abcde", service.name);
     slice.metadata.namespace.clone_from(&service.namespace);
-    slice.metadata.labels.insert(SERVICE_NAME_LABEL.to_owned(), service.name.clone());
+    slice
+        .metadata
+        .labels
+        .insert(SERVICE_NAME_LABEL.to_owned(), service.name.clone());
     slice.ports = vec![EndpointPort {
         name: Some("http".to_owned()),
         protocol: Some(Protocol::Tcp),
@@ -80,7 +96,11 @@ fn slice(service: &ObjectMeta, number: u32, endpoints: u32) -> EndpointSlice {
         app_protocol: None,
     }];
     let address = |at| Ipv4Addr::from(ENDPOINTS + number * endpoints + at).to_string();
-    slice.endpoints =
-        (0..endpoints).map(|at| Endpoint { addresses: vec![address(at).into()], ..Endpoint::default() }).collect();
+    slice.endpoints = (0..endpoints)
+        .map(|at| Endpoint {
+            addresses: vec![address(at).into()],
+            ..Endpoint::default()
+        })
+        .collect();
     slice
 }

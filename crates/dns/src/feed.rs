@@ -6,22 +6,25 @@ use client::{Client, Event, Query, watch};
 use crate::records::Index;
 use crate::wire::NameError;
 
+/// Events that wait for the index, of each kind: enough to even out a burst.
+const EVENTS_WAITING_MAX: usize = 256;
+
 /// Applies every change to `index`, for ever. The index is synced once all three collections were told
 /// completely.
 pub(crate) async fn feed(index: &Index, client: &Client) {
-    let mut services = watch::<Service>(client, Query::default());
-    let mut slices = watch::<EndpointSlice>(client, Query::default());
-    let mut namespaces = watch::<Namespace>(client, Query::default());
+    let mut services = watch::<Service>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
+    let mut slices = watch::<EndpointSlice>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
+    let mut namespaces = watch::<Namespace>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
     let mut synced = [false; 3];
     loop {
         tokio::select! {
-            event = services.next() => {
+            Some(event) = services.recv() => {
                 synced[0] |= apply(event, |service| index.apply_service(&service), |key| index.remove_service(key));
             }
-            event = slices.next() => {
+            Some(event) = slices.recv() => {
                 synced[1] |= apply(event, |slice| index.apply_slice(&slice), |key| index.remove_slice(key));
             }
-            event = namespaces.next() => {
+            Some(event) = namespaces.recv() => {
                 synced[2] |= apply(
                     event,
                     |namespace| index.apply_namespace(&namespace.metadata.name),

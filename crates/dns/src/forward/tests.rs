@@ -1,1 +1,50 @@
+use super::*;
 
+fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+    texts
+        .iter()
+        .map(|text| text.parse().expect("an address"))
+        .collect()
+}
+
+#[test]
+fn resolvers_are_read_from_resolv_conf() {
+    let text = "# nameserver 1.1.1.1\nsearch a b\nnameserver 10.0.0.1\n nameserver\tfd00::1 # two\nnameserver x\nnameserver\n";
+    assert_eq!(
+        resolv_conf::nameservers(text),
+        addresses(&["10.0.0.1:53", "[fd00::1]:53"])
+    );
+    let many = "nameserver 10.0.0.1\n".repeat(20);
+    assert_eq!(resolv_conf::nameservers(&many).len(), 15);
+}
+
+#[test]
+fn a_server_does_not_ask_itself() {
+    let own: Vec<IpAddr> = vec!["192.0.2.7".parse().expect("an address")];
+    let upstreams = addresses(&[
+        "127.0.0.1:53",
+        "192.0.2.7:53",
+        "192.0.2.8:53",
+        "192.0.2.7:54",
+        "[::1]:53",
+    ]);
+    let left = |listen: &[&str]| without_self(upstreams.clone(), &addresses(listen), &own);
+    assert_eq!(
+        left(&["0.0.0.0:53"]),
+        addresses(&["192.0.2.8:53", "192.0.2.7:54", "[::1]:53"])
+    );
+    assert_eq!(
+        left(&["127.0.0.1:53", "[::]:53"]),
+        addresses(&["192.0.2.7:53", "192.0.2.8:53", "192.0.2.7:54"])
+    );
+    assert_eq!(left(&["127.0.0.2:53"]), upstreams);
+}
+
+#[test]
+fn so_many_questions_are_open_and_no_more() {
+    let forwarder = Forwarder::new(Vec::new());
+    let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit()).collect();
+    assert_eq!(admitted.len(), IN_FLIGHT_MAX);
+    admitted.pop();
+    assert!(forwarder.admit().is_some(), "an answered question makes room");
+}

@@ -1,1 +1,406 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
+use api::object::{Endpoint as ApiEndpoint, EndpointPort, Protocol, SERVICE_NAME_LABEL, ServicePort};
+use proptest::prelude::*;
+
+use super::*;
+use crate::wire::{CLASS_IN, Query, RecordValue, Reply, ResponseCode, kind, read_answer};
+
+fn index() -> Index {
+    let cluster_domain = Name::from_text("cluster.local").expect("a name");
+    let own_addresses = vec![IpAddr::from([10, 0, 0, 53])];
+    let index = Index::new(Settings {
+        cluster_domain,
+        ttl_seconds: 5,
+        own_addresses,
+        serial: 1,
+    });
+    index.set_synced();
+    index
+}
+
+fn service(name: &str, cluster_ip: &str) -> Service {
+    let mut service = Service::default();
+    service.metadata.name = name.to_owned();
+    service.metadata.namespace = "ns".to_owned();
+    service.spec.cluster_ip = cluster_ip.to_owned();
+    service.spec.ports = vec![ServicePort {
+        name: "http".to_owned(),
+        port: 80,
+        ..ServicePort::default()
+    }];
+    service
+}
+
+/// A slice of `service` with endpoints `(last octet of the address, ready)`.
+fn slice(name: &str, service: &str, endpoints: &[(u8, bool)]) -> EndpointSlice {
+    let mut slice = EndpointSlice::default();
+    slice.metadata.name = name.to_owned();
+    slice.metadata.namespace = "ns".to_owned();
+    slice
+        .metadata
+        .labels
+        .insert(SERVICE_NAME_LABEL.to_owned(), service.to_owned());
+    slice.ports = vec![EndpointPort {
+        name: Some("http".to_owned()),
+        protocol: Some(Protocol::Tcp),
+        port: Some(8080),
+        app_protocol: None,
+    }];
+    slice.endpoints = endpoints
+        .iter()
+        .map(|(last, ready)| {
+            let mut endpoint = ApiEndpoint {
+                addresses: vec![format!("10.1.0.{last}").into()],
+                ..ApiEndpoint::default()
+            };
+            endpoint.conditions.ready = Some(*ready);
+            endpoint
+        })
+        .collect();
+    slice
+}
+
+/// The outcome of a query, and the addresses of its answer.
+fn ask(index: &Index, name: &str, kind: u16) -> (Option<ResponseCode>, BTreeSet<IpAddr>) {
+    let name = Name::from_text(name).expect("a name");
+    let query = Query {
+        id: 1,
+        flags: 0,
+        name,
+        kind,
+        class: CLASS_IN,
+        edns: None,
+    };
+    let mut buffer = vec![0; 65_535];
+    let mut reply = Reply::new(&query, &mut buffer, 65_535);
+    let resolution = index.resolve(&mut reply, &mut Scratch::default());
+    let code = match resolution {
+        Resolution::Complete(code) => Some(code),
+        Resolution::Elsewhere | Resolution::External(_) => None,
+    };
+    let length = reply.finish(code.unwrap_or(ResponseCode::NoError));
+    let answer = read_answer(&buffer[..length], 1, &name, kind).expect("an answer");
+    let addresses = answer.records().filter_map(|record| match record.value {
+        RecordValue::A(address) => Some(IpAddr::from(address)),
+        RecordValue::Aaaa(address) => Some(address.into()),
+        RecordValue::Cname(_) => None,
+    });
+    (code, addresses.collect())
+}
+
+fn addresses<const N: usize>(last: [u8; N]) -> BTreeSet<IpAddr> {
+    last.into_iter()
+        .map(|last| IpAddr::from([10, 1, 0, last]))
+        .collect()
+}
+
+/// The reverse name of an endpoint of [`slice`].
+fn reverse(last: u8) -> String {
+    format!("{last}.0.1.10.in-addr.arpa")
+}
+
+const NO_ERROR: Option<ResponseCode> = Some(ResponseCode::NoError);
+const NO_NAME: Option<ResponseCode> = Some(ResponseCode::NameError);
+
+#[test]
+fn nothing_is_known_not_to_exist_before_the_first_sync() {
+    let settings = Settings {
+        own_addresses: Vec::new(),
+        ..index().settings
+    };
+    let index = Index::new(settings);
+    index.apply_service(&service("a", "10.96.0.1")).expect("applied");
+    for name in [
+        "a.ns.svc.cluster.local",
+        "b.ns.svc.cluster.local",
+        "cluster.local",
+        "1.0.0.10.in-addr.arpa",
+    ] {
+        assert_eq!(
+            ask(&index, name, kind::A).0,
+            Some(ResponseCode::ServerFailure),
+            "{name}"
+        );
+    }
+    assert_eq!(ask(&index, "example.com", kind::A).0, None, "others may know");
+    index.set_synced();
+    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).0, NO_ERROR);
+    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
+}
+
+#[test]
+fn a_service_comes_changes_and_goes() {
+    let (index, name) = (index(), "a.ns.svc.cluster.local");
+    index.apply_service(&service("a", "10.96.0.1")).expect("applied");
+    assert_eq!(
+        ask(&index, name, kind::A).1,
+        BTreeSet::from([IpAddr::from([10, 96, 0, 1])])
+    );
+    index.apply_service(&service("a", "10.96.0.2")).expect("applied");
+    assert_eq!(
+        ask(&index, name, kind::A).1,
+        BTreeSet::from([IpAddr::from([10, 96, 0, 2])])
+    );
+    assert_eq!(
+        ask(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0,
+        None,
+        "the old address is nobody's"
+    );
+    assert_eq!(ask(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
+    index.remove_service(&ObjectKey::new("ns", "a"));
+    assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
+    assert_eq!(ask(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, None);
+}
+
+#[test]
+fn slices_may_come_before_their_service_and_overlap() {
+    let (index, name) = (index(), "a.ns.svc.cluster.local");
+    index
+        .apply_slice(&slice("s1", "a", &[(1, true), (2, true)]))
+        .expect("applied");
+    assert_eq!(ask(&index, name, kind::A).0, NO_NAME, "no Service yet");
+    index.apply_service(&service("a", "None")).expect("applied");
+    assert_eq!(ask(&index, name, kind::A).1, addresses([1, 2]));
+    index
+        .apply_slice(&slice("s2", "a", &[(2, true), (3, true)]))
+        .expect("applied");
+    assert_eq!(ask(&index, name, kind::A).1, addresses([1, 2, 3]));
+    index.remove_slice(&ObjectKey::new("ns", "s1"));
+    assert_eq!(ask(&index, name, kind::A).1, addresses([2, 3]));
+    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    assert_eq!(
+        ask(&index, &reverse(2), kind::PTR).0,
+        NO_ERROR,
+        "the other slice has it still"
+    );
+}
+
+#[test]
+fn a_slice_can_change_its_service() {
+    let index = index();
+    for name in ["a", "b"] {
+        index.apply_service(&service(name, "None")).expect("applied");
+    }
+    index
+        .apply_slice(&slice("s", "a", &[(1, true)]))
+        .expect("applied");
+    index
+        .apply_slice(&slice("s", "b", &[(1, true)]))
+        .expect("applied");
+    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).0, NO_NAME);
+    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).1, addresses([1]));
+    let mut nobodys = slice("s", "b", &[(1, true)]);
+    nobodys.metadata.labels.clear();
+    index.apply_slice(&nobodys).expect("applied");
+    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
+    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+}
+
+#[test]
+fn a_service_decides_about_endpoints_that_are_not_ready() {
+    let (index, name) = (index(), "a.ns.svc.cluster.local");
+    let mut headless = service("a", "None");
+    index.apply_service(&headless).expect("applied");
+    index
+        .apply_slice(&slice("s", "a", &[(1, false)]))
+        .expect("applied");
+    assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
+    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    headless.spec.publish_not_ready_addresses = true;
+    index.apply_service(&headless).expect("applied");
+    assert_eq!(ask(&index, name, kind::A).1, addresses([1]));
+    assert_eq!(
+        ask(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
+        addresses([1])
+    );
+    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, NO_ERROR);
+    index.remove_service(&ObjectKey::new("ns", "a"));
+    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+}
+
+#[test]
+fn external_names_lead_out_of_the_zone_and_never_in_circles() {
+    let index = index();
+    for (name, target) in [
+        ("out", "example.com"),
+        ("in", "out.ns.svc.cluster.local"),
+        ("a", "b.ns.svc.cluster.local"),
+        ("b", "a.ns.svc.cluster.local"),
+        ("self", "self.ns.svc.cluster.local"),
+    ] {
+        let mut alias = service(name, "");
+        alias.spec.kind = "ExternalName".to_owned();
+        alias.spec.external_name = target.to_owned();
+        index.apply_service(&alias).expect("applied");
+    }
+    assert_eq!(ask(&index, "out.ns.svc.cluster.local", kind::A).0, None);
+    assert_eq!(ask(&index, "in.ns.svc.cluster.local", kind::A).0, None);
+    for name in ["a", "b", "self"] {
+        assert_eq!(
+            ask(&index, &format!("{name}.ns.svc.cluster.local"), kind::A).0,
+            NO_ERROR,
+            "{name} ends with no data"
+        );
+    }
+}
+
+#[test]
+fn the_zone_names_its_servers() {
+    let index = index();
+    assert_eq!(
+        ask(&index, "ns.dns.cluster.local", kind::A).1,
+        BTreeSet::from([IpAddr::from([10, 0, 0, 53])])
+    );
+    // Once the server's address is an endpoint of a Service, that Service is the name server.
+    index
+        .apply_service(&service("kube-dns", "10.96.0.10"))
+        .expect("applied");
+    let mut dns = slice("s", "kube-dns", &[(1, true)]);
+    dns.endpoints[0].addresses = vec!["10.0.0.53".into()];
+    index.apply_slice(&dns).expect("applied");
+    assert_eq!(
+        ask(&index, "ns.dns.cluster.local", kind::A).1,
+        BTreeSet::from([IpAddr::from([10, 96, 0, 10])])
+    );
+    assert_eq!(ask(&index, "cluster.local", kind::NS).0, NO_ERROR);
+}
+
+#[test]
+fn zone_transfers_are_refused() {
+    assert_eq!(
+        ask(&index(), "cluster.local", kind::AXFR).0,
+        Some(ResponseCode::Refused)
+    );
+    assert_eq!(
+        ask(&index(), "in-addr.arpa", kind::IXFR).0,
+        Some(ResponseCode::Refused)
+    );
+}
+
+#[test]
+fn reverse_names_are_spelled_in_one_way() {
+    let index = index();
+    index.apply_service(&service("a", "10.96.0.1")).expect("applied");
+    assert_eq!(ask(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
+    for name in [
+        "01.0.96.10.in-addr.arpa",
+        "1.0.96.10.x.in-addr.arpa",
+        "0.96.10.in-addr.arpa",
+        "256.0.96.10.in-addr.arpa",
+    ] {
+        assert_eq!(ask(&index, name, kind::PTR).0, None, "{name}");
+    }
+}
+
+#[test]
+fn names_that_do_not_fit_into_dns_are_left_out() {
+    let index = index();
+    assert!(
+        index
+            .apply_service(&service(&"x".repeat(64), "10.96.0.1"))
+            .is_err()
+    );
+    assert!(index.apply_namespace("").is_err());
+    let mut odd = slice("s", "a", &[(1, true), (2, true)]);
+    odd.endpoints[0].hostname = Some("y".repeat(64));
+    odd.endpoints[1].addresses = vec!["nonsense".into()];
+    index.apply_service(&service("a", "None")).expect("applied");
+    index.apply_slice(&odd).expect("applied");
+    assert_eq!(
+        ask(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
+        addresses([1]),
+        "named by its address"
+    );
+    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).1, addresses([1]));
+}
+
+/// One change to a small world of two Services with two slices each.
+#[derive(Clone, Debug)]
+enum Change {
+    Service(usize, bool),
+    RemoveService(usize),
+    Slice(usize, usize, Vec<(u8, bool)>),
+    RemoveSlice(usize),
+}
+
+const SERVICES: [&str; 2] = ["a", "b"];
+const SLICES: [&str; 4] = ["s0", "s1", "s2", "s3"];
+
+fn change() -> impl Strategy<Value = Change> {
+    let endpoints = proptest::collection::vec((0..6u8, any::<bool>()), 0..5);
+    prop_oneof![
+        (0..2usize, any::<bool>()).prop_map(|(service, publish)| Change::Service(service, publish)),
+        (0..2usize).prop_map(Change::RemoveService),
+        (0..4usize, 0..2usize, endpoints)
+            .prop_map(|(slice, service, eps)| Change::Slice(slice, service, eps)),
+        (0..4usize).prop_map(Change::RemoveSlice),
+    ]
+}
+
+/// What the world is, told without an index.
+#[derive(Default)]
+struct World {
+    publish: BTreeMap<usize, bool>,
+    slices: BTreeMap<usize, (usize, Vec<(u8, bool)>)>,
+}
+
+impl World {
+    fn apply(&mut self, change: &Change, index: &Index) {
+        match change {
+            Change::Service(number, publish) => {
+                let mut headless = service(SERVICES[*number], "None");
+                headless.spec.publish_not_ready_addresses = *publish;
+                index.apply_service(&headless).expect("applied");
+                self.publish.insert(*number, *publish);
+            }
+            Change::RemoveService(number) => {
+                index.remove_service(&ObjectKey::new("ns", SERVICES[*number]));
+                self.publish.remove(number);
+            }
+            Change::Slice(number, of, endpoints) => {
+                index
+                    .apply_slice(&slice(SLICES[*number], SERVICES[*of], endpoints))
+                    .expect("applied");
+                self.slices.insert(*number, (*of, endpoints.clone()));
+            }
+            Change::RemoveSlice(number) => {
+                index.remove_slice(&ObjectKey::new("ns", SLICES[*number]));
+                self.slices.remove(number);
+            }
+        }
+    }
+
+    fn published(&self, service: usize) -> BTreeSet<u8> {
+        let all = self.publish.get(&service).copied().unwrap_or(false);
+        let slices = self.slices.values().filter(|(of, _)| *of == service);
+        slices
+            .flat_map(|(_, endpoints)| endpoints)
+            .filter(|(_, ready)| *ready || all)
+            .map(|(last, _)| *last)
+            .collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn after_any_changes_the_index_says_what_the_objects_say(changes in proptest::collection::vec(change(), 1..40)) {
+        let (index, mut world) = (index(), World::default());
+        for change in &changes {
+            world.apply(change, &index);
+            for (number, name) in SERVICES.iter().enumerate() {
+                let published = world.published(number);
+                let expected = match (world.publish.contains_key(&number), published.is_empty()) {
+                    (true, false) => (NO_ERROR, published.iter().map(|last| IpAddr::V4(Ipv4Addr::new(10, 1, 0, *last))).collect()),
+                    _ => (NO_NAME, BTreeSet::new()),
+                };
+                prop_assert_eq!(ask(&index, &format!("{name}.ns.svc.cluster.local"), kind::A), expected);
+            }
+            for last in 0..6 {
+                let named = (0..SERVICES.len()).any(|service| world.published(service).contains(&last));
+                prop_assert_eq!(ask(&index, &reverse(last), kind::PTR).0.is_some(), named);
+            }
+        }
+    }
+}

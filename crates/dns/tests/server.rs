@@ -1,0 +1,310 @@
+//! The server on real sockets of the loopback interface, with resolvers upstream that behave and that do not.
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service};
+use dns::forward::Forwarder;
+use dns::records::{Index, Settings};
+use dns::server::{Responder, Server};
+use dns::wire::Name;
+use support::{Decoded, decode, question, type_number};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Endpoints of the headless Service: too many for 512 octets.
+const ENDPOINTS: u8 = 100;
+
+fn index() -> Arc<Index> {
+    let cluster_domain = Name::from_text("cluster.local").expect("a name");
+    let index = Index::new(Settings {
+        cluster_domain,
+        ttl_seconds: 5,
+        own_addresses: Vec::new(),
+        serial: 1,
+    });
+    let mut service = Service::default();
+    service.metadata.namespace = "ns".to_owned();
+    for (name, address) in [("web", "10.96.0.1"), ("big", "None")] {
+        service.metadata.name = name.to_owned();
+        service.spec.cluster_ip = address.to_owned();
+        index.apply_service(&service).expect("applied");
+    }
+    service.metadata.name = "out".to_owned();
+    service.spec.kind = "ExternalName".to_owned();
+    service.spec.external_name = "example.com".to_owned();
+    index.apply_service(&service).expect("applied");
+    let mut slice = EndpointSlice::default();
+    slice.metadata.name = "big-1".to_owned();
+    slice.metadata.namespace = "ns".to_owned();
+    slice
+        .metadata
+        .labels
+        .insert(SERVICE_NAME_LABEL.to_owned(), "big".to_owned());
+    let address = |last: u8| vec![format!("10.1.0.{last}").into()];
+    slice.endpoints = (0..ENDPOINTS)
+        .map(|last| Endpoint {
+            addresses: address(last),
+            ..Endpoint::default()
+        })
+        .collect();
+    index.apply_slice(&slice).expect("applied");
+    index.set_synced();
+    Arc::new(index)
+}
+
+fn serve(listen: &str, upstreams: Vec<SocketAddr>) -> Server {
+    let responder = Arc::new(Responder::new(index(), Forwarder::new(upstreams)));
+    Server::start(&[listen.parse().expect("an address")], responder).expect("a free port")
+}
+
+/// Asks over UDP; nothing if no answer comes.
+async fn ask(server: SocketAddr, message: Vec<u8>) -> Option<Decoded> {
+    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a socket");
+    // Connected, so that an answer from another address than the one asked would not be taken.
+    socket.connect(server).await.expect("a route");
+    socket.send(&message).await.expect("sent");
+    let mut buffer = vec![0; 65_535];
+    let received = tokio::time::timeout(Duration::from_secs(20), socket.recv(&mut buffer))
+        .await
+        .ok()?;
+    Some(decode(&buffer[..received.expect("received")]))
+}
+
+async fn tcp_ask(stream: &mut TcpStream) -> Decoded {
+    let mut answer = vec![0; usize::from(stream.read_u16().await.expect("a length"))];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    decode(&answer)
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(message.len()).expect("short");
+    [&length.to_be_bytes(), message].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_come_from_the_address_asked() {
+    let server = serve("0.0.0.0:0", Vec::new());
+    let port = server.addresses()[0].port();
+    for host in [1, 2, 77] {
+        let asked = SocketAddr::from(([127, 0, 0, host], port));
+        let answer = ask(asked, question(9, "Web.ns.svc.cluster.local.", "A", None))
+            .await
+            .expect("an answer");
+        assert_eq!(
+            (answer.id, answer.name.as_str()),
+            (9, "Web.ns.svc.cluster.local."),
+            "as it was asked"
+        );
+        assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_to_be_had_over_tcp() {
+    let server = serve("127.0.0.1:0", Vec::new());
+    let asked = server.addresses()[0];
+    let cut = ask(asked, question(1, "big.ns.svc.cluster.local.", "A", None))
+        .await
+        .expect("an answer");
+    assert!(cut.truncated && cut.answer.len() < usize::from(ENDPOINTS));
+    let whole = ask(asked, question(1, "big.ns.svc.cluster.local.", "A", Some(4_096)))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (whole.truncated, whole.answer.len(), whole.edns),
+        (false, usize::from(ENDPOINTS), Some(4_096))
+    );
+
+    // Two queries at once on one connection, cut at an odd place.
+    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    let first = framed(&question(1, "big.ns.svc.cluster.local.", "A", None));
+    let both = [
+        first,
+        framed(&question(2, "nope.ns.svc.cluster.local.", "A", None)),
+    ]
+    .concat();
+    stream.write_all(&both[..7]).await.expect("written");
+    stream.write_all(&both[7..]).await.expect("written");
+    let whole = tcp_ask(&mut stream).await;
+    assert_eq!(
+        (whole.id, whole.truncated, whole.answer.len()),
+        (1, false, usize::from(ENDPOINTS))
+    );
+    let nothing = tcp_ask(&mut stream).await;
+    assert_eq!((nothing.id, nothing.code), (2, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_messages_do_not_end_the_service() {
+    let server = serve("127.0.0.1:0", Vec::new());
+    let asked = server.addresses()[0];
+    let noise = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let good = question(1, "web.ns.svc.cluster.local.", "A", Some(1_232));
+    for length in 0..good.len() {
+        noise.send_to(&good[..length], asked).expect("sent");
+    }
+    noise.send_to(&vec![0xC0; 9_000], asked).expect("sent");
+    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    stream.write_all(&[0, 3, 1, 2, 3]).await.expect("written");
+    let mut rest = Vec::new();
+    assert_eq!(
+        stream.read_to_end(&mut rest).await.expect("closed"),
+        0,
+        "too short for a header"
+    );
+
+    let mut chaos = question(3, "web.ns.svc.cluster.local.", "A", None);
+    let class = chaos.len() - 1;
+    chaos[class] = 3;
+    assert_eq!(ask(asked, chaos).await.expect("an answer").code, 5);
+    let mut version = question(4, "web.ns.svc.cluster.local.", "A", Some(512));
+    let at = version.len() - 5;
+    version[at] = 1;
+    let refused = ask(asked, version).await.expect("an answer");
+    assert!(
+        refused.answer.is_empty() && refused.edns.is_some(),
+        "EDNS version 1 is not known"
+    );
+    assert_eq!(ask(asked, good).await.expect("an answer").answer.len(), 1);
+}
+
+/// A resolver that first answers with another identifier, then with another question, then rightly; and
+/// that says of every answer that there is more over TCP, where it gives two addresses instead of one.
+async fn devious_resolver() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a socket");
+    let address = listener.local_addr().expect("bound");
+    let socket = tokio::net::UdpSocket::bind(address).await.expect("the same port");
+    tokio::spawn(async move {
+        let mut buffer = [0; 512];
+        while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
+            let query = &buffer[..length];
+            let mut wrong_id = answer_to(query, &[Ipv4Addr::new(6, 6, 6, 6)], false);
+            wrong_id[0] ^= 1;
+            let mut wrong_name = answer_to(query, &[Ipv4Addr::new(6, 6, 6, 6)], false);
+            wrong_name[13] ^= 1;
+            let right = answer_to(query, &[Ipv4Addr::new(192, 0, 2, 1)], true);
+            for message in [wrong_id, wrong_name, right] {
+                socket.send_to(&message, peer).await.expect("sent");
+            }
+        }
+    });
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut query = vec![0; usize::from(stream.read_u16().await.expect("a length"))];
+            stream.read_exact(&mut query).await.expect("a query");
+            let addresses = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+            stream
+                .write_all(&framed(&answer_to(&query, &addresses, false)))
+                .await
+                .expect("written");
+        }
+    });
+    address
+}
+
+/// An answer that repeats the question and gives A records.
+fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
+    let end = 12 + query[12..].iter().position(|octet| *octet == 0).expect("a name") + 5;
+    let mut answer = query[..end].to_vec();
+    answer[2] = if truncated { 0x83 } else { 0x81 };
+    answer[3] = 0x80;
+    answer[7] = u8::try_from(addresses.len()).expect("few");
+    answer[11] = 0;
+    for address in addresses {
+        answer.extend([0xC0, 12, 0]);
+        answer.push(u8::try_from(type_number("A")).expect("small"));
+        answer.extend([0, 1, 0, 0, 0, 60, 0, 4]);
+        answer.extend(address.octets());
+    }
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_names_are_asked_upstream() {
+    let server = serve("127.0.0.1:0", vec![devious_resolver().await]);
+    let asked = server.addresses()[0];
+    let answer = ask(asked, question(77, "example.com.", "A", None))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (answer.id, answer.truncated),
+        (77, true),
+        "a client over UDP is told to come again"
+    );
+    assert_eq!(answer.answer, ["example.com. A 192.0.2.1"]);
+
+    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    stream
+        .write_all(&framed(&question(78, "example.com.", "A", None)))
+        .await
+        .expect("written");
+    let answer = tcp_ask(&mut stream).await;
+    assert_eq!((answer.id, answer.truncated), (78, false));
+    assert_eq!(
+        answer.answer,
+        ["example.com. A 192.0.2.1", "example.com. A 192.0.2.2"]
+    );
+
+    let alias = ask(asked, question(79, "out.ns.svc.cluster.local.", "A", None))
+        .await
+        .expect("an answer");
+    assert!(alias.authoritative && alias.code == 0);
+    let expected = [
+        "out.ns.svc.cluster.local. CNAME example.com.",
+        "example.com. A 192.0.2.1",
+        "example.com. A 192.0.2.2",
+    ];
+    assert_eq!(alias.answer, expected);
+    // What is the cluster's is never asked upstream, which would say something.
+    let own = ask(asked, question(80, "nope.ns.svc.cluster.local.", "A", None))
+        .await
+        .expect("an answer");
+    assert_eq!((own.code, own.answer.len()), (3, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_resolver_makes_way_for_the_next() {
+    // Nobody listens on a port that was just given back, so the kernel refuses at once.
+    let dead = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|socket| socket.local_addr())
+        .expect("a port");
+    let server = serve("127.0.0.1:0", vec![dead, devious_resolver().await]);
+    let answer = ask(server.addresses()[0], question(5, "example.com.", "A", None))
+        .await
+        .expect("an answer");
+    assert_eq!(answer.answer, ["example.com. A 192.0.2.1"]);
+
+    let alone = serve("127.0.0.1:0", vec![dead]);
+    let failed = ask(alone.addresses()[0], question(6, "example.com.", "A", None))
+        .await
+        .expect("an answer");
+    assert_eq!((failed.id, failed.code), (6, 2));
+    let alias = ask(
+        alone.addresses()[0],
+        question(7, "out.ns.svc.cluster.local.", "A", None),
+    )
+    .await
+    .expect("an answer");
+    assert_eq!(
+        alias.code, 2,
+        "an alias without its address would read as: no such address"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_server_gives_its_port_back() {
+    let server = serve("127.0.0.1:0", Vec::new());
+    let address = server.addresses()[0];
+    drop(server);
+    UdpSocket::bind(address).expect("the UDP port is free again");
+    let own: IpAddr = address.ip();
+    assert!(own.is_loopback());
+}
