@@ -187,6 +187,20 @@ impl Changes {
             && self.health_checks.is_empty()
             && self.withdrawn.is_empty()
     }
+
+    /// Adds what changed after these changes, so that both are one step.
+    pub fn merge(&mut self, later: Self) {
+        self.services.extend(later.services);
+        self.services.sort_unstable();
+        self.services.dedup();
+        self.health_checks.extend(later.health_checks);
+        self.health_checks.sort_unstable();
+        self.health_checks.dedup();
+        self.withdrawn.extend(later.withdrawn);
+        self.withdrawn.sort_unstable();
+        self.withdrawn.dedup();
+        self.everything |= later.everything;
+    }
 }
 
 /// A frontend that went.
