@@ -143,6 +143,15 @@ impl FieldError {
         )
     }
 
+    /// A value that names something which does not exist.
+    pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
+        Self::of(
+            Reason::NotFound,
+            path,
+            format!("Not found: {}", shown(&value.into())),
+        )
+    }
+
     /// A list of `actual` items where at most `max` may be.
     pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
         Self::of(

@@ -1,8 +1,9 @@
 //! The pure core of the Kubernetes API as Portolan serves it: kinds, field errors, defaulting,
 //! validation, selectors, patches and printing. No sockets, no clock, no runtime.
 //!
-//! The stored truth of an object is its JSON tree ([`serde_json::Value`]); the structs in [`object`]
-//! are lean views that read only what a component needs, so unknown fields always survive.
+//! The stored truth of an object is its JSON tree ([`serde_json::Value`]): [`decode`] brings a client's text into the
+//! shape of the [`schema`], and from there on no field is lost. The structs in [`object`] are lean views that read
+//! only what a component needs.
 
 pub mod decode;
 pub mod discovery;
@@ -17,6 +18,7 @@ pub mod network;
 pub mod object;
 pub mod openapi;
 pub mod patch;
+pub mod pod;
 pub mod schema;
 pub mod selector;
 pub mod service;

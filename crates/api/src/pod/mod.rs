@@ -1,0 +1,19 @@
+//! The rules of Pods, as far as clients see them: defaults, what an update may change, and validation of
+//! what an agent has to rely on. Fields that only schedulers and volume plugins read are kept as they came.
+
+mod defaults;
+mod update;
+mod validate;
+
+pub use defaults::default_pod_on_write;
+pub use update::{
+    prepare_pod_create, prepare_pod_status_update, prepare_pod_update, validate_pod_status_update,
+    validate_pod_update,
+};
+pub use validate::validate_pod;
+
+/// The lists of containers in a Pod's spec.
+const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
+
+#[cfg(test)]
+mod tests;
