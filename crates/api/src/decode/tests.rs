@@ -208,3 +208,62 @@ fn options_and_trees_go_the_same_way() {
     assert_eq!(conformed.object["spec"], json!({"type":"NodePort"}));
     assert_eq!(conformed.strict_faults, [r#"unknown field "spec.nope""#]);
 }
+
+/// Every object that the recorded cases send decodes exactly where the reference decoded it.
+#[test]
+fn recorded_bodies_decode_as_recorded() {
+    let mut compared = 0;
+    for name in ["service-create", "service-update", "endpoints-write", "machinery"] {
+        let path = format!("{}/../../conformance/api/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let cases: Value = serde_json::from_slice(&std::fs::read(path).expect("the cases")).expect("JSON");
+        let steps = cases["cases"].as_array().expect("cases").iter().flat_map(|c| {
+            let id = &c["id"];
+            c["steps"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(move |step| (id, step))
+        });
+        for (id, step) in steps.filter(|(_, s)| s["do"] == "POST" && !s["body"].is_null()) {
+            let (url, query) = step["path"]
+                .as_str()
+                .expect("a path")
+                .split_once('?')
+                .unwrap_or_default();
+            let url = if url.is_empty() {
+                step["path"].as_str().unwrap_or_default()
+            } else {
+                url
+            };
+            let plural = url.rsplit('/').next().unwrap_or_default();
+            let Some(kind) = kind::all().iter().find(|k| k.plural == plural) else {
+                continue;
+            };
+            let body = step["body"]
+                .as_str()
+                .map_or_else(|| step["body"].to_string(), str::to_owned);
+            let yaml = step["headers"]["Content-Type"]
+                .as_str()
+                .is_some_and(|t| t.contains("yaml"));
+            let decoded = decode(
+                body.as_bytes(),
+                if yaml { Format::Yaml } else { Format::Json },
+                kind,
+            );
+            match step["expect"]["status"].as_u64() {
+                Some(400) => {
+                    let strict = decoded.and_then(|d| d.strict(kind));
+                    assert!(strict.is_err(), "{id}");
+                }
+                Some(201) if query.contains("fieldValidation=Strict") => {
+                    let faults = decoded.expect("decodes").strict_faults;
+                    assert!(faults.is_empty(), "{id}: {faults:?}");
+                }
+                Some(201 | 422) => assert!(decoded.is_ok(), "{id}: {decoded:?}"),
+                _ => continue,
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared} compared");
+}
