@@ -1,5 +1,7 @@
 //! Keeps the index up with the API.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use api::object::{EndpointSlice, Namespace, ObjectKey, Resource, Service};
 use client::{Client, Event, Query, watch};
 
@@ -9,32 +11,55 @@ use crate::wire::NameError;
 /// Events that wait for the index, of each kind: enough to even out a burst.
 const EVENTS_WAITING_MAX: usize = 256;
 
-/// Applies every change to `index`, for ever. The index is synced once all three collections were told
+/// Collections that must be complete before the index is.
+const COLLECTIONS: usize = 3;
+
+/// Applies every change to `index`, for ever. The index is synced once all collections were told
 /// completely.
 pub(crate) async fn feed(index: &Index, client: &Client) {
-    let mut services = watch::<Service>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
-    let mut slices = watch::<EndpointSlice>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
-    let mut namespaces = watch::<Namespace>(client, Query::default()).into_channel(EVENTS_WAITING_MAX);
-    let mut synced = [false; 3];
-    loop {
-        tokio::select! {
-            Some(event) = services.recv() => {
-                synced[0] |= apply(event, |service| index.apply_service(&service), |key| index.remove_service(key));
-            }
-            Some(event) = slices.recv() => {
-                synced[1] |= apply(event, |slice| index.apply_slice(&slice), |key| index.remove_slice(key));
-            }
-            Some(event) = namespaces.recv() => {
-                synced[2] |= apply(
-                    event,
-                    |namespace| index.apply_namespace(&namespace.metadata.name),
-                    |key| index.remove_namespace(&key.name),
-                );
-            }
-        }
-        if synced == [true; 3] && !index.is_synced() {
+    let missing = AtomicUsize::new(COLLECTIONS);
+    let complete = || {
+        if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             tracing::info!("the DNS index is complete");
             index.set_synced();
+        }
+    };
+    // Each watch has a loop of its own, because a request that is dropped half-way is lost.
+    tokio::join!(
+        keep_up(
+            client,
+            |service: Service| index.apply_service(&service),
+            |key| index.remove_service(key),
+            complete
+        ),
+        keep_up(
+            client,
+            |slice: EndpointSlice| index.apply_slice(&slice),
+            |key| index.remove_slice(key),
+            complete
+        ),
+        keep_up(
+            client,
+            |namespace: Namespace| index.apply_namespace(&namespace.metadata.name),
+            |key| index.remove_namespace(&key.name),
+            complete,
+        ),
+    );
+}
+
+/// Applies every change of one collection, for ever; calls `complete` when all of it was told once.
+async fn keep_up<T: Resource>(
+    client: &Client,
+    put: impl Fn(T) -> Result<(), NameError>,
+    remove: impl Fn(&ObjectKey),
+    complete: impl Fn(),
+) {
+    let mut objects = watch::<T>(client, Query::default());
+    let mut is_complete = false;
+    loop {
+        if apply(objects.next().await, &put, &remove) && !is_complete {
+            is_complete = true;
+            complete();
         }
     }
 }
@@ -65,3 +90,6 @@ fn apply<T: Resource>(
         Event::Synced => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

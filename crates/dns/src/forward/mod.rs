@@ -27,7 +27,7 @@ const IN_FLIGHT_MAX: usize = 1_000;
 const TRIES: usize = 2;
 /// How long one resolver has for an answer.
 const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Octets of an answer over UDP that are taken; nobody is asked for more.
+/// Octets of an answer over UDP that are taken; a longer one counts as truncated.
 const UDP_OCTETS_MAX: usize = 4_096;
 
 /// Why there is no answer from upstream. Another try later may have one.
@@ -152,8 +152,9 @@ impl Question<'_> {
             *id = self.id.to_be_bytes();
         }
         let answer = self.ask_over_udp().await?;
-        let truncated = self.read(&answer).is_some_and(|answer| answer.truncated);
-        if truncated && whole {
+        let is_cut =
+            answer.len() > UDP_OCTETS_MAX || self.read(&answer).is_some_and(|answer| answer.truncated);
+        if is_cut && whole {
             self.ask_over_tcp().await
         } else {
             Ok(answer)
@@ -168,7 +169,8 @@ impl Question<'_> {
         let socket = UdpSocket::bind((any, 0)).await?;
         socket.connect(self.upstream).await?;
         socket.send(&self.message).await?;
-        let mut buffer = vec![0; UDP_OCTETS_MAX];
+        // One octet more tells an answer that is too long from one that just fits.
+        let mut buffer = vec![0; UDP_OCTETS_MAX + 1];
         loop {
             let length = socket.recv(&mut buffer).await?;
             // Anything else is late or forged; the right answer may still come.

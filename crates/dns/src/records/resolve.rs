@@ -34,7 +34,7 @@ pub enum Resolution {
     /// The name is none of the cluster's: ask upstream.
     Elsewhere,
     /// It has the names up to this one, which is none of the cluster's: its addresses are to be added.
-    External(Name),
+    External(Box<Name>),
 }
 
 /// What one thread keeps from query to query, so that answering does not allocate.
@@ -129,13 +129,7 @@ enum Found {
     /// A name that others may know.
     Elsewhere,
     /// An alias of this name, which others may know.
-    External(Name),
-}
-
-/// How an ExternalName's alias goes on once the index is not locked any more.
-enum Step {
-    Done(Found),
-    Follow(Name),
+    External(Box<Name>),
 }
 
 /// One query being answered.
@@ -208,29 +202,18 @@ impl Answering<'_, '_, '_> {
         let one = |a: &mut Self, address: IpAddr| a.reply.address(Section::Answer, owner, a.ttl, address);
         match asked {
             Asked::Service { key, part, .. } => {
-                let index = self.index;
-                let step = index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
-                    None | Some(Selection::Nothing) => Step::Done(Found::NoName),
+                let (index, mut target) = (self.index, Name::ROOT);
+                let found = index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
+                    None | Some(Selection::Nothing) => Some(Found::NoName),
                     Some(Selection::ClusterIps(addresses, _)) => {
-                        let mut addresses = addresses.iter().copied().filter(|a| self.wants(*a));
-                        let first = addresses.next();
-                        Step::Done(first.map_or(Found::NoData, |first| self.all(|a| one(a, first))))
+                        let first = addresses.iter().copied().find(|address| self.wants(*address));
+                        Some(first.map_or(Found::NoData, |first| self.all(|a| one(a, first))))
                     }
-                    Some(Selection::Endpoints(endpoints)) => {
-                        Step::Done(self.endpoint_addresses(endpoints, owner))
-                    }
-                    Some(Selection::External(target)) => {
-                        let mut name = Name::ROOT;
-                        match name.push_wire(target) {
-                            Ok(()) => Step::Follow(name),
-                            Err(_) => Step::Done(Found::NoName),
-                        }
-                    }
+                    Some(Selection::Endpoints(endpoints)) => Some(self.endpoint_addresses(endpoints, owner)),
+                    Some(Selection::External(name)) => target.push_wire(name).err().map(|_| Found::NoName),
                 });
-                match step {
-                    Step::Done(found) => found,
-                    Step::Follow(target) => self.follow(name, &target, owner, chain),
-                }
+                // The alias is followed after the Service is unlocked, for it may lead to another one.
+                found.unwrap_or_else(|| self.follow(name, &target, owner, chain))
             }
             Asked::Pod { label, namespace } => match pod::address_of_label(label) {
                 Some(address) if self.index.has_namespace(namespace) && self.wants(address) => {
@@ -264,7 +247,7 @@ impl Answering<'_, '_, '_> {
         let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
             let written = self.put_alias(owner, NameRef::Whole(target.as_wire()));
             return if written.is_some() {
-                Found::External(*target)
+                Found::External(Box::new(*target))
             } else {
                 Found::Records
             };
@@ -309,7 +292,7 @@ impl Answering<'_, '_, '_> {
         let index = self.index;
         index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
             None | Some(Selection::Nothing) => Found::NoName,
-            Some(Selection::External(_)) => Found::NoData,
+            Some(Selection::External(_) | Selection::ClusterIps([], _)) => Found::NoData,
             Some(Selection::ClusterIps(addresses, ports)) => {
                 let meant = ports.iter().filter(|port| part.admits(port));
                 let weight = weight(meant.clone().count() * addresses.len());

@@ -404,3 +404,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn readers_never_see_a_change_half_done() {
+    let index = index();
+    index.apply_service(&service("a", "None")).expect("applied");
+    let states = [
+        slice("s", "a", &[(1, true), (2, true)]),
+        slice("s", "a", &[(1, true), (3, true), (4, true)]),
+    ];
+    index.apply_slice(&states[0]).expect("applied");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..2_000 {
+                index.apply_slice(&states[round % 2]).expect("applied");
+            }
+        });
+        while !writer.is_finished() {
+            let (code, seen) = ask(&index, "a.ns.svc.cluster.local", kind::A);
+            assert_eq!(code, NO_ERROR);
+            assert!(
+                seen == addresses([1, 2]) || seen == addresses([1, 3, 4]),
+                "{seen:?}"
+            );
+            assert_eq!(
+                ask(&index, &reverse(1), kind::PTR).0,
+                NO_ERROR,
+                "it was always an endpoint"
+            );
+        }
+    });
+}

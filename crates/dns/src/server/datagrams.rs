@@ -14,6 +14,8 @@ use super::respond::UDP_OCTETS_MAX;
 /// Datagrams taken at once. Bounds what a loop holds (2 x 4 KiB each) and how long the first waits for
 /// the last.
 const BATCH: usize = 32;
+/// Datagrams asked for while few come.
+const BATCH_MIN: usize = 4;
 /// Octets of a query that are taken; a longer one is cut, and then is malformed.
 const QUERY_OCTETS_MAX: usize = 4_096;
 /// Octets of the control message that tells the address asked.
@@ -50,6 +52,9 @@ pub(super) struct Batch {
     /// Scratch space of the system calls. Their pointers are set anew before each call.
     parts: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+    /// Datagrams asked for next: as the load grows, so does the batch, and a lonely query does not pay
+    /// for 32.
+    wanted: usize,
 }
 
 impl Route {
@@ -98,6 +103,7 @@ impl Batch {
             slots: (0..BATCH).map(|_| slot()).collect(),
             parts: Vec::with_capacity(BATCH),
             headers: Vec::with_capacity(BATCH),
+            wanted: BATCH_MIN,
         }
     }
 
@@ -106,7 +112,7 @@ impl Batch {
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
         self.parts.clear();
         self.headers.clear();
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut().take(self.wanted) {
             slot.answer_octets = 0;
             self.parts.push(libc::iovec {
                 iov_base: slot.query.as_mut_ptr().cast(),
@@ -131,6 +137,7 @@ impl Batch {
             )
         };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        self.wanted = (2 * received).clamp(BATCH_MIN, BATCH);
         for (slot, header) in self.slots.iter_mut().zip(&self.headers).take(received) {
             slot.query_octets = usize::try_from(header.msg_len).unwrap_or(0);
             slot.route.peer_octets = header.msg_hdr.msg_namelen;

@@ -1,6 +1,6 @@
 //! The DNS wire format (RFC 1035, EDNS of RFC 6891): reading queries and records, writing answers.
 //!
-//! Nothing here allocates and nothing panics, whatever the bytes are.
+//! Reading queries and writing answers does not allocate, and nothing panics, whatever the bytes are.
 
 mod name;
 mod query;

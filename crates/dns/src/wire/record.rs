@@ -67,7 +67,7 @@ pub enum RecordValue {
     /// IPv6 address.
     Aaaa(Ipv6Addr),
     /// Canonical name.
-    Cname(Name),
+    Cname(Box<Name>),
 }
 
 /// Iterator over the records of an answer; see [`Answer::records`].
@@ -93,7 +93,7 @@ impl Records<'_> {
         let value = match kind {
             kind::A => RecordValue::A(Ipv4Addr::from(<[u8; 4]>::try_from(data).ok()?)),
             kind::AAAA => RecordValue::Aaaa(Ipv6Addr::from(<[u8; 16]>::try_from(data).ok()?)),
-            kind::CNAME => RecordValue::Cname(Name::read(self.message, at + 10).ok()?.0),
+            kind::CNAME => RecordValue::Cname(Box::new(Name::read(self.message, at + 10).ok()?.0)),
             _ => return Some(None),
         };
         Some(Some(Record {

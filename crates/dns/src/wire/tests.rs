@@ -162,7 +162,7 @@ fn an_answer_must_be_to_the_question() {
         Record {
             owner: name("a.b"),
             ttl_seconds: 9,
-            value: RecordValue::Cname(name("c")),
+            value: RecordValue::Cname(Box::new(name("c"))),
         },
         Record {
             owner: name("c"),

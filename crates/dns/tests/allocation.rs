@@ -1,0 +1,105 @@
+//! Queries for the cluster's names are answered without allocating. The test has a process to itself,
+//! because it counts what its thread allocates.
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
+use dns::forward::Forwarder;
+use dns::records::{Index, Scratch, Settings};
+use dns::server::{Reaction, Responder, Transport};
+use dns::wire::Name;
+use support::question;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator as it is; the counter does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `System.alloc` above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn index() -> Index {
+    let cluster_domain = Name::from_text("cluster.local").expect("a name");
+    let index = Index::new(Settings {
+        cluster_domain,
+        ttl_seconds: 5,
+        own_addresses: Vec::new(),
+        serial: 1,
+    });
+    let mut service = Service::default();
+    service.metadata.namespace = "ns".to_owned();
+    service.spec.ports = vec![ServicePort {
+        name: "http".to_owned(),
+        port: 80,
+        ..ServicePort::default()
+    }];
+    for (name, address) in [("web", "10.96.0.1"), ("peers", "None")] {
+        service.metadata.name = name.to_owned();
+        service.spec.cluster_ip = address.to_owned();
+        index.apply_service(&service).expect("applied");
+    }
+    let mut slice = EndpointSlice::default();
+    slice.metadata.name = "peers-1".to_owned();
+    slice.metadata.namespace = "ns".to_owned();
+    slice
+        .metadata
+        .labels
+        .insert(SERVICE_NAME_LABEL.to_owned(), "peers".to_owned());
+    let address = |last: u8| vec![format!("10.1.0.{last}").into()];
+    slice.endpoints = (0..20)
+        .map(|last| Endpoint {
+            addresses: address(last),
+            ..Endpoint::default()
+        })
+        .collect();
+    index.apply_slice(&slice).expect("applied");
+    index.set_synced();
+    index
+}
+
+#[test]
+fn answering_does_not_allocate() {
+    let responder = Responder::new(Arc::new(index()), Forwarder::new(Vec::new()));
+    let questions = [
+        ("web.ns.svc.cluster.local", "A"),
+        ("web.ns.svc.cluster.local", "AAAA"),
+        ("_http._tcp.web.ns.svc.cluster.local", "SRV"),
+        ("peers.ns.svc.cluster.local", "A"),
+        ("peers.ns.svc.cluster.local", "SRV"),
+        ("10-1-0-7.peers.ns.svc.cluster.local", "A"),
+        ("7.0.1.10.in-addr.arpa", "PTR"),
+        ("nope.ns.svc.cluster.local", "A"),
+        ("example.com", "A"),
+    ];
+    let (mut buffer, mut scratch) = (vec![0; 4_096], Scratch::default());
+    for (name, kind) in questions {
+        let message = question(1, name, kind, Some(1_232));
+        // The first round may size the scratch space.
+        let rounds = [0; 2].map(|_| {
+            let before = ALLOCATIONS.get();
+            let reaction = responder.respond(&message, Transport::Udp, &mut buffer, &mut scratch);
+            assert!(matches!(reaction, Reaction::Send(1..)), "{name} {kind}");
+            ALLOCATIONS.get() - before
+        });
+        assert_eq!(rounds[1], 0, "allocations for {name} {kind}");
+    }
+}
