@@ -81,12 +81,40 @@ pub fn omit_empty(object: &mut Value) {
 /// The rules for a new object's metadata.
 pub fn validate(object: &Value, form: NameForm, namespaced: bool) -> FieldErrors {
     let metadata = child(object, "metadata");
-    let path = Path::new("metadata");
     let mut errors = Vec::new();
+    validate_form(&mut errors, metadata, form, namespaced);
+    validate_finalizer_names(&mut errors, metadata);
+    errors
+}
+
+/// The rules for changed metadata (VAL-56): identity and times stay, and nothing new holds back a deletion.
+/// The reference asks most of them twice, for every kind and again for this one, so a fault has two causes
+/// or three.
+pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = validate_update_of_any(new, old);
+    let (new, old) = (child(new, "metadata"), child(old, "metadata"));
+    validate_transition(&mut errors, new, old);
+    validate_finalizer_names(&mut errors, new);
+    errors
+}
+
+/// Those rules for changed metadata that are asked for every kind. Kinds that ask the rules for new objects
+/// again at an update need no others.
+pub fn validate_update_of_any(new: &Value, old: &Value) -> FieldErrors {
+    let (new, old) = (child(new, "metadata"), child(old, "metadata"));
+    let namespaced = !text(old, "namespace").is_empty();
+    let mut errors = Vec::new();
+    validate_form(&mut errors, new, NameForm::PathSegment, namespaced);
+    validate_transition(&mut errors, new, old);
+    errors
+}
+
+fn validate_form(errors: &mut FieldErrors, metadata: &Value, form: NameForm, namespaced: bool) {
+    let path = Path::new("metadata");
     let prefix = text(metadata, "generateName");
     if !prefix.is_empty() {
         push_faults(
-            &mut errors,
+            errors,
             &path.child("generateName"),
             prefix,
             form.faults(prefix, true),
@@ -99,24 +127,20 @@ pub fn validate(object: &Value, form: NameForm, namespaced: bool) -> FieldErrors
             "name or generateName is required",
         ));
     } else {
-        push_faults(&mut errors, &path.child("name"), name, form.faults(name, false));
+        push_faults(errors, &path.child("name"), name, form.faults(name, false));
     }
-    validate_namespace(&mut errors, metadata, &path, namespaced);
+    validate_namespace(errors, metadata, &path, namespaced);
     let generation = number(metadata, "generation");
     if generation < 0 {
         let fault = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&path.child("generation"), generation, fault));
     }
-    validate_common(&mut errors, metadata, &path);
-    validate_finalizers(&mut errors, metadata, &path);
-    errors
+    validate_common(errors, metadata, &path);
+    validate_finalizers(errors, metadata, &path);
 }
 
-/// The rules for changed metadata (VAL-56): identity and times stay, and nothing new holds back a deletion.
-pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
-    let (new, old) = (child(new, "metadata"), child(old, "metadata"));
+fn validate_transition(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let path = Path::new("metadata");
-    let mut errors = Vec::new();
     if is_set(old, "deletionTimestamp") {
         let before = texts(old, "finalizers");
         let added: Vec<&str> = texts(new, "finalizers")
@@ -156,9 +180,7 @@ pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
             ));
         }
     }
-    validate_common(&mut errors, new, &path);
-    validate_finalizer_names(&mut errors, new, &path);
-    errors
+    validate_common(errors, new, &path);
 }
 
 /// The rules for a map of labels at `path`: keys are qualified names, values have the form of a label's.
@@ -262,15 +284,14 @@ fn validate_finalizers(errors: &mut FieldErrors, metadata: &Value, path: &Path) 
         let fault = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid(&list_path, finalizers, fault));
     }
-    validate_finalizer_names(errors, metadata, path);
 }
 
 /// A finalizer is one of the known ones or says by its prefix whose it is.
-fn validate_finalizer_names(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
+fn validate_finalizer_names(errors: &mut FieldErrors, metadata: &Value) {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     for (index, finalizer) in texts(metadata, "finalizers").into_iter().enumerate() {
         if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
-            let path = path.child("finalizers").index(index);
+            let path = Path::new("metadata").child("finalizers").index(index);
             let fault = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(&path, finalizer, fault));
         }

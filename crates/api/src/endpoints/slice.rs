@@ -105,7 +105,7 @@ pub fn validate_slice(slice: &Value) -> FieldErrors {
 
 /// The rules for a changed slice: its kind of addresses stays.
 pub fn validate_slice_update(new: &Value, old: &Value) -> FieldErrors {
-    let mut errors = metadata::validate_update(new, old);
+    let mut errors = metadata::validate_update_of_any(new, old);
     errors.extend(validate(new, Some(old)));
     if child(new, "addressType") != child(old, "addressType") {
         let value = text(new, "addressType");

@@ -75,13 +75,26 @@ fn too_many_bytes_of_annotations() {
 fn updates_keep_identity() {
     let old = json!({"metadata": {"name": "a", "uid": "1", "deletionTimestamp": "t", "finalizers": ["x/a"]}});
     let new = json!({"metadata": {"name": "b", "uid": "2", "deletionTimestamp": "t", "finalizers": ["x/b"]}});
-    assert_eq!(
-        causes(&validate_update(&new, &old)),
-        [
-            ("FieldValueForbidden", "metadata.finalizers"),
-            ("FieldValueInvalid", "metadata.name"),
-            ("FieldValueInvalid", "metadata.uid"),
-        ]
-    );
+    let once = [
+        ("FieldValueForbidden", "metadata.finalizers"),
+        ("FieldValueInvalid", "metadata.name"),
+        ("FieldValueInvalid", "metadata.uid"),
+    ];
+    assert_eq!(causes(&validate_update_of_any(&new, &old)), once);
+    assert_eq!(causes(&validate_update(&new, &old)), [once, once].concat());
     assert!(validate_update(&old, &old).is_empty());
+}
+
+#[test]
+fn a_bad_label_has_three_causes_on_an_update() {
+    let old = json!({"metadata": {"name": "a", "namespace": "n"}});
+    let new = json!({"metadata": {"name": "a", "namespace": "n", "labels": {"bad key": "x"}}});
+    let expected = [("FieldValueInvalid", "metadata.labels"); 3];
+    assert_eq!(causes(&validate_update(&new, &old)), expected);
+    let new = json!({"metadata": {"name": "a", "namespace": "n", "finalizers": ["nonsense finalizer"]}});
+    let expected = [
+        ("FieldValueInvalid", "metadata.finalizers"),
+        ("FieldValueInvalid", "metadata.finalizers[0]"),
+    ];
+    assert_eq!(causes(&validate_update(&new, &old)), expected);
 }
