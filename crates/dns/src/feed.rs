@@ -8,9 +8,6 @@ use client::{Client, Event, Query, watch};
 use crate::records::Index;
 use crate::wire::NameError;
 
-/// Events that wait for the index, of each kind: enough to even out a burst.
-const EVENTS_WAITING_MAX: usize = 256;
-
 /// Collections that must be complete before the index is.
 const COLLECTIONS: usize = 3;
 
