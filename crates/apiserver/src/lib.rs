@@ -1,3 +1,33 @@
-//! apiserver
+//! The API server: HTTPS, discovery, and the verbs of the Kubernetes API on objects that a [`store`] keeps.
+//!
+//! A request goes through these modules in this order: `server` (connections), `handler` (who asks, which verb),
+//! `route` (a path is data), `query` and `negotiation` (options and media types), `resource` (the verbs, with what is
+//! particular to a kind in one table of strategies), `service` (what Services are given), `printing` and `answer`.
+//! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
 
+mod answer;
+mod authentication;
+mod bootstrap;
+mod config;
+mod documents;
+mod failure;
+mod handler;
+pub mod kubeconfig;
+mod metrics;
+mod namespace;
+mod negotiation;
+pub mod pki;
+mod printing;
+mod private_file;
+mod query;
+mod resource;
+mod route;
+mod server;
 pub mod service;
+
+pub use authentication::TokenFileError;
+pub use bootstrap::BootstrapError;
+pub use config::{Config, NODE_PORTS_DEFAULT};
+pub use documents::GIT_VERSION;
+pub use failure::Failure;
+pub use server::{Server, StartError, TlsError};

@@ -1,0 +1,144 @@
+//! The token file of `--token-auth-file`, in the upstream CSV form: `token,user,uid,"group1,group2"`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Identity;
+
+/// Why a token file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFileError {
+    /// It could not be read.
+    #[error("cannot read the token file {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line has another form than `token,user,uid[,"groups"]`.
+    #[error("{}, line {line}: expected token,user,uid and optionally \"group,group\", {found}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What stands there; never the token itself.
+        found: &'static str,
+    },
+}
+
+/// Static tokens and their owners.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    owners: HashMap<String, Arc<Identity>>,
+}
+
+impl Tokens {
+    /// Reads a token file.
+    ///
+    /// # Errors
+    /// See [`TokenFileError`].
+    pub fn read(path: &Path) -> Result<Tokens, TokenFileError> {
+        let text = std::fs::read_to_string(path).map_err(|source| TokenFileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Tokens::parse(&text, path)
+    }
+
+    /// Whose token this is.
+    pub(crate) fn owner(&self, token: &str) -> Option<&Arc<Identity>> {
+        self.owners.get(token)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Tokens, TokenFileError> {
+        let mut owners = HashMap::new();
+        for (index, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let fault = |found| TokenFileError::Line {
+                path: path.to_owned(),
+                line: index + 1,
+                found,
+            };
+            let fields = split_line(line).ok_or_else(|| fault("found a quote that does not end"))?;
+            let [token, user, uid, rest @ ..] = fields.as_slice() else {
+                return Err(fault("found fewer fields"));
+            };
+            if token.is_empty() {
+                return Err(fault("found an empty token"));
+            }
+            let groups = rest.first().map_or("", String::as_str);
+            let groups: Vec<String> = groups
+                .split(',')
+                .map(str::trim)
+                .filter(|group| !group.is_empty())
+                .map(str::to_owned)
+                // What everybody is in who proved an identity.
+                .chain(["system:authenticated".to_owned()])
+                .collect();
+            let identity = Identity {
+                user: user.clone(),
+                uid: uid.clone(),
+                groups,
+            };
+            if owners.insert(token.clone(), Arc::new(identity)).is_some() {
+                tracing::warn!(
+                    line = index + 1,
+                    "the token file has a token twice; the last one counts"
+                );
+            }
+        }
+        Ok(Tokens { owners })
+    }
+}
+
+/// The fields of one line of CSV (RFC 4180); `None` if a quote does not end.
+fn split_line(line: &str) -> Option<Vec<String>> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.next_if_eq(&'"').is_some() => fields.last_mut()?.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut()?.push(letter),
+        }
+    }
+    for field in &mut fields {
+        *field = field.trim().to_owned();
+    }
+    (!quoted).then_some(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Tokens, TokenFileError> {
+        Tokens::parse(text, Path::new("tokens.csv"))
+    }
+
+    #[test]
+    fn the_upstream_form_is_read() {
+        let tokens = parse("t0ken,admin,1,\"system:masters,ops\"\n\nother, bob , 2\n").unwrap();
+        let admin = tokens.owner("t0ken").unwrap();
+        assert_eq!(admin.user, "admin");
+        assert_eq!(admin.groups, ["system:masters", "ops", "system:authenticated"]);
+        assert_eq!(tokens.owner("other").unwrap().user, "bob");
+        assert!(tokens.owner("").is_none());
+    }
+
+    #[test]
+    fn bad_lines_are_named_without_the_token() {
+        for (text, line) in [("a,b", 1), ("a,b,c\n,b,c", 2), ("a,b,c,\"d", 1)] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("line {line}")), "{error}");
+        }
+        assert!(!parse("s3cret,b").unwrap_err().to_string().contains("s3cret"));
+    }
+}

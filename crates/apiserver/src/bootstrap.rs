@@ -1,0 +1,230 @@
+//! The objects that every cluster has: its first Namespaces, the default ServiceCIDR, and the `kubernetes` Service
+//! with its endpoints. They are made at the start and, but for the Service, made again when somebody removes them.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::ip::Family;
+use api::kind::{self, Kind};
+use api::tree::set_or_clear;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use store::Revision;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::namespace::DEFAULT_NAMESPACES;
+use crate::resource::{Interruption, Resources, Shutdown, decided};
+use crate::route::Target;
+use crate::service::{
+    DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
+    kubernetes_service,
+};
+
+/// How often it is made sure that all is there (CIDR-05, KSVC-03).
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Why the objects cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// An object is refused; the configuration contradicts what is in the store, or the store fails.
+    #[error("cannot make the {kind} {name}: {reason}")]
+    Refused {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The primary range has no address for the `kubernetes` Service.
+    #[error(transparent)]
+    Range(#[from] ipam::UnusableRange),
+}
+
+/// What has to be there.
+pub(crate) struct Essentials {
+    ranges: Vec<IpNet>,
+    secure_port: u16,
+    /// Addresses that Pods and other machines reach the server at; none if it can only be reached from here.
+    addresses: Vec<IpAddr>,
+}
+
+impl Essentials {
+    pub(crate) fn new(config: &Config, listening: SocketAddr) -> Essentials {
+        let address = config.advertise_address.or_else(|| match listening.ip() {
+            ip if ip.is_unspecified() => outward_address(ip),
+            ip => Some(ip),
+        });
+        let addresses: Vec<IpAddr> = address
+            .into_iter()
+            .filter(|address| !address.is_loopback())
+            .collect();
+        if addresses.is_empty() {
+            tracing::info!(
+                "the server is reached by loopback only, so the Service kubernetes has no endpoints"
+            );
+        }
+        Essentials {
+            ranges: config.service_cidrs.clone(),
+            secure_port: listening.port(),
+            addresses,
+        }
+    }
+
+    /// Makes what is missing.
+    pub(crate) async fn ensure(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        for name in DEFAULT_NAMESPACES {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            self.create_if_absent(resources, find("", "namespaces")?, "", name, &namespace)
+                .await?;
+        }
+        self.ensure_service_cidr(resources).await?;
+        if let Some(primary) = self.ranges.first() {
+            let service = kubernetes_service(*primary, self.secure_port, None)?;
+            let services = find("", "services")?;
+            self.create_if_absent(resources, services, "default", "kubernetes", &service)
+                .await?;
+        }
+        self.ensure_endpoints(resources).await
+    }
+
+    async fn ensure_service_cidr(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        let kind = find("networking.k8s.io", "servicecidrs")?;
+        let cidr = default_service_cidr(&self.ranges, jiff::Timestamp::now());
+        let is_new = self
+            .create_if_absent(resources, kind, "", DEFAULT_SERVICE_CIDR, &cidr)
+            .await?;
+        if is_new {
+            let mut target = target_of(kind, "", DEFAULT_SERVICE_CIDR);
+            target.subresource = Some("status");
+            let written = write(resources, &target, &cidr).await;
+            written.map_err(|failure| refused(kind, DEFAULT_SERVICE_CIDR, &failure))?;
+        }
+        Ok(())
+    }
+
+    async fn ensure_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        let Some(first) = self.addresses.first() else {
+            return Ok(());
+        };
+        let endpoints = kubernetes_endpoints(&self.addresses, self.secure_port);
+        let slice = kubernetes_endpoint_slice(&self.addresses, Family::of(*first), self.secure_port);
+        for (kind, object) in [
+            (find("", "endpoints")?, endpoints),
+            (find("discovery.k8s.io", "endpointslices")?, slice),
+        ] {
+            let target = target_of(kind, "default", "kubernetes");
+            let written = write(resources, &target, &object).await;
+            written.map_err(|failure| refused(kind, "kubernetes", &failure))?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the object was made now.
+    async fn create_if_absent(
+        &self,
+        resources: &Resources,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<bool, BootstrapError> {
+        let target = target_of(kind, namespace, name);
+        let created = decided(&target, || async {
+            if resources.stored(&target).await?.is_some() {
+                return Ok(false);
+            }
+            match resources
+                .create_object(&target, object.clone(), Vec::new(), false)
+                .await
+            {
+                Ok(_) => Ok(true),
+                Err(Interruption::Failed(failure)) if failure.reason() == "AlreadyExists" => Ok(false),
+                Err(other) => Err(other),
+            }
+        });
+        created.await.map_err(|failure| refused(kind, name, &failure))
+    }
+}
+
+/// Makes sure again and again that all is there, until the server ends.
+pub(crate) async fn keep(essentials: Essentials, resources: Arc<Resources>, mut shutdown: Shutdown) {
+    let mut seen = Revision::default();
+    loop {
+        tokio::select! {
+            () = shutdown.asked() => return,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+        let newest = resources.store.index().revision();
+        // Nothing was removed if nothing was written.
+        if newest == seen {
+            continue;
+        }
+        match essentials.ensure(&resources).await {
+            Ok(()) => seen = newest,
+            Err(error) => tracing::warn!(%error, "an object that every cluster has could not be made"),
+        }
+    }
+}
+
+/// Creates an object or brings it into this state; what others have added to its metadata stays.
+async fn write(resources: &Resources, target: &Target, object: &Value) -> Result<(), Failure> {
+    decided(target, || async {
+        let Some(stored) = resources.stored(target).await? else {
+            resources
+                .create_object(target, object.clone(), Vec::new(), false)
+                .await?;
+            return Ok(());
+        };
+        let mut wanted = object.clone();
+        set_or_clear(&mut wanted, "metadata", Some(stored.metadata().clone()));
+        resources
+            .replace(target, stored, wanted, Vec::new(), false)
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
+fn find(group: &str, plural: &str) -> Result<&'static Kind, BootstrapError> {
+    kind::find(group, "v1", plural).ok_or_else(|| BootstrapError::Refused {
+        kind: "kind",
+        name: plural.to_owned(),
+        reason: "it is not served".to_owned(),
+    })
+}
+
+fn target_of(kind: &'static Kind, namespace: &str, name: &str) -> Target {
+    Target {
+        kind,
+        namespace: kind.namespaced.then(|| namespace.to_owned()),
+        name: Some(name.to_owned()),
+        subresource: None,
+        is_watch_path: false,
+    }
+}
+
+fn refused(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {
+    let name = name.to_owned();
+    let kind = kind::find(kind.group, kind.version, kind.plural).map_or("object", |kind| kind.kind);
+    BootstrapError::Refused {
+        kind,
+        name,
+        reason: failure.message().to_owned(),
+    }
+}
+
+/// The address of this machine by which it reaches others. No packet is sent for that.
+fn outward_address(wildcard: IpAddr) -> Option<IpAddr> {
+    // Documentation addresses (RFC 5737, RFC 3849): nobody is there, but a route to them exists if any does.
+    let elsewhere: SocketAddr = match wildcard {
+        IpAddr::V4(_) => ([192, 0, 2, 1], 9).into(),
+        IpAddr::V6(_) => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into(),
+    };
+    let socket = UdpSocket::bind((wildcard, 0)).ok()?;
+    socket.connect(elsewhere).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified()).then_some(address)
+}

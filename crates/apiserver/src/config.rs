@@ -1,0 +1,34 @@
+//! What a server is told at its start.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+
+/// The node ports that upstream gives out by default (NP-01).
+pub const NODE_PORTS_DEFAULT: RangeInclusive<u16> = 30_000..=32_767;
+
+/// Configuration of an API server.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Directory for certificates, below it in `pki`.
+    pub data_dir: PathBuf,
+    /// The name of this machine, one of those that the serving certificate is good for.
+    pub node_name: String,
+    /// The address that other machines and Pods reach the server at, for the endpoints of the `kubernetes`
+    /// Service. `None` is the listening address, or an address of this machine if that is a wildcard.
+    pub advertise_address: Option<IpAddr>,
+    /// The ranges that cluster IPs come from: one, or two of different families.
+    pub service_cidrs: Vec<IpNet>,
+    /// The range that node ports come from.
+    pub node_ports: RangeInclusive<u16>,
+    /// Static tokens in the upstream CSV form.
+    pub token_auth_file: Option<PathBuf>,
+    /// Where to write the administrator's kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// The domain of the cluster, for the names that the serving certificate is good for.
+    pub cluster_domain: String,
+}

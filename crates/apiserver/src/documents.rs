@@ -1,0 +1,113 @@
+//! Answers that do not depend on objects: discovery, OpenAPI and the version.
+
+use api::discovery::{self, AGGREGATED_CONTENT_TYPE};
+use api::openapi;
+use bytes::Bytes;
+use http::header::{ETAG, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::failure::Failure;
+use crate::negotiation::accepts_aggregated_discovery;
+
+/// The version of Kubernetes that is spoken; what follows the `+` says by whom.
+pub const GIT_VERSION: &str = "v1.36.2+portolan";
+
+/// `/version`.
+pub(crate) fn version() -> Answer {
+    let version = json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
+    });
+    answer::tree(StatusCode::OK, &version)
+}
+
+/// The prepared document at a path. `host` is how the client calls the server.
+pub(crate) fn at(path: &str, host: &str, headers: &HeaderMap) -> Result<Answer, Failure> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let found = |document: Option<Value>| {
+        document
+            .map(|tree| answer::tree(StatusCode::OK, &tree))
+            .ok_or_else(Failure::no_such_path)
+    };
+    match segments.as_slice() {
+        [] => found(Some(paths())),
+        ["api"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_core())),
+        ["api"] => found(Some(discovery::api_versions(host))),
+        ["apis"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_groups())),
+        ["apis"] => found(Some(discovery::group_list())),
+        ["api", version] => found(discovery::resource_list("", version)),
+        ["apis", group] => found(discovery::group(group)),
+        ["apis", group, version] => found(discovery::resource_list(group, version)),
+        ["openapi", "v3"] => found(Some(openapi::index().clone())),
+        ["openapi", "v3", "api", version] => openapi_document("", version),
+        ["openapi", "v3", "apis", group, version] => openapi_document(group, version),
+        _ => Err(Failure::no_such_path()),
+    }
+}
+
+fn openapi_document(group: &str, version: &str) -> Result<Answer, Failure> {
+    let pieces = openapi::document(group, version).ok_or_else(Failure::no_such_path)?;
+    let tag = HeaderValue::from_str(&format!("\"{}\"", openapi::hash(&pieces)));
+    let pieces = pieces
+        .into_iter()
+        .map(|piece| match piece {
+            std::borrow::Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+            std::borrow::Cow::Owned(text) => Bytes::from(text),
+        })
+        .collect();
+    let mut document = answer::pieces(pieces);
+    if let Ok(tag) = tag {
+        document.headers_mut().insert(ETAG, tag);
+    }
+    Ok(document)
+}
+
+fn aggregated(tree: &Value) -> Answer {
+    answer::document(AGGREGATED_CONTENT_TYPE, Bytes::from(tree.to_string()))
+}
+
+/// `/`: what else there is.
+fn paths() -> Value {
+    let mut paths: Vec<String> = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in discovery::groups() {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(
+            versions
+                .into_iter()
+                .map(|version| format!("/apis/{group}/{version}")),
+        );
+    }
+    for path in [
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.to_owned());
+    }
+    json!({ "paths": paths })
+}
+
+/// The word of Go for this machine, as clients expect it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

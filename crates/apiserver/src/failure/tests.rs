@@ -1,0 +1,58 @@
+use api::field::{FieldError, Path};
+use api::kind::find;
+
+use super::*;
+
+#[test]
+fn a_missing_object_is_named_by_resource() {
+    let slices = find("discovery.k8s.io", "v1", "endpointslices").unwrap();
+    let status = Failure::not_found(slices, "web-1").status();
+    assert_eq!(
+        status,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "endpointslices.discovery.k8s.io \"web-1\" not found",
+            "reason": "NotFound",
+            "details": {"name": "web-1", "group": "discovery.k8s.io", "kind": "endpointslices"},
+            "code": 404
+        })
+    );
+}
+
+#[test]
+fn an_invalid_object_is_named_by_kind_and_lists_its_faults() {
+    let services = find("", "v1", "services").unwrap();
+    let path = Path::new("spec").child("ports");
+    let errors = vec![
+        FieldError::required(&path, ""),
+        FieldError::forbidden(&path, "no"),
+    ];
+    let status = Failure::invalid(services, "web", &errors).status();
+    assert_eq!(
+        status["message"],
+        "Service \"web\" is invalid: [spec.ports: Required value, spec.ports: Forbidden: no]"
+    );
+    assert_eq!(status["details"]["kind"], "Service");
+    assert_eq!(status["details"]["causes"][0]["field"], "spec.ports");
+    assert_eq!(status["details"]["causes"][1]["reason"], "FieldValueForbidden");
+    assert_eq!(status["code"], 422);
+}
+
+#[test]
+fn store_errors_become_what_clients_know() {
+    let compacted = StoreError::Compacted {
+        asked: Revision(1),
+        oldest: Revision(5),
+    };
+    assert_eq!(Failure::of_read(&compacted).code(), StatusCode::GONE);
+    let future = StoreError::Future {
+        asked: Revision(9),
+        current: Revision(5),
+    };
+    let failure = Failure::of_read(&future);
+    assert_eq!(failure.code(), StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(
+        failure.status()["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
+}

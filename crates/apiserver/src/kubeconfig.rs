@@ -1,0 +1,103 @@
+//! The administrator's kubeconfig file.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::pki::Pki;
+use crate::private_file;
+
+/// Where clients on this machine reach a server that listens on `address`: a wildcard becomes loopback.
+pub fn server_url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("https://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// Writes the administrator's kubeconfig for a server, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
+    if let Some(directory) = path.parent()
+        && !directory.as_os_str().is_empty()
+    {
+        private_file::make_directory(directory)?;
+    }
+    private_file::write(path, render(server, pki).as_bytes())
+}
+
+fn render(server: &str, pki: &Pki) -> String {
+    let mut text = String::new();
+    let lines = [
+        "apiVersion: v1".to_owned(),
+        "kind: Config".to_owned(),
+        "clusters:".to_owned(),
+        "- name: portolan".to_owned(),
+        "  cluster:".to_owned(),
+        format!("    server: {server}"),
+        format!(
+            "    certificate-authority-data: {}",
+            STANDARD.encode(&pki.authority)
+        ),
+        "contexts:".to_owned(),
+        "- name: kubernetes-admin@portolan".to_owned(),
+        "  context:".to_owned(),
+        "    cluster: portolan".to_owned(),
+        "    user: kubernetes-admin".to_owned(),
+        "current-context: kubernetes-admin@portolan".to_owned(),
+        "users:".to_owned(),
+        "- name: kubernetes-admin".to_owned(),
+        "  user:".to_owned(),
+        format!(
+            "    client-certificate-data: {}",
+            STANDARD.encode(&pki.admin.certificate)
+        ),
+        format!("    client-key-data: {}", STANDARD.encode(&pki.admin.key)),
+    ];
+    for line in lines {
+        // Writing to a String cannot fail; the result says nothing.
+        writeln!(text, "{line}").ok();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pki::Pair;
+
+    #[test]
+    fn a_wildcard_address_is_reached_by_loopback() {
+        assert_eq!(
+            server_url("0.0.0.0:6443".parse().unwrap()),
+            "https://127.0.0.1:6443"
+        );
+        assert_eq!(server_url("[::]:6443".parse().unwrap()), "https://[::1]:6443");
+        assert_eq!(server_url("192.0.2.1:1".parse().unwrap()), "https://192.0.2.1:1");
+    }
+
+    #[test]
+    fn credentials_are_in_the_file() {
+        let pair = Pair {
+            certificate: "C".into(),
+            key: "K".into(),
+        };
+        let pki = Pki {
+            authority: "A".into(),
+            serving: pair.clone(),
+            admin: pair,
+        };
+        let text = render("https://127.0.0.1:6443", &pki);
+        assert!(text.contains("server: https://127.0.0.1:6443\n"));
+        assert!(text.contains(&format!("client-certificate-data: {}\n", STANDARD.encode("C"))));
+        assert!(text.contains(&format!("client-key-data: {}\n", STANDARD.encode("K"))));
+    }
+}

@@ -1,0 +1,163 @@
+//! Making certificates, and looking into them.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PublicKeyData,
+};
+use x509_parser::prelude::{GeneralName, Pem, X509Certificate};
+
+use super::{Pair, PkiError};
+
+/// As upstream's kubeadm has it.
+const AUTHORITY_DAYS: i64 = 3650;
+const SIGNED_DAYS: i64 = 365;
+
+/// What a certificate is for.
+pub(super) enum Purpose<'a> {
+    /// A server of these names and addresses.
+    Serving(&'a [String]),
+    /// A client.
+    Client {
+        /// The common name.
+        user: &'a str,
+        /// The organization.
+        group: &'a str,
+    },
+}
+
+/// A new authority.
+pub(super) fn authority(now_seconds: i64) -> Result<Pair, PkiError> {
+    let what = "authority";
+    let key = KeyPair::generate().map_err(|source| PkiError::Issue { what, source })?;
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name = named("portolan-ca", None);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+    ];
+    set_validity(&mut params, now_seconds, AUTHORITY_DAYS);
+    let certificate = params
+        .self_signed(&key)
+        .map_err(|source| PkiError::Issue { what, source })?;
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// A new certificate of an authority.
+pub(super) fn signed(
+    issuer: &Issuer<'_, KeyPair>,
+    purpose: Purpose<'_>,
+    now_seconds: i64,
+) -> Result<Pair, PkiError> {
+    let what = match purpose {
+        Purpose::Serving(_) => "of the server",
+        Purpose::Client { .. } => "of the administrator",
+    };
+    let failed = |source| PkiError::Issue { what, source };
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut params = match purpose {
+        Purpose::Serving(names) => {
+            let mut params = CertificateParams::new(names).map_err(failed)?;
+            params.distinguished_name = named("kube-apiserver", None);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            params
+        }
+        Purpose::Client { user, group } => {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = named(user, Some(group));
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params
+        }
+    };
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, now_seconds, SIGNED_DAYS);
+    let certificate = params.signed_by(&key, issuer).map_err(failed)?;
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Whether a certificate is good until after a time.
+pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
+    looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+}
+
+/// Whether a certificate names all of `names`.
+pub(super) fn names_all(certificate: &str, names: &[String]) -> bool {
+    let named = looking_into(certificate, |c| {
+        let Ok(Some(extension)) = c.subject_alternative_name() else {
+            return Vec::new();
+        };
+        extension
+            .value
+            .general_names
+            .iter()
+            .filter_map(name_text)
+            .collect()
+    });
+    named.is_some_and(|named: Vec<String>| names.iter().all(|name| named.contains(name)))
+}
+
+/// Whether a certificate is for a key.
+pub(super) fn is_for_key(certificate: &str, key: &KeyPair) -> bool {
+    looking_into(certificate, |c| {
+        c.public_key().subject_public_key.data == key.der_bytes()
+    })
+    .unwrap_or(false)
+}
+
+fn name_text(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let address = <[u8; 4]>::try_from(*bytes)
+                .map(IpAddr::from)
+                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            address.ok().map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn looking_into<T>(certificate: &str, look: impl FnOnce(&X509Certificate<'_>) -> T) -> Option<T> {
+    let pem = Pem::iter_from_buffer(certificate.as_bytes()).next()?.ok()?;
+    let parsed = pem.parse_x509().ok()?;
+    Some(look(&parsed))
+}
+
+fn named(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    if let Some(organization) = organization {
+        name.push(DnType::OrganizationName, organization);
+    }
+    name
+}
+
+/// From yesterday, so that a clock that is some hours behind does not matter.
+fn set_validity(params: &mut CertificateParams, now_seconds: i64, days: i64) {
+    let (year, month, day) = day_of(now_seconds - 86_400);
+    params.not_before = rcgen::date_time_ymd(year, month, day);
+    let (year, month, day) = day_of(now_seconds + days * 86_400);
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+}
+
+fn day_of(seconds: i64) -> (i32, u8, u8) {
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+    let date = time.to_zoned(TimeZone::UTC).date();
+    (
+        i32::from(date.year()),
+        date.month().unsigned_abs(),
+        date.day().unsigned_abs(),
+    )
+}

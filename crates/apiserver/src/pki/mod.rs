@@ -1,0 +1,191 @@
+//! The server's own certificate authority and what it signs: the serving certificate and the administrator's
+//! client certificate. All of it lives in one directory, is used again at the next start and renewed in time.
+
+mod issue;
+
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use rcgen::{Issuer, KeyPair};
+
+use crate::private_file;
+use issue::Purpose;
+
+/// A certificate that ends within this time is renewed at the start.
+const RENEW_BEFORE_DAYS: i64 = 30;
+
+/// Why certificates cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// A file could not be read or written; retrying helps when that is mended.
+    #[error("cannot use {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file holds no usable certificate or key. Removing both the `.crt` and the `.key` has them made anew.
+    #[error("{} cannot be used: {reason}; remove it and its .crt or .key to have them made anew", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A certificate could not be made.
+    #[error("cannot make the certificate {what}: {source}")]
+    Issue {
+        /// Which one.
+        what: &'static str,
+        /// Why.
+        source: rcgen::Error,
+    },
+}
+
+/// A certificate and its key, both PEM.
+#[derive(Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// The key, PKCS 8.
+    pub key: String,
+}
+
+/// All certificates of a server.
+#[derive(Clone)]
+pub struct Pki {
+    /// The authority's certificate, PEM: clients trust it, and the server trusts the clients that it signed.
+    pub authority: String,
+    /// For the server.
+    pub serving: Pair,
+    /// For the administrator: user `kubernetes-admin`, group `system:masters`.
+    pub admin: Pair,
+}
+
+/// Names and addresses that a serving certificate is good for: how clients on this machine, in the cluster and
+/// outside call the server.
+pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]) -> Vec<String> {
+    let mut names: Vec<String> = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    names.push(format!("kubernetes.default.svc.{cluster_domain}"));
+    names.push(node_name.to_owned());
+    names.extend(["127.0.0.1".to_owned(), "::1".to_owned()]);
+    names.extend(
+        addresses
+            .iter()
+            .filter(|address| !address.is_unspecified())
+            .map(IpAddr::to_string),
+    );
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl Pki {
+    /// Reads what is in `directory` and makes what is missing, about to end, or not good for all of
+    /// `serving_names`.
+    ///
+    /// # Errors
+    /// See [`PkiError`].
+    pub fn open(directory: &Path, serving_names: &[String]) -> Result<Pki, PkiError> {
+        private_file::make_directory(directory).map_err(|source| PkiError::File {
+            path: directory.to_owned(),
+            source,
+        })?;
+        let files = Files { directory };
+        let now_seconds = jiff::Timestamp::now().as_second();
+        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        let (authority, is_new) = match files.read("ca")? {
+            Some(pair) if issue::ends_after(&pair.certificate, good_until) => (pair, false),
+            _ => (files.write("ca", issue::authority(now_seconds)?)?, true),
+        };
+        let issuer = files.issuer(&authority)?;
+        let keep = |pair: &Pair| !is_new && issue::ends_after(&pair.certificate, good_until);
+        let serving = match files.read("apiserver")? {
+            Some(pair) if keep(&pair) && issue::names_all(&pair.certificate, serving_names) => pair,
+            _ => {
+                let purpose = Purpose::Serving(serving_names);
+                files.write("apiserver", issue::signed(&issuer, purpose, now_seconds)?)?
+            }
+        };
+        let admin = match files.read("admin")? {
+            Some(pair) if keep(&pair) => pair,
+            _ => {
+                let purpose = Purpose::Client {
+                    user: "kubernetes-admin",
+                    group: "system:masters",
+                };
+                files.write("admin", issue::signed(&issuer, purpose, now_seconds)?)?
+            }
+        };
+        Ok(Pki {
+            authority: authority.certificate,
+            serving,
+            admin,
+        })
+    }
+}
+
+/// The directory with the pairs, `NAME.crt` and `NAME.key`.
+struct Files<'d> {
+    directory: &'d Path,
+}
+
+impl Files<'_> {
+    fn read(&self, name: &str) -> Result<Option<Pair>, PkiError> {
+        let read = |path: PathBuf| match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PkiError::File { path, source }),
+        };
+        let certificate = read(self.path(name, "crt"))?;
+        let key = read(self.path(name, "key"))?;
+        let Some((certificate, key)) = certificate.zip(key) else {
+            return Ok(None);
+        };
+        let fits = KeyPair::from_pem(&key).is_ok_and(|key| issue::is_for_key(&certificate, &key));
+        if name == "ca" && !fits {
+            // Everybody who trusts this authority would be cut off by a new one: a person has to decide.
+            let reason = "certificate and key do not belong together".to_owned();
+            return Err(PkiError::Unusable {
+                path: self.path(name, "crt"),
+                reason,
+            });
+        }
+        Ok(fits.then_some(Pair { certificate, key }))
+    }
+
+    /// The key first: a crash between the two leaves a pair that does not fit, which is made anew.
+    fn write(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
+        for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
+            let path = self.path(name, extension);
+            private_file::write(&path, contents.as_bytes())
+                .map_err(|source| PkiError::File { path, source })?;
+        }
+        Ok(pair)
+    }
+
+    fn issuer(&self, authority: &Pair) -> Result<Issuer<'static, KeyPair>, PkiError> {
+        KeyPair::from_pem(&authority.key)
+            .and_then(|key| Issuer::from_ca_cert_pem(&authority.certificate, key))
+            .map_err(|error| PkiError::Unusable {
+                path: self.path("ca", "crt"),
+                reason: error.to_string(),
+            })
+    }
+
+    fn path(&self, name: &str, extension: &str) -> PathBuf {
+        self.directory.join(format!("{name}.{extension}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

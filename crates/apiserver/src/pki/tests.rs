@@ -1,0 +1,79 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn names(extra: &str) -> Vec<String> {
+    serving_names(
+        extra,
+        "cluster.local",
+        &["10.96.0.1".parse().unwrap(), "0.0.0.0".parse().unwrap()],
+    )
+}
+
+#[test]
+fn names_cover_how_clients_call_the_server() {
+    let names = names("box");
+    for name in [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "box",
+        "kubernetes.default.svc.cluster.local",
+        "10.96.0.1",
+    ] {
+        assert!(names.iter().any(|n| n == name), "{name}");
+    }
+    assert!(!names.iter().any(|name| name == "0.0.0.0"));
+}
+
+#[test]
+fn certificates_are_private_and_used_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pki");
+    let first = Pki::open(&path, &names("box")).unwrap();
+    for file in ["ca.key", "apiserver.key", "admin.key", "ca.crt"] {
+        let mode = std::fs::metadata(path.join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    let second = Pki::open(&path, &names("box")).unwrap();
+    assert_eq!(first.authority, second.authority);
+    assert_eq!(first.serving.certificate, second.serving.certificate);
+    assert_eq!(first.admin.certificate, second.admin.certificate);
+}
+
+#[test]
+fn a_new_name_renews_the_serving_certificate_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Pki::open(directory.path(), &names("box")).unwrap();
+    let second = Pki::open(directory.path(), &names("other")).unwrap();
+    assert_eq!(first.authority, second.authority);
+    assert_eq!(first.admin.certificate, second.admin.certificate);
+    assert_ne!(first.serving.certificate, second.serving.certificate);
+}
+
+#[test]
+fn a_lost_key_has_the_pair_made_anew_but_never_the_authority() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Pki::open(directory.path(), &names("box")).unwrap();
+    std::fs::write(directory.path().join("admin.key"), "nonsense").unwrap();
+    let second = Pki::open(directory.path(), &names("box")).unwrap();
+    assert_ne!(first.admin.certificate, second.admin.certificate);
+    std::fs::write(directory.path().join("ca.key"), "nonsense").unwrap();
+    assert!(matches!(
+        Pki::open(directory.path(), &names("box")),
+        Err(PkiError::Unusable { .. })
+    ));
+}
+
+#[test]
+fn certificates_about_to_end_are_recognized() {
+    let pair = issue::authority(1_700_000_000).unwrap();
+    assert!(issue::ends_after(
+        &pair.certificate,
+        1_700_000_000 + 3_000 * 86_400
+    ));
+    assert!(!issue::ends_after(
+        &pair.certificate,
+        1_700_000_000 + 4_000 * 86_400
+    ));
+}

@@ -1,0 +1,73 @@
+use store::Revision;
+
+use super::*;
+
+fn list(query: &str) -> Result<ListOptions, u16> {
+    ListOptions::read(&Query::parse(query)).map_err(|failure| failure.code().as_u16())
+}
+
+#[test]
+fn escapes_are_decoded_and_bad_ones_stay() {
+    let query = Query::parse("a=x%3D1&b=p+q&c=100%&d=%zz&flag");
+    assert_eq!(query.text("a"), "x=1");
+    assert_eq!(query.text("b"), "p q");
+    assert_eq!(query.text("c"), "100%");
+    assert_eq!(query.text("d"), "%zz");
+    assert_eq!(query.flag("flag"), Some(true));
+    assert_eq!(query.flag("none"), None);
+    assert_eq!(decode_segment("a+b%2Fc"), "a+b/c");
+}
+
+#[test]
+fn list_options_are_read() {
+    let options = list("limit=5&resourceVersion=7&resourceVersionMatch=Exact&watch=0").unwrap();
+    assert_eq!(options.limit, Some(5));
+    assert_eq!(options.version, Some(Revision(7)));
+    assert_eq!(options.version_match, Some(VersionMatch::Exact));
+    assert!(!options.watch);
+    assert_eq!(list("limit=0").unwrap().limit, None);
+}
+
+#[test]
+fn list_options_that_contradict_each_other_are_refused() {
+    assert_eq!(list("resourceVersion=abc"), Err(400));
+    assert_eq!(list("limit=many"), Err(400));
+    assert_eq!(list("resourceVersionMatch=Exact"), Err(422));
+    assert_eq!(list("resourceVersion=0&resourceVersionMatch=Exact"), Err(422));
+    assert_eq!(list("resourceVersion=1&resourceVersionMatch=Sideways"), Err(422));
+    assert_eq!(list("watch=1&sendInitialEvents=true"), Err(422));
+    assert!(list("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").is_ok());
+}
+
+#[test]
+fn write_options_are_read() {
+    let options = WriteOptions::read(
+        &Query::parse("dryRun=All&fieldValidation=Strict"),
+        "CreateOptions",
+    )
+    .unwrap();
+    assert!(options.dry_run);
+    assert_eq!(options.field_validation, FieldValidation::Strict);
+    let failure = WriteOptions::read(&Query::parse("dryRun=Some"), "CreateOptions").unwrap_err();
+    assert_eq!(failure.status()["details"]["kind"], "CreateOptions");
+    assert_eq!(failure.status()["details"]["causes"][0]["field"], "dryRun");
+}
+
+#[test]
+fn delete_options_come_from_the_body_or_the_query() {
+    let json = api::decode::Format::Json;
+    let query = Query::parse("gracePeriodSeconds=0&propagationPolicy=Foreground");
+    let options = DeleteOptions::read(&query, b"", json).unwrap();
+    assert_eq!(options.grace_period_seconds, Some(0));
+    assert_eq!(options.propagation, Some(Propagation::Foreground));
+    let body = br#"{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"},"propagationPolicy":"Orphan"}"#;
+    let options = DeleteOptions::read(&query, body, json).unwrap();
+    assert_eq!(options.uid.as_deref(), Some("u"));
+    assert_eq!(options.grace_period_seconds, None);
+    assert_eq!(options.propagation, Some(Propagation::Orphan));
+    let bad = Query::parse("propagationPolicy=Sideways");
+    assert_eq!(
+        DeleteOptions::read(&bad, b"", json).unwrap_err().code().as_u16(),
+        422
+    );
+}

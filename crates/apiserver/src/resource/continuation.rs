@@ -1,0 +1,76 @@
+//! The token with which a client gets the next page of a list: opaque to it, checked when it comes back.
+
+use api::kind::Kind;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use store::Revision;
+
+use crate::failure::Failure;
+
+/// Where a list is to go on.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Continuation {
+    /// The revision of the whole list.
+    #[serde(rename = "rv")]
+    revision: u64,
+    /// The last key of the page before.
+    after: String,
+}
+
+impl Continuation {
+    /// After a key, at a revision.
+    pub(super) fn new(revision: Revision, after: &str) -> Continuation {
+        Continuation {
+            revision: revision.0,
+            after: after.to_owned(),
+        }
+    }
+
+    /// The revision of the whole list.
+    pub(super) fn revision(&self) -> Revision {
+        Revision(self.revision)
+    }
+
+    /// The last key of the page before.
+    pub(super) fn after(&self) -> &str {
+        &self.after
+    }
+
+    /// The token.
+    pub(super) fn token(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        URL_SAFE_NO_PAD.encode(text)
+    }
+
+    /// Reads a token for a list of `kind`.
+    pub(super) fn parse(token: &str, kind: &Kind) -> Result<Continuation, Failure> {
+        let read = || {
+            let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+            let this: Continuation = serde_json::from_slice(&bytes).ok()?;
+            this.after.starts_with(&kind.store_prefix(None)).then_some(this)
+        };
+        read().ok_or_else(|| {
+            Failure::bad_request("continue key is not valid: it is not one that this server gave out")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::kind::find;
+
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_and_others_do_not() {
+        let services = find("", "v1", "services").unwrap();
+        let nodes = find("", "v1", "nodes").unwrap();
+        let token = Continuation::new(Revision(7), "/services/a/b").token();
+        let read = Continuation::parse(&token, services).unwrap();
+        assert_eq!((read.revision(), read.after()), (Revision(7), "/services/a/b"));
+        assert!(Continuation::parse(&token, nodes).is_err());
+        assert!(Continuation::parse("nonsense", services).is_err());
+        assert!(Continuation::parse("", services).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Create.
+
+use api::decode::Format;
+use api::tree::{child, text};
+use serde_json::Value;
+use store::{Expectation, Transaction, Write};
+
+use super::{
+    Interruption, Outcome, Resources, Strategy, birth, decided, decode_body, encoded, inscribed, rendered,
+    settle_namespace,
+};
+use crate::failure::Failure;
+use crate::namespace;
+use crate::query::WriteOptions;
+use crate::route::Target;
+
+impl Resources {
+    /// Creates the object in a body.
+    pub(crate) async fn create(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: Format,
+        options: WriteOptions,
+    ) -> Result<Outcome, Failure> {
+        decided(target, || async move {
+            let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
+            self.create_object(target, object, warnings, options.dry_run)
+                .await
+        })
+        .await
+    }
+
+    /// Creates an object in the namespace of `target`. Its name is its own.
+    pub(crate) async fn create_object(
+        &self,
+        target: &Target,
+        mut object: Value,
+        mut warnings: Vec<String>,
+        dry_run: bool,
+    ) -> Result<Outcome, Interruption> {
+        let kind = target.kind;
+        settle_namespace(&mut object, target)?;
+        let is_name_generated = name_of(&object).is_empty();
+        birth::bear(&mut object, kind);
+        let guard = namespace::guard_create(self.store.index(), target, &object)?;
+
+        let strategy = Strategy::of(kind);
+        (strategy.default_on_write)(&mut object);
+        let allocation = match strategy.allocates {
+            true => {
+                let allocated = self.services.create(self.store.index(), &mut object, dry_run);
+                Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(&object)))?)
+            }
+            false => None,
+        };
+        (strategy.prepare_create)(&mut object);
+        let name = name_of(&object);
+        let errors = (strategy.validate)(&object);
+        if !errors.is_empty() {
+            return Err(Failure::invalid(kind, name, &errors).into());
+        }
+        warnings.extend((strategy.warnings)(&object, None));
+        (strategy.default_on_read)(&mut object, self.services.families().primary);
+
+        let name = name_of(&object);
+        let key = kind.store_key(target.namespace(), name);
+        if self.store.index().get(&key).is_some() {
+            return Err(match is_name_generated {
+                true => Interruption::Overtaken,
+                false => Failure::already_exists(kind, name).into(),
+            });
+        }
+        if dry_run {
+            return Ok(Outcome::created(rendered(&object), warnings));
+        }
+        let value = encoded(&object);
+        let mut transaction = Transaction {
+            expectations: vec![(key.as_str().into(), Expectation::Absent)],
+            writes: vec![Write::Put(key.into(), value.clone())],
+        };
+        transaction.expectations.extend(guard);
+        let revision = self.commit_allocated(transaction, allocation).await?;
+        (strategy.committed)(&self.services, name, Some(&object));
+        Ok(Outcome::created(inscribed(&value, revision)?, warnings))
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    text(child(object, "metadata"), "name")
+}

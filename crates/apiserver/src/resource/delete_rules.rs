@@ -1,0 +1,153 @@
+//! Whether a delete removes an object now, marks it, or changes nothing. Pure but for the time of the mark.
+
+use api::kind::Kind;
+use api::tree::{child, is_set, items, number, object_mut, set, set_or_clear, text};
+use serde_json::Value;
+
+use super::{birth, metadata_mut};
+use crate::query::{DeleteOptions, Propagation};
+
+/// Time that a Pod gets which does not say how much it needs.
+const POD_GRACE_SECONDS_DEFAULT: i64 = 30;
+
+/// What a delete does.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// The object goes.
+    Remove,
+    /// It stays, marked as being deleted.
+    Mark(Value),
+    /// It is marked already; nothing changes.
+    Pending,
+}
+
+/// Judges a delete of `object`.
+pub(super) fn judge(kind: &Kind, object: &Value, options: &DeleteOptions) -> Verdict {
+    let metadata = child(object, "metadata");
+    let grace_seconds = grace_seconds(kind, object, options);
+    let finalizers = finalizers_for(metadata, options.propagation);
+    let held_back = !finalizers.is_empty() || !items(child(object, "spec"), "finalizers").is_empty();
+    if grace_seconds == 0 && !held_back {
+        return Verdict::Remove;
+    }
+    if is_set(metadata, "deletionTimestamp") {
+        // A delete that goes on can only be shortened.
+        let is_shorter = grace_seconds < number(metadata, "deletionGracePeriodSeconds");
+        if !is_shorter && finalizers == items(metadata, "finalizers") {
+            return Verdict::Pending;
+        }
+    }
+    Verdict::Mark(marked(kind, object, grace_seconds, finalizers))
+}
+
+fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
+    let mut marked = object.clone();
+    let is_first = !is_set(child(object, "metadata"), "deletionTimestamp");
+    let metadata = metadata_mut(&mut marked);
+    let earlier = number(metadata, "deletionGracePeriodSeconds");
+    if is_first || grace_seconds < earlier {
+        set(metadata, "deletionTimestamp", birth::seconds_ahead(grace_seconds));
+        set(metadata, "deletionGracePeriodSeconds", grace_seconds);
+    }
+    let generation = number(metadata, "generation");
+    if is_first && generation > 0 {
+        set(metadata, "generation", generation + 1);
+    }
+    let finalizers = (!finalizers.is_empty()).then_some(Value::Array(finalizers));
+    set_or_clear(metadata, "finalizers", finalizers);
+    if kind.kind == "Namespace" {
+        object_mut(&mut marked, "status").insert("phase".to_owned(), "Terminating".into());
+    }
+    marked
+}
+
+/// The time that the object gets: only Pods that run somewhere need any.
+fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
+    if kind.kind != "Pod" {
+        return 0;
+    }
+    let (spec, status) = (child(object, "spec"), child(object, "status"));
+    if text(spec, "nodeName").is_empty() || matches!(text(status, "phase"), "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    options
+        .grace_period_seconds
+        .or(own)
+        .unwrap_or(POD_GRACE_SECONDS_DEFAULT)
+        .max(0)
+}
+
+/// The finalizers with those that the propagation asks for.
+fn finalizers_for(metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
+    let mut finalizers = items(metadata, "finalizers").to_vec();
+    let wanted = match propagation {
+        None => return finalizers,
+        Some(Propagation::Background) => None,
+        Some(Propagation::Orphan) => Some("orphan"),
+        Some(Propagation::Foreground) => Some("foregroundDeletion"),
+    };
+    finalizers.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
+    finalizers.extend(wanted.map(Value::from));
+    finalizers
+}
+
+#[cfg(test)]
+mod tests {
+    use api::kind::find;
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(node: &str) -> Value {
+        json!({"metadata": {"name": "p", "generation": 1}, "spec": {"nodeName": node}, "status": {}})
+    }
+
+    #[test]
+    fn a_pod_on_a_node_gets_time_and_later_deletes_only_shorten_it() {
+        let pods = find("", "v1", "pods").unwrap();
+        assert_eq!(judge(pods, &pod(""), &DeleteOptions::default()), Verdict::Remove);
+        let Verdict::Mark(marked) = judge(pods, &pod("n"), &DeleteOptions::default()) else {
+            panic!("a running Pod is marked first");
+        };
+        assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+        assert_eq!(marked["metadata"]["generation"], 2);
+        assert_eq!(judge(pods, &marked, &DeleteOptions::default()), Verdict::Pending);
+        let sooner = DeleteOptions {
+            grace_period_seconds: Some(5),
+            ..DeleteOptions::default()
+        };
+        let Verdict::Mark(shortened) = judge(pods, &marked, &sooner) else {
+            panic!("it can be shortened")
+        };
+        assert_eq!(shortened["metadata"]["deletionGracePeriodSeconds"], 5);
+        assert_eq!(shortened["metadata"]["generation"], 2);
+        let now = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        assert_eq!(judge(pods, &shortened, &now), Verdict::Remove);
+    }
+
+    #[test]
+    fn finalizers_hold_an_object_back() {
+        let services = find("", "v1", "services").unwrap();
+        let object = json!({"metadata": {"name": "s", "finalizers": ["example.com/f"]}});
+        let Verdict::Mark(marked) = judge(services, &object, &DeleteOptions::default()) else {
+            panic!("it is marked")
+        };
+        assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
+        assert_eq!(
+            judge(services, &marked, &DeleteOptions::default()),
+            Verdict::Pending
+        );
+        let foreground = DeleteOptions {
+            propagation: Some(Propagation::Foreground),
+            ..DeleteOptions::default()
+        };
+        let Verdict::Mark(marked) = judge(services, &json!({"metadata": {"name": "s"}}), &foreground) else {
+            panic!("it is marked")
+        };
+        assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    }
+}

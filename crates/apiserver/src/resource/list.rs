@@ -1,0 +1,112 @@
+//! List, in pages if the client wants them.
+
+use store::{Entry, Revision};
+
+use super::Resources;
+use super::continuation::Continuation;
+use super::selection::Selection;
+use crate::failure::Failure;
+use crate::query::{ListOptions, VersionMatch};
+use crate::route::Target;
+
+/// A page of a collection.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// The objects, ascending by key.
+    pub(crate) entries: Vec<Entry>,
+    /// The revision of the whole collection.
+    pub(crate) revision: Revision,
+    /// The token for the next page, if there is more.
+    pub(crate) continue_token: Option<String>,
+    /// How many follow, if that is known without looking at them.
+    pub(crate) remaining: Option<usize>,
+}
+
+impl Resources {
+    /// The objects of a collection that are selected.
+    pub(crate) async fn list(&self, target: &Target, options: &ListOptions) -> Result<Page, Failure> {
+        let selection = Selection::read(target, options)?;
+        if !options.continue_token.is_empty() {
+            let from = Continuation::parse(&options.continue_token, target.kind)?;
+            return self.page(
+                &selection,
+                Some(from.revision()),
+                Some(from.after()),
+                options.limit,
+            );
+        }
+        let at = self.revision_to_list(options).await?;
+        self.page(&selection, at, None, options.limit)
+    }
+
+    /// The revision that a list is read at: the newest one unless an exact one is wanted.
+    async fn revision_to_list(&self, options: &ListOptions) -> Result<Option<Revision>, Failure> {
+        let is_exact = match (options.version, options.version_match) {
+            (None | Some(Revision(0)), _) | (_, Some(VersionMatch::NotOlderThan)) => false,
+            (_, Some(VersionMatch::Exact)) => true,
+            // Kubernetes reads an exact version for pages, and a not older one otherwise.
+            (Some(_), None) => options.limit.is_some(),
+        };
+        self.wait_for(options.version).await?;
+        Ok(options.version.filter(|_| is_exact))
+    }
+
+    fn page(
+        &self,
+        selection: &Selection,
+        at: Option<Revision>,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<Page, Failure> {
+        let index = self.store.index();
+        let read = |at, after: Option<&str>| {
+            index
+                .list(&selection.prefix, at, after, limit)
+                .map_err(|error| Failure::of_read(&error))
+        };
+        let mut listing = read(at, after)?;
+        let revision = listing.revision;
+        if selection.is_everything() {
+            let remaining = (listing.remaining > 0).then_some(listing.remaining);
+            let token = continue_token(&listing.entries, revision, listing.remaining);
+            return Ok(Page {
+                entries: listing.entries,
+                revision,
+                continue_token: token,
+                remaining,
+            });
+        }
+        let mut entries = Vec::new();
+        loop {
+            let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
+            let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
+            let mut selected = listing
+                .entries
+                .into_iter()
+                .filter(|e| selection.matches(&e.key, &e.value))
+                .peekable();
+            entries.extend(selected.by_ref().take(room));
+            let is_full = limit.is_some_and(|limit| entries.len() >= limit);
+            // What is left over of this page is found again from the last one taken.
+            let left_over = usize::from(selected.peek().is_some());
+            match read_up_to {
+                Some(last) if remaining > 0 && !is_full => listing = read(Some(revision), Some(&last))?,
+                _ => {
+                    let more = if is_full { remaining + left_over } else { 0 };
+                    let token = continue_token(&entries, revision, more);
+                    return Ok(Page {
+                        entries,
+                        revision,
+                        continue_token: token,
+                        remaining: None,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn continue_token(entries: &[Entry], revision: Revision, more: usize) -> Option<String> {
+    let last = entries.last().filter(|_| more > 0)?;
+    Some(Continuation::new(revision, &last.key).token())
+}

@@ -1,0 +1,48 @@
+//! Patch: JSON patch, merge patch and strategic merge patch.
+
+use api::decode::conform;
+use api::patch::{PatchFormat, apply};
+use http::StatusCode;
+
+use super::{Outcome, Resources, admitted, decided, settle_name, settle_namespace};
+use crate::failure::Failure;
+use crate::query::WriteOptions;
+use crate::route::Target;
+
+impl Resources {
+    /// Applies a patch to an object. If somebody else changes it meanwhile, the patch is applied to what is there
+    /// then, unless it says which version it is for.
+    pub(crate) async fn patch(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: PatchFormat,
+        options: WriteOptions,
+    ) -> Result<Outcome, Failure> {
+        decided(target, || async move {
+            let stored = self
+                .stored(target)
+                .await?
+                .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
+            let patched =
+                apply(&stored.object, body, format, target.kind).map_err(
+                    |error| match StatusCode::from_u16(error.status_code()) {
+                        Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
+                        Ok(StatusCode::PAYLOAD_TOO_LARGE) => Failure::new(
+                            StatusCode::PAYLOAD_TOO_LARGE,
+                            "RequestEntityTooLarge",
+                            error.to_string(),
+                        ),
+                        _ => Failure::bad_request(error.to_string()),
+                    },
+                )?;
+            let decoded = conform(patched, target.kind);
+            let (mut object, warnings) = admitted(decoded, target.kind, options.field_validation)?;
+            settle_name(&mut object, target)?;
+            settle_namespace(&mut object, target)?;
+            self.replace(target, stored, object, warnings, options.dry_run)
+                .await
+        })
+        .await
+    }
+}

@@ -1,0 +1,180 @@
+//! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
+
+use api::endpoints;
+use api::field::FieldErrors;
+use api::ip::Family;
+use api::kind::Kind;
+use api::metadata::{self, NameForm};
+use api::network;
+use api::service as services;
+use api::tree::{child, number, set, set_or_clear};
+use serde_json::Value;
+
+use super::metadata_mut;
+use crate::namespace;
+use crate::service::Registry;
+
+/// The particulars of one kind, in the order in which a write goes through them.
+pub(crate) struct Strategy {
+    /// Completes what a client left out, and leaves out what is empty.
+    pub(crate) default_on_write: fn(&mut Value),
+    /// Whether the Service registry has to give it something.
+    pub(crate) allocates: bool,
+    /// Sets what a client may not choose in a new object.
+    pub(crate) prepare_create: fn(&mut Value),
+    /// Sets what an update may not change; gets the new object and the old one.
+    pub(crate) prepare_update: fn(&mut Value, &Value),
+    /// The same for an update of the status.
+    pub(crate) prepare_status_update: fn(&mut Value, &Value),
+    /// The rules for a new object.
+    pub(crate) validate: fn(&Value) -> FieldErrors,
+    /// The rules for a changed object; gets the new one and the old one.
+    pub(crate) validate_update: fn(&Value, &Value) -> FieldErrors,
+    /// The same for an update of the status.
+    pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
+    /// Completes an object as readers expect it; gets the primary family of the cluster.
+    pub(crate) default_on_read: fn(&mut Value, Family),
+    /// What the client is told about an accepted object; gets the old one too, if there is one.
+    pub(crate) warnings: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// Tells the Service registry what has been written under a name, or that it was removed.
+    pub(crate) committed: fn(&Registry, &str, Option<&Value>),
+}
+
+impl Strategy {
+    /// The row of a kind.
+    pub(crate) fn of(kind: &Kind) -> &'static Strategy {
+        match kind.kind {
+            "Service" => &SERVICE,
+            "Endpoints" => &ENDPOINTS,
+            "EndpointSlice" => &ENDPOINT_SLICE,
+            "IPAddress" => &IP_ADDRESS,
+            "ServiceCIDR" => &SERVICE_CIDR,
+            "Namespace" => &NAMESPACE,
+            "Pod" => &POD,
+            "Node" => &NODE,
+            _ if kind.namespaced => &PLAIN,
+            _ => &PLAIN_OF_CLUSTER,
+        }
+    }
+}
+
+/// A namespaced kind without rules of its own.
+const PLAIN: Strategy = Strategy {
+    default_on_write: metadata::omit_empty,
+    allocates: false,
+    prepare_create: |_| {},
+    prepare_update: |_, _| {},
+    prepare_status_update: keep_spec,
+    validate: |object| metadata::validate(object, NameForm::DnsSubdomain, true),
+    validate_update: metadata::validate_update,
+    validate_status_update: metadata::validate_update,
+    default_on_read: |_, _| {},
+    warnings: |_, _| Vec::new(),
+    committed: |_, _, _| {},
+};
+
+/// The same for a kind without namespaces.
+const PLAIN_OF_CLUSTER: Strategy = Strategy {
+    validate: |object| metadata::validate(object, NameForm::DnsSubdomain, false),
+    ..PLAIN
+};
+
+static SERVICE: Strategy = Strategy {
+    default_on_write: services::default_on_write,
+    allocates: true,
+    prepare_create: services::prepare_create,
+    prepare_update: services::prepare_update,
+    prepare_status_update: services::prepare_status_update,
+    validate: services::validate,
+    validate_update: services::validate_update,
+    validate_status_update: services::validate_status_update,
+    default_on_read: services::default_on_read,
+    warnings: |service, _| services::warnings(service),
+    ..PLAIN
+};
+
+static ENDPOINTS: Strategy = Strategy {
+    default_on_write: endpoints::default_endpoints_on_write,
+    validate: endpoints::validate_endpoints,
+    validate_update: endpoints::validate_endpoints_update,
+    warnings: |endpoints, _| endpoints::endpoints_warnings(endpoints),
+    ..PLAIN
+};
+
+static ENDPOINT_SLICE: Strategy = Strategy {
+    default_on_write: endpoints::default_slice_on_write,
+    prepare_create: endpoints::prepare_slice_create,
+    prepare_update: endpoints::prepare_slice_update,
+    validate: endpoints::validate_slice,
+    validate_update: endpoints::validate_slice_update,
+    warnings: |slice, _| endpoints::slice_warnings(slice),
+    ..PLAIN
+};
+
+static IP_ADDRESS: Strategy = Strategy {
+    default_on_write: network::default_ip_address_on_write,
+    validate: network::validate_ip_address,
+    validate_update: network::validate_ip_address_update,
+    committed: |registry, name, object| {
+        // The name has been checked to be an address.
+        if let Ok(address) = name.parse() {
+            match object {
+                Some(_) => registry.address_written(address),
+                None => registry.address_removed(address),
+            }
+        }
+    },
+    ..PLAIN_OF_CLUSTER
+};
+
+static SERVICE_CIDR: Strategy = Strategy {
+    prepare_create: network::prepare_service_cidr_create,
+    prepare_update: network::prepare_service_cidr_update,
+    prepare_status_update: network::prepare_service_cidr_status_update,
+    validate: network::validate_service_cidr,
+    validate_update: network::validate_service_cidr_update,
+    committed: |registry, name, object| match object {
+        Some(cidr) => registry.range_written(cidr),
+        None => registry.range_removed(name),
+    },
+    ..PLAIN_OF_CLUSTER
+};
+
+static NAMESPACE: Strategy = Strategy {
+    default_on_write: namespace::default_on_write,
+    prepare_create: namespace::prepare_create,
+    prepare_update: namespace::prepare_update,
+    validate: |object| metadata::validate(object, NameForm::DnsLabel, false),
+    ..PLAIN_OF_CLUSTER
+};
+
+static POD: Strategy = Strategy {
+    prepare_create: |pod| set(pod, "status", serde_json::json!({"phase": "Pending"})),
+    prepare_update: |new, old| {
+        keep_status(new, old);
+        count_spec_changes(new, old);
+    },
+    ..PLAIN
+};
+
+static NODE: Strategy = Strategy {
+    // A Node registers itself with its status, so a new one keeps it.
+    prepare_update: keep_status,
+    ..PLAIN_OF_CLUSTER
+};
+
+fn keep_spec(new: &mut Value, old: &Value) {
+    set_or_clear(new, "spec", old.get("spec").cloned());
+}
+
+fn keep_status(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+}
+
+/// A changed spec is a new generation.
+fn count_spec_changes(new: &mut Value, old: &Value) {
+    if child(new, "spec") != child(old, "spec") {
+        let generation = number(child(old, "metadata"), "generation") + 1;
+        set(metadata_mut(new), "generation", generation);
+    }
+}

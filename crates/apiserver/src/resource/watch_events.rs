@@ -1,0 +1,252 @@
+//! From a change in the store to the line that a watcher gets. Pure.
+
+use api::kind::Kind;
+use api::tree::set;
+use bytes::{BufMut, BytesMut};
+use serde_json::{Value, json};
+use store::{Event, EventKind, Revision};
+
+use super::metadata_mut;
+use super::selection::Selection;
+use crate::failure::Failure;
+use crate::negotiation::Representation;
+use crate::printing::{IncludeObject, metadata_only, row, table_of};
+
+/// The annotation of the bookmark behind the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// What a watch line says has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Change {
+    fn name(self) -> &'static str {
+        match self {
+            Change::Added => "ADDED",
+            Change::Modified => "MODIFIED",
+            Change::Deleted => "DELETED",
+        }
+    }
+}
+
+/// Writes the lines of one watch.
+pub(super) struct Lines {
+    pub(super) kind: &'static Kind,
+    pub(super) selection: Selection,
+    pub(super) form: Representation,
+    pub(super) include: IncludeObject,
+    /// A table's columns are told with the first line only.
+    pub(super) told_columns: bool,
+}
+
+impl Lines {
+    /// The line of an object that was there before the watch began, if it is selected.
+    pub(super) fn initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
+        if self.selection.is_everything() || self.selection.matches(key, bytes) {
+            self.line(Change::Added, bytes, out);
+        }
+    }
+
+    /// The line of an event, if it concerns what is selected: objects that enter the selection come into being for
+    /// the watcher, those that leave it are gone.
+    pub(super) fn event(&mut self, event: &Event, out: &mut BytesMut) {
+        if self.selection.is_everything() {
+            let change = match event.kind {
+                EventKind::Created => Change::Added,
+                EventKind::Updated => Change::Modified,
+                EventKind::Deleted => Change::Deleted,
+            };
+            return self.line(change, &event.value, out);
+        }
+        let matches = |bytes: &[u8]| self.selection.matches(&event.key, bytes);
+        let is_in = event.kind != EventKind::Deleted && matches(&event.value);
+        let was_in = event.previous.as_deref().is_some_and(matches);
+        match (was_in, is_in) {
+            (false, false) => {}
+            (false, true) => self.line(Change::Added, &event.value, out),
+            (true, true) => self.line(Change::Modified, &event.value, out),
+            (true, false) if event.kind == EventKind::Deleted => {
+                self.line(Change::Deleted, &event.value, out);
+            }
+            (true, false) => {
+                let previous = event.previous.as_deref().unwrap_or_default();
+                self.line(Change::Deleted, &at_revision(previous, event.revision), out);
+            }
+        }
+    }
+
+    /// A bookmark: everything up to `revision` was told.
+    pub(super) fn bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
+        let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        if ends_initial {
+            metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        let mut object =
+            json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
+        match self.form {
+            Representation::Objects => {}
+            Representation::Metadata => object = metadata_only(&object),
+            Representation::Table => {
+                let row = row(self.kind, object, IncludeObject::Whole);
+                object = self.table(row, json!({ "resourceVersion": revision.to_string() }));
+            }
+        }
+        put_line("BOOKMARK", object.to_string().as_bytes(), out);
+    }
+
+    fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
+        if self.form == Representation::Objects {
+            return put_line(change.name(), bytes, out);
+        }
+        // What was stored is JSON; a line that says nothing is better than none if it is not.
+        let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let shown = match self.form {
+            Representation::Table => {
+                let version = object["metadata"]["resourceVersion"].clone();
+                let row = row(self.kind, object, self.include);
+                self.table(row, json!({ "resourceVersion": version }))
+            }
+            _ => metadata_only(&object),
+        };
+        put_line(change.name(), shown.to_string().as_bytes(), out);
+    }
+
+    fn table(&mut self, row: Value, metadata: Value) -> Value {
+        let mut table = table_of(self.kind, vec![row], metadata);
+        if self.told_columns {
+            table["columnDefinitions"] = Value::Array(Vec::new());
+        }
+        self.told_columns = true;
+        table
+    }
+}
+
+/// The line of a failure; it is the last one.
+pub(super) fn error(failure: &Failure, out: &mut BytesMut) {
+    put_line("ERROR", failure.status().to_string().as_bytes(), out);
+}
+
+fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
+    const AROUND_BYTES: usize = 32;
+    out.reserve(object.len() + AROUND_BYTES);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(change.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(object);
+    out.put_slice(b"}\n");
+}
+
+/// An object as it left the selection, at the revision of that.
+fn at_revision(bytes: &[u8], revision: Revision) -> Vec<u8> {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(mut object) => {
+            set(metadata_mut(&mut object), "resourceVersion", revision.to_string());
+            object.to_string().into_bytes()
+        }
+        Err(_) => bytes.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::kind::find;
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::query::{ListOptions, Query};
+    use crate::route::Target;
+
+    fn lines(query: &str) -> Lines {
+        let kind = find("", "v1", "services").unwrap();
+        let target = Target {
+            kind,
+            namespace: Some("default".into()),
+            name: None,
+            subresource: None,
+            is_watch_path: false,
+        };
+        let options = ListOptions::read(&Query::parse(query)).unwrap();
+        Lines {
+            kind,
+            selection: Selection::read(&target, &options).unwrap(),
+            form: Representation::Objects,
+            include: IncludeObject::Metadata,
+            told_columns: false,
+        }
+    }
+
+    fn labelled(value: &str) -> Bytes {
+        let object = json!({"metadata": {"name": "a", "labels": {"x": value}, "resourceVersion": "1"}});
+        Bytes::from(object.to_string())
+    }
+
+    fn told(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(String, String)> {
+        let event = Event {
+            kind,
+            key: "/services/default/a".into(),
+            value: labelled(value),
+            previous: previous.map(labelled),
+            revision: Revision(9),
+        };
+        let mut out = BytesMut::new();
+        lines("labelSelector=x%3D1").event(&event, &mut out);
+        let read = |line: &[u8]| {
+            let line: Value = serde_json::from_slice(line).unwrap();
+            let version = line["object"]["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            (line["type"].as_str().unwrap().to_owned(), version)
+        };
+        out.split(|b| *b == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(read)
+            .collect()
+    }
+
+    #[test]
+    fn selections_are_entered_and_left() {
+        let one = |change: &str, version: &str| vec![(change.to_owned(), version.to_owned())];
+        assert_eq!(told(EventKind::Created, "1", None), one("ADDED", "1"));
+        assert_eq!(told(EventKind::Created, "2", None), vec![]);
+        assert_eq!(told(EventKind::Updated, "1", Some("2")), one("ADDED", "1"));
+        assert_eq!(told(EventKind::Updated, "1", Some("1")), one("MODIFIED", "1"));
+        assert_eq!(told(EventKind::Updated, "2", Some("1")), one("DELETED", "9"));
+        assert_eq!(told(EventKind::Deleted, "1", Some("1")), one("DELETED", "1"));
+        assert_eq!(told(EventKind::Deleted, "2", Some("2")), vec![]);
+    }
+
+    #[test]
+    fn bookmarks_carry_kind_and_revision() {
+        let mut out = BytesMut::new();
+        lines("").bookmark(Revision(5), true, &mut out);
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(line["type"], "BOOKMARK");
+        assert_eq!(line["object"]["kind"], "Service");
+        assert_eq!(line["object"]["metadata"]["resourceVersion"], "5");
+        assert_eq!(
+            line["object"]["metadata"]["annotations"][INITIAL_EVENTS_END],
+            "true"
+        );
+    }
+
+    #[test]
+    fn columns_are_told_once() {
+        let mut lines = lines("");
+        lines.form = Representation::Table;
+        let mut out = BytesMut::new();
+        lines.initial("/services/default/a", &labelled("1"), &mut out);
+        lines.initial("/services/default/a", &labelled("1"), &mut out);
+        let counts: Vec<usize> = out
+            .split(|b| *b == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice::<Value>(line).unwrap())
+            .map(|line| line["object"]["columnDefinitions"].as_array().unwrap().len())
+            .collect();
+        assert!(counts[0] > 0 && counts[1] == 0, "{counts:?}");
+    }
+}

@@ -1,0 +1,146 @@
+//! From a path to what it means: data, decided once before anything else is looked at.
+
+use std::borrow::Cow;
+
+use api::kind::{self, Kind};
+
+use crate::query::decode_segment;
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) enum Route<'p> {
+    /// Objects of a kind.
+    Resource(Target),
+    /// `/healthz`, `/livez`, `/readyz` and what is below them.
+    Health,
+    /// `/version`.
+    Version,
+    /// `/metrics`.
+    Metrics,
+    /// `/api`, `/apis`, `/openapi/…` and the like; the answer is a prepared document.
+    Document(&'p str),
+    /// A path of the API that names a resource or version which is not served.
+    UnknownResource,
+    /// Anything else.
+    Unknown,
+}
+
+/// The objects that a request is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Their kind.
+    pub(crate) kind: &'static Kind,
+    /// The namespace, if the path has one.
+    pub(crate) namespace: Option<String>,
+    /// The object, if the path names one.
+    pub(crate) name: Option<String>,
+    /// What of the object.
+    pub(crate) subresource: Option<&'static str>,
+    /// Whether the path has the old form `/api/v1/watch/…`.
+    pub(crate) is_watch_path: bool,
+}
+
+impl Target {
+    /// The namespace, "" if the path has none.
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The name, "" if the path has none.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    /// The store key of the named object.
+    pub(crate) fn key(&self) -> String {
+        self.kind.store_key(self.namespace(), self.name())
+    }
+}
+
+/// Decides what `path` means.
+pub(crate) fn route(path: &str) -> Route<'_> {
+    let trimmed = path.trim_end_matches('/');
+    let mut segments = trimmed.split('/').skip(1);
+    let Some(first) = segments.next() else {
+        return Route::Document(path);
+    };
+    match first {
+        "api" => match segments.next() {
+            None => Route::Document(trimmed),
+            Some(version) => versioned(trimmed, "", version, segments.collect()),
+        },
+        "apis" => match (segments.next(), segments.next()) {
+            (Some(group), Some(version)) if is_group(group) => {
+                versioned(trimmed, group, version, segments.collect())
+            }
+            (Some(_), Some(_)) => Route::Unknown,
+            _ => Route::Document(trimmed),
+        },
+        "openapi" => Route::Document(trimmed),
+        "healthz" | "livez" | "readyz" => Route::Health,
+        "version" => Route::Version,
+        "metrics" => Route::Metrics,
+        _ => Route::Unknown,
+    }
+}
+
+fn is_group(group: &str) -> bool {
+    kind::all().iter().any(|kind| kind.group == group)
+}
+
+fn versioned<'p>(path: &'p str, group: &str, version: &str, segments: Vec<&str>) -> Route<'p> {
+    if segments.is_empty() {
+        return Route::Document(path);
+    }
+    let (is_watch_path, rest) = match segments.as_slice() {
+        ["watch", rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    // The name of a namespace is followed by a resource in it, unless that is a subresource of the namespace.
+    let (namespace, rest) = match rest {
+        ["namespaces", name, resource, after @ ..] if !is_namespace_subresource(resource, after) => {
+            (Some(segment(name)), &rest[2..])
+        }
+        rest => (None, rest),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (plural, None, None),
+        [plural, name] => (plural, Some(segment(name)), None),
+        [plural, name, subresource] => (plural, Some(segment(name)), Some(*subresource)),
+        _ => return Route::UnknownResource,
+    };
+    let Some(kind) = kind::find(group, version, plural) else {
+        return Route::UnknownResource;
+    };
+    let subresource = match subresource.map(|name| kind.subresource(name)) {
+        None => None,
+        Some(Some(subresource)) => Some(subresource.name),
+        Some(None) => return Route::UnknownResource,
+    };
+    // Namespaced objects are named within a namespace, others never.
+    if (kind.namespaced && name.is_some() && namespace.is_none()) || (!kind.namespaced && namespace.is_some())
+    {
+        return Route::UnknownResource;
+    }
+    Route::Resource(Target {
+        kind,
+        namespace,
+        name,
+        subresource,
+        is_watch_path,
+    })
+}
+
+fn is_namespace_subresource(segment: &str, after: &[&str]) -> bool {
+    after.is_empty() && matches!(segment, "status" | "finalize")
+}
+
+fn segment(text: &str) -> String {
+    match decode_segment(text) {
+        Cow::Borrowed(text) => text.to_owned(),
+        Cow::Owned(text) => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+use super::*;
+
+fn target(path: &str) -> Target {
+    match route(path) {
+        Route::Resource(target) => target,
+        other => panic!("{path} leads to {other:?}"),
+    }
+}
+
+#[test]
+fn objects_and_collections() {
+    let all = target("/api/v1/services");
+    assert_eq!(
+        (all.kind.kind, all.namespace.as_deref(), all.name.as_deref()),
+        ("Service", None, None)
+    );
+    let one = target("/api/v1/namespaces/default/services/web/status");
+    assert_eq!(
+        (one.namespace(), one.name(), one.subresource),
+        ("default", "web", Some("status"))
+    );
+    assert_eq!(one.key(), "/services/default/web");
+    let slice = target("/apis/discovery.k8s.io/v1/namespaces/a/endpointslices/x%2Dy");
+    assert_eq!((slice.kind.kind, slice.name()), ("EndpointSlice", "x-y"));
+    let address = target("/apis/networking.k8s.io/v1/ipaddresses/fd00::1");
+    assert_eq!(address.name(), "fd00::1");
+}
+
+#[test]
+fn namespaces_are_objects_too() {
+    assert_eq!(target("/api/v1/namespaces/default").kind.kind, "Namespace");
+    let status = target("/api/v1/namespaces/default/finalize");
+    assert_eq!(
+        (status.kind.kind, status.name(), status.subresource),
+        ("Namespace", "default", Some("finalize"))
+    );
+}
+
+#[test]
+fn old_watch_paths() {
+    let watch = target("/api/v1/watch/namespaces/default/services/web");
+    assert!(watch.is_watch_path);
+    assert_eq!(watch.name(), "web");
+}
+
+#[test]
+fn what_is_not_served() {
+    assert!(matches!(
+        route("/api/v1/namespaces/default/nonsense"),
+        Route::UnknownResource
+    ));
+    assert!(matches!(route("/api/v9/services"), Route::UnknownResource));
+    assert!(matches!(route("/api/v1/services/web"), Route::UnknownResource));
+    assert!(matches!(
+        route("/api/v1/namespaces/default/nodes"),
+        Route::UnknownResource
+    ));
+    assert!(matches!(
+        route("/api/v1/namespaces/a/services/b/status/c"),
+        Route::UnknownResource
+    ));
+    assert!(matches!(
+        route("/apis/nonsense.example/v1/things"),
+        Route::Unknown
+    ));
+    assert!(matches!(route("/favicon.ico"), Route::Unknown));
+}
+
+#[test]
+fn documents_and_health() {
+    assert!(matches!(route("/api"), Route::Document("/api")));
+    assert!(matches!(route("/apis/"), Route::Document("/apis")));
+    assert!(matches!(route("/apis/discovery.k8s.io/v1"), Route::Document(_)));
+    assert!(matches!(route("/openapi/v3/api/v1"), Route::Document(_)));
+    assert!(matches!(route("/readyz"), Route::Health));
+    assert!(matches!(route("/"), Route::Document(_)));
+}

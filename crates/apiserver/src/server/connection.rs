@@ -1,0 +1,96 @@
+//! One connection, from the handshake to its end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::limits::*;
+use crate::authentication::Identity;
+use crate::handler::Handler;
+use crate::resource::Shutdown;
+
+/// Serves one connection until its end, or until the server ends and what is under way is done.
+pub(super) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: TlsAcceptor,
+    handler: Arc<Handler>,
+    mut shutdown: Shutdown,
+) {
+    if let Err(error) = tune(&stream) {
+        tracing::debug!(%peer, %error, "a connection could not be tuned");
+    }
+    let stream = match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "a TLS handshake failed");
+            return;
+        }
+        Err(_) => {
+            tracing::debug!(%peer, "a TLS handshake took too long");
+            return;
+        }
+    };
+    let certificate = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .and_then(|chain| chain.first());
+    let identity = certificate.and_then(Identity::of_certificate).map(Arc::new);
+    let service = service_fn(move |request| {
+        let (handler, identity) = (handler.clone(), identity.clone());
+        async move { Ok::<_, Infallible>(handler.answer(request, identity).await) }
+    });
+    let builder = builder();
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.asked() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, error = %error, "a connection ended with an error");
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .max_buf_size(HTTP1_BUFFER_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(STREAM_SEND_BYTES_MAX)
+        .keep_alive_interval(PING_PERIOD)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// Small answers are sent at once, and peers that are gone are found out.
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_PERIOD)
+        .with_retries(KEEPALIVE_PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))
+}

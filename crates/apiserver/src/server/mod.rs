@@ -1,0 +1,269 @@
+//! The server as its owner sees it: started with a configuration and a store, drained at the end.
+
+mod connection;
+mod limits;
+mod tls;
+
+pub use tls::TlsError;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use store::Store;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::authentication::{Authenticator, TokenFileError, Tokens};
+use crate::bootstrap::{self, BootstrapError};
+use crate::config::Config;
+use crate::handler::Handler;
+use crate::kubeconfig;
+use crate::metrics::Metrics;
+use crate::namespace;
+use crate::pki::{Pki, PkiError, serving_names};
+use crate::resource::{Resources, Shutdown};
+use crate::service::{Registry, RegistryError, ServiceConfig};
+use limits::{ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX};
+use tls::Serving;
+
+/// How often certificates are looked at for renewal.
+const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a server does not start. The configuration or what is on disk has to be mended.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Certificates cannot be had.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The token file cannot be used.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// Cluster IPs and node ports cannot be given out.
+    #[error(transparent)]
+    Services(#[from] RegistryError),
+    /// The objects that have to be there cannot be made.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    /// The kubeconfig cannot be written.
+    #[error("cannot write the kubeconfig {}: {source}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A running API server. Dropping it ends it at once; [`Server::drain`] lets it finish what it is doing.
+pub struct Server {
+    address: SocketAddr,
+    end: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+    background: JoinSet<()>,
+}
+
+impl Server {
+    /// Starts a server: it answers when this returns, and the objects that every cluster has are there.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Server, StartError> {
+        let listener = listen(config.listen).map_err(|source| StartError::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| StartError::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let certificates = Certificates::new(&config, address);
+        let pki = certificates.open()?;
+        let serving = Arc::new(Serving::new(&pki.serving)?);
+        let acceptor = TlsAcceptor::from(Arc::new(tls::config(&pki, serving.clone())?));
+        let tokens = config.token_auth_file.as_deref().map(Tokens::read).transpose()?;
+        let (end, ending) = watch::channel(false);
+        let services = Registry::new(
+            store.index(),
+            ServiceConfig {
+                cluster_ip_ranges: config.service_cidrs.clone(),
+                node_port_range: config.node_ports.clone(),
+            },
+        )?;
+        let shutdown = Shutdown(ending);
+        let resources = Arc::new(Resources {
+            store,
+            services,
+            shutdown: shutdown.clone(),
+        });
+        let essentials = bootstrap::Essentials::new(&config, address);
+        essentials.ensure(&resources).await?;
+        certificates.write_kubeconfig(&pki)?;
+        let handler = Arc::new(Handler {
+            resources: resources.clone(),
+            authenticator: Authenticator::new(tokens.unwrap_or_default()),
+            metrics: Metrics::new(),
+            is_ready: AtomicBool::new(false),
+        });
+        handler.is_ready.store(true, Ordering::Release);
+        let mut background = JoinSet::new();
+        background.spawn(namespace::run_termination(resources.clone()));
+        background.spawn(bootstrap::keep(essentials, resources, shutdown.clone()));
+        background.spawn(renew(certificates, serving, shutdown.clone()));
+        let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));
+        tracing::info!(%address, "the API server listens");
+        Ok(Server {
+            address,
+            end,
+            accepting,
+            background,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends the server: no new connections, watches end, requests under way are finished; what is not finished
+    /// within `patience` is cut.
+    pub async fn drain(mut self, patience: Duration) {
+        self.end.send_replace(true);
+        if tokio::time::timeout(patience, &mut self.accepting).await.is_err() {
+            tracing::warn!("some connections did not end in time and are cut");
+        }
+        self.background.shutdown().await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end.send_replace(true);
+        self.accepting.abort();
+    }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restarted server must not wait for connections of the old one to time out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts connections until the server ends, then waits for those that are left.
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, handler: Arc<Handler>, mut shutdown: Shutdown) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepting = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let ending = shutdown.clone();
+        tokio::select! {
+            () = shutdown.asked() => break,
+            Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
+            (place, accepted) = accepting => match accepted {
+                Ok((stream, peer)) => {
+                    let serving = connection::serve(stream, peer, acceptor.clone(), handler.clone(), ending);
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    while let Some(ended) = connections.join_next().await {
+        report(ended);
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "serving a connection panicked");
+    }
+}
+
+/// How to get the certificates of one server.
+struct Certificates {
+    directory: PathBuf,
+    names: Vec<String>,
+    kubeconfig: Option<PathBuf>,
+    server_url: String,
+}
+
+impl Certificates {
+    fn new(config: &Config, address: SocketAddr) -> Certificates {
+        let mut addresses: Vec<IpAddr> = vec![address.ip()];
+        addresses.extend(config.advertise_address);
+        // The `kubernetes` Service has the first address of a range.
+        addresses.extend(
+            config
+                .service_cidrs
+                .iter()
+                .filter_map(|range| range.hosts().next()),
+        );
+        Certificates {
+            directory: config.data_dir.join("pki"),
+            names: serving_names(&config.node_name, &config.cluster_domain, &addresses),
+            kubeconfig: config.kubeconfig.clone(),
+            server_url: kubeconfig::server_url(address),
+        }
+    }
+
+    fn open(&self) -> Result<Pki, PkiError> {
+        Pki::open(&self.directory, &self.names)
+    }
+
+    fn write_kubeconfig(&self, pki: &Pki) -> Result<(), StartError> {
+        let Some(path) = &self.kubeconfig else {
+            return Ok(());
+        };
+        kubeconfig::write(path, &self.server_url, pki).map_err(|source| StartError::Kubeconfig {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+/// Renews certificates before they end, for servers that run for long.
+async fn renew(certificates: Certificates, serving: Arc<Serving>, mut shutdown: Shutdown) {
+    loop {
+        tokio::select! {
+            () = shutdown.asked() => return,
+            () = tokio::time::sleep(RENEWAL_PERIOD) => {}
+        }
+        let renewed = certificates.open().map_err(StartError::from).and_then(|pki| {
+            serving.exchange(&pki.serving)?;
+            certificates.write_kubeconfig(&pki)
+        });
+        if let Err(error) = renewed {
+            tracing::error!(%error, "certificates could not be renewed");
+        }
+    }
+}
