@@ -32,6 +32,7 @@ struct Source<'t> {
     patch_strategy: &'t str,
     #[serde(rename = "x-kubernetes-patch-merge-key")]
     patch_merge_key: Option<&'t str>,
+    default: Option<&'t str>,
 }
 
 /// Reads the definitions.
@@ -85,6 +86,7 @@ fn field(name: &'static str, source: &Source<'static>, names: &Names) -> Field {
             merge_key: source.patch_merge_key,
             retain_keys: source.patch_strategy.split(',').any(|s| s == "retainKeys"),
         },
+        default: source.default,
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Field {
     pub atomic: bool,
     /// How a strategic merge patch treats the field.
     pub patch: PatchStrategy,
+    /// What the field is taken to be where it is absent and is a key of a [`ListType::Map`].
+    pub default: Option<&'static str>,
 }
 
 /// The type of a value.

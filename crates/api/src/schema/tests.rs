@@ -71,6 +71,10 @@ fn merge_rules_of_fields() {
     let ports = field("Service", &["spec", "ports"]);
     assert_eq!(ports.list, ListType::Map(vec!["port", "protocol"]));
     assert_eq!((ports.patch.merge, ports.patch.merge_key), (true, Some("port")));
+    assert_eq!(
+        field("Service", &["spec", "ports", "protocol"]).default,
+        Some("TCP")
+    );
     assert!(field("Service", &["spec", "selector"]).atomic);
     assert!(!field("Service", &["metadata", "labels"]).atomic);
     let finalizers = field("Service", &["metadata", "finalizers"]);
