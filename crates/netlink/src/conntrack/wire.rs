@@ -1,0 +1,159 @@
+//! Flows as attributes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Direction, Family, Flow};
+use crate::message::{Attribute, Message, Writer};
+
+/// `NFNL_SUBSYS_CTNETLINK`, in the upper byte of a message's type.
+const SUBSYSTEM: u16 = 1 << 8;
+/// `IPCTNL_MSG_CT_GET`.
+const GET: u16 = SUBSYSTEM | 1;
+/// `IPCTNL_MSG_CT_DELETE`.
+const DELETE: u16 = SUBSYSTEM | 2;
+/// Bytes of `struct nfgenmsg`.
+const GENERIC_BYTES: usize = 4;
+
+/// `CTA_TUPLE_ORIG` and what else of `enum ctattr_type` is used.
+pub(super) const ORIGINAL: u16 = 1;
+pub(super) const REPLY: u16 = 2;
+const ID: u16 = 12;
+const ZONE: u16 = 18;
+const FILTER: u16 = 25;
+
+/// `enum ctattr_tuple`.
+const TUPLE_IP: u16 = 1;
+const TUPLE_PROTOCOL: u16 = 2;
+
+/// `enum ctattr_ip`.
+const V4_SOURCE: u16 = 1;
+const V4_DESTINATION: u16 = 2;
+const V6_SOURCE: u16 = 3;
+const V6_DESTINATION: u16 = 4;
+
+/// `enum ctattr_l4proto`.
+const PROTOCOL_NUMBER: u16 = 1;
+const SOURCE_PORT: u16 = 2;
+const DESTINATION_PORT: u16 = 3;
+
+/// `enum ctattr_filter`, and the bit that says that the protocol's number is to be compared.
+const FILTER_ORIGINAL: u16 = 1;
+const FILTER_REPLY: u16 = 2;
+const COMPARE_PROTOCOL_NUMBER: u32 = 1 << 3;
+
+/// Writes a request for the flows of a protocol. Needs Linux 5.8, which compares the protocol.
+pub(super) fn write_list(request: &mut Writer, sequence: u32, family: Family, protocol: u8) {
+    begin(request, GET, libc::NLM_F_DUMP, sequence, family);
+    let tuple = request.nest(ORIGINAL);
+    let of_protocol = request.nest(TUPLE_PROTOCOL);
+    request.attribute(PROTOCOL_NUMBER, &[protocol]);
+    request.end(of_protocol);
+    request.end(tuple);
+    let filter = request.nest(FILTER);
+    request
+        .u32(FILTER_ORIGINAL, COMPARE_PROTOCOL_NUMBER)
+        .u32(FILTER_REPLY, 0);
+    request.end(filter);
+}
+
+/// Writes a request to forget a flow, and not another that has its addresses by now if its id differs.
+pub(super) fn write_forget(request: &mut Writer, sequence: u32, flow: &Flow) {
+    let family = if flow.original.source.is_ipv4() {
+        Family::V4
+    } else {
+        Family::V6
+    };
+    begin(request, DELETE, libc::NLM_F_ACK, sequence, family);
+    write_direction(request, ORIGINAL, flow.protocol, &flow.original);
+    request.u32_be(ID, flow.id);
+    if flow.zone != 0 {
+        request.attribute(ZONE, &flow.zone.to_be_bytes());
+    }
+}
+
+/// Begins a message of conntrack's.
+pub(super) fn begin(request: &mut Writer, kind: u16, flags: i32, sequence: u32, family: Family) {
+    let family = match family {
+        Family::V4 => libc::AF_INET,
+        Family::V6 => libc::AF_INET6,
+    };
+    let version_and_resource = [0; GENERIC_BYTES - 1];
+    let [v, r0, r1] = version_and_resource;
+    request
+        .begin(kind, flags | libc::NLM_F_REQUEST, sequence)
+        .fixed(&[family as u8, v, r0, r1]);
+}
+
+/// Writes one direction of a flow.
+pub(super) fn write_direction(request: &mut Writer, kind: u16, protocol: u8, direction: &Direction) {
+    let tuple = request.nest(kind);
+    let ip = request.nest(TUPLE_IP);
+    for (address, v4, v6) in [
+        (direction.source, V4_SOURCE, V6_SOURCE),
+        (direction.destination, V4_DESTINATION, V6_DESTINATION),
+    ] {
+        match address.ip() {
+            IpAddr::V4(address) => request.attribute(v4, &address.octets()),
+            IpAddr::V6(address) => request.attribute(v6, &address.octets()),
+        };
+    }
+    request.end(ip);
+    let of_protocol = request.nest(TUPLE_PROTOCOL);
+    request
+        .attribute(PROTOCOL_NUMBER, &[protocol])
+        .attribute(SOURCE_PORT, &direction.source.port().to_be_bytes())
+        .attribute(DESTINATION_PORT, &direction.destination.port().to_be_bytes());
+    request.end(of_protocol);
+    request.end(tuple);
+}
+
+/// Reads a flow; nothing if the message describes none with ports.
+pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
+    let (mut original, mut reply, mut id, mut zone) = (None, None, None, 0);
+    for attribute in message.attributes(GENERIC_BYTES) {
+        match attribute.kind {
+            ORIGINAL => original = read_direction(&attribute),
+            REPLY => reply = read_direction(&attribute),
+            ID => id = attribute.u32_be(),
+            ZONE => zone = attribute.u16_be()?,
+            _ => {}
+        }
+    }
+    let ((protocol, original), (_, reply)) = (original?, reply?);
+    Some(Flow {
+        protocol,
+        original,
+        reply,
+        id: id?,
+        zone,
+    })
+}
+
+fn read_direction(tuple: &Attribute<'_>) -> Option<(u8, Direction)> {
+    let (mut source, mut destination) = (None, None);
+    let (mut protocol, mut source_port, mut destination_port) = (None, None, None);
+    for part in tuple.nested() {
+        for attribute in part.nested() {
+            match (part.kind, attribute.kind) {
+                (TUPLE_IP, V4_SOURCE | V6_SOURCE) => source = read_ip(attribute.value),
+                (TUPLE_IP, V4_DESTINATION | V6_DESTINATION) => destination = read_ip(attribute.value),
+                (TUPLE_PROTOCOL, PROTOCOL_NUMBER) => protocol = attribute.u8(),
+                (TUPLE_PROTOCOL, SOURCE_PORT) => source_port = attribute.u16_be(),
+                (TUPLE_PROTOCOL, DESTINATION_PORT) => destination_port = attribute.u16_be(),
+                _ => {}
+            }
+        }
+    }
+    let direction = Direction {
+        source: SocketAddr::new(source?, source_port?),
+        destination: SocketAddr::new(destination?, destination_port?),
+    };
+    Some((protocol?, direction))
+}
+
+fn read_ip(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
+        return Some(octets.into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
+}
