@@ -1,1 +1,53 @@
-//! agent
+//! The agent: runs the Pods of one node as processes in network namespaces of their own, so that Services have
+//! something to serve where there is no Kubernetes.
+//!
+//! [`run`] watches the Pods whose `nodeName` is this node and keeps a [`worker`] for each. A worker gives its Pod
+//! addresses and a veth pair ([`network`]), a sandbox ([`sandbox`], reached by [`runtime`]), starts containers in it
+//! as [`containers`] decides, and tells the API ([`status`]). What would be an image is a line in a table
+//! ([`images`]). Pods outlive the agent; the next one takes them over ([`state_directory`]).
+//!
+//! The binary must call [`internal_command`] before anything else: sandboxes and the echo server are this same
+//! program under hidden subcommands.
+
+mod agent;
+pub mod containers;
+pub mod echo;
+pub mod environment;
+pub mod images;
+pub mod network;
+mod node;
+pub mod object;
+pub mod probe;
+mod reporter;
+pub mod resolv_conf;
+pub mod runtime;
+pub mod sandbox;
+mod services;
+pub mod settings;
+pub mod state_directory;
+pub mod status;
+pub mod worker;
+
+use std::process::ExitCode;
+
+pub use agent::{AgentError, run};
+pub use settings::{AtEnd, PODS_MAX, Settings};
+
+/// Runs a hidden subcommand, if `arguments` (without the program's name) begin with one. To be called first of all:
+/// a sandbox must not have threads before it leaves the agent's namespaces.
+pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
+    let (name, rest) = arguments.split_first()?;
+    let settings = rest.first().map(String::as_str).unwrap_or_default();
+    match name.as_str() {
+        sandbox::SUBCOMMAND => Some(sandbox::run(settings)),
+        sandbox::INIT_SUBCOMMAND => Some(sandbox::run_init(settings)),
+        echo::SUBCOMMAND => Some(match echo::Settings::parse(rest) {
+            Ok(settings) => echo::run(settings),
+            Err(message) => {
+                eprintln!("echo: {message}");
+                ExitCode::from(2)
+            }
+        }),
+        _ => None,
+    }
+}

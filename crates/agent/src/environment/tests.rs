@@ -1,0 +1,137 @@
+use api::object::Service;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::*;
+
+#[derive(Deserialize)]
+struct Recorded {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    services: Vec<Service>,
+    environment: Variables,
+}
+
+fn service(namespace: &str, name: &str, cluster_ip: &str) -> Service {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"clusterIP": cluster_ip, "ports": [{"port": 80, "protocol": "TCP"}]},
+    }))
+    .unwrap()
+}
+
+fn pod(spec: serde_json::Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "x"}},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn recorded_environments_are_reproduced() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/env.json");
+    let recorded: Recorded = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(recorded.cases.len(), 15);
+    for case in recorded.cases {
+        assert_eq!(service_variables(&case.services), case.environment, "{}", case.id);
+    }
+}
+
+#[test]
+fn visible_are_the_own_namespace_and_kubernetes() {
+    let services = [
+        service("default", "kubernetes", "10.0.0.1"),
+        service("default", "other", "10.0.0.2"),
+        service("shop", "web", "10.0.0.3"),
+        service("shop", "headless", "None"),
+    ];
+    let names =
+        |visible: Vec<&Service>| -> Vec<String> { visible.iter().map(|s| s.metadata.name.clone()).collect() };
+    assert_eq!(
+        names(visible_services(&services, "shop", true)),
+        ["kubernetes", "web"]
+    );
+    assert_eq!(names(visible_services(&services, "shop", false)), ["kubernetes"]);
+}
+
+#[test]
+fn an_own_service_named_kubernetes_wins_if_links_are_on() {
+    let services = [
+        service("shop", "kubernetes", "10.0.0.9"),
+        service("default", "kubernetes", "10.0.0.1"),
+    ];
+    let address = |on| visible_services(&services, "shop", on)[0].spec.cluster_ip.clone();
+    assert_eq!(address(true), "10.0.0.9");
+    assert_eq!(address(false), "10.0.0.1");
+}
+
+#[test]
+fn references_expand_and_escapes_stay() {
+    let value_of = |name: &str| (name == "A").then_some("1");
+    for (text, expected) in [
+        ("$(A)", "1"),
+        ("x$(A)y$(A)", "x1y1"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(B)", "$(B)"),
+        ("$(A", "$(A"),
+        ("$A $", "$A $"),
+        ("", ""),
+    ] {
+        assert_eq!(expand(text, value_of), expected, "{text}");
+    }
+}
+
+#[test]
+fn own_variables_win_and_may_use_services_and_earlier_ones() {
+    let pod = pod(json!({"containers": [{"name": "c", "env": [
+        {"name": "HOST", "value": "$(WEB_SERVICE_HOST):80"},
+        {"name": "URL", "value": "http://$(HOST)/$(LATER)"},
+        {"name": "LATER", "value": "x"},
+        {"name": "WEB_SERVICE_PORT", "value": "mine"},
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+        {"name": "IPS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}},
+    ]}]}));
+    let facts = PodFacts {
+        host_ips: vec![],
+        pod_ips: vec!["10.1.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
+    };
+    let services = service_variables(&[service("shop", "web", "10.0.0.3")]);
+    let made =
+        container_variables(&pod, &pod.spec.containers[0], &facts, &services, &Sources::new()).unwrap();
+    assert_eq!(made["URL"], "http://10.0.0.3:80/$(LATER)");
+    assert_eq!(made["WEB_SERVICE_PORT"], "mine");
+    assert_eq!(made["WEB_SERVICE_HOST"], "10.0.0.3");
+    assert_eq!((&*made["NAME"], &*made["APP"]), ("web", "x"));
+    assert_eq!(made["IPS"], "10.1.0.2,fd00::2");
+    assert_eq!(made["HOSTNAME"], "web");
+}
+
+#[test]
+fn keys_of_config_maps_and_secrets_are_looked_up() {
+    let pod = pod(json!({"containers": [{"name": "c",
+    "envFrom": [{"prefix": "P_", "configMapRef": {"name": "all"}}, {"secretRef": {"name": "gone", "optional": true}}],
+    "env": [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "all", "key": "k"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "gone", "key": "k", "optional": true}}},
+    ]}]}));
+    let container = &pod.spec.containers[0];
+    let found = Variables::from([("k".to_owned(), "v".to_owned())]);
+    let sources = Sources::from([((SourceKind::ConfigMap, "all".to_owned()), found)]);
+    let make =
+        |sources| container_variables(&pod, container, &PodFacts::default(), &Variables::new(), sources);
+    let made = make(&sources).unwrap();
+    assert_eq!((&*made["A"], &*made["P_k"]), ("v", "v"));
+    assert!(!made.contains_key("B"));
+    assert!(matches!(
+        make(&Sources::new()),
+        Err(EnvironmentError::Source { .. })
+    ));
+    assert_eq!(referenced(container).count(), 4);
+}

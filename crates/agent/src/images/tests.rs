@@ -1,0 +1,44 @@
+use super::*;
+
+fn table() -> Images {
+    let command = |program: &str| vec![program.to_owned()];
+    Images {
+        images: BTreeMap::from([
+            ("nginx".to_owned(), command("any")),
+            ("nginx:1.25".to_owned(), command("exact")),
+            ("localhost:5000/own".to_owned(), command("own")),
+        ]),
+    }
+}
+
+#[test]
+fn the_whole_reference_goes_before_the_name() {
+    let program = |image| match table().entrypoint(image) {
+        Ok(Entrypoint::Command(command)) => command[0].clone(),
+        other => panic!("{image}: {other:?}"),
+    };
+    assert_eq!(program("nginx:1.25"), "exact");
+    assert_eq!(program("nginx:1.26"), "any");
+    assert_eq!(program("nginx@sha256:abc"), "any");
+    assert_eq!(program("localhost:5000/own"), "own");
+    assert_eq!(program("localhost:5000/own:2"), "own");
+}
+
+#[test]
+fn echo_always_works() {
+    assert_eq!(
+        Images::default().entrypoint("portolan.dev/echo"),
+        Ok(Entrypoint::Echo)
+    );
+    assert_eq!(
+        Images::default().entrypoint("portolan.dev/echo:1"),
+        Ok(Entrypoint::Echo)
+    );
+}
+
+#[test]
+fn an_unknown_image_says_what_to_do() {
+    let message = table().entrypoint("redis:7").unwrap_err().to_string();
+    assert!(message.contains("`redis: [program, argument, …]`"), "{message}");
+    assert!(message.contains(ECHO_IMAGE));
+}

@@ -1,0 +1,137 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use super::addresses::AddressPool;
+use super::*;
+
+fn pool() -> AddressPool {
+    let ranges = ["10.244.1.0/24", "fd00:244:1::/64"];
+    AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
+}
+
+/// Connects from `from` to `to`, which answers with the client's address.
+fn seen_from(
+    to: &NetworkNamespace,
+    at: IpAddr,
+    from: impl FnOnce(std::net::SocketAddr) -> TcpStream,
+) -> IpAddr {
+    let listener = to.enter(|| TcpListener::bind((at, 0))).unwrap().unwrap();
+    let mut client = from(listener.local_addr().unwrap());
+    let (mut server, peer) = listener.accept().unwrap();
+    server.write_all(b"x").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    peer.ip()
+}
+
+fn dial(to: std::net::SocketAddr) -> TcpStream {
+    TcpStream::connect_timeout(&to, Duration::from_secs(5)).unwrap()
+}
+
+#[test]
+fn links_are_named_by_their_pod() {
+    let name = link_name("9c8d-1").unwrap();
+    assert_eq!(name, link_name("9c8d-1").unwrap());
+    assert_ne!(name, link_name("9c8d-2").unwrap());
+    assert!(is_pod_link(name.as_str()));
+    assert!(!is_pod_link("podman0") && !is_pod_link("eth0") && !is_pod_link("podxyzxyzxyzxyz"));
+}
+
+#[test]
+fn node_and_pods_reach_each_other_in_both_families() {
+    testbed::in_namespace(|| {
+        prepare_node();
+        let mut pool = pool();
+        let gateways = pool.gateways();
+        let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
+        let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
+        let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+        for family in 0..2 {
+            assert_eq!(
+                seen_from(&pod_a, a[family], dial),
+                gateways[family],
+                "node to pod"
+            );
+            let from_a = |to| pod_a.enter(|| dial(to)).unwrap();
+            assert_eq!(seen_from(&pod_b, b[family], from_a), a[family], "pod to pod");
+            let node = NetworkNamespace::current().unwrap();
+            assert_eq!(
+                seen_from(&node, gateways[family], from_a),
+                a[family],
+                "pod to node"
+            );
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_of_a_pod() {
+    testbed::in_namespace(|| {
+        let mut pool = pool();
+        let gateways = pool.gateways();
+        let addresses = pool.allocate().unwrap();
+        let before = Connection::open().unwrap().links().unwrap();
+        let routes = Connection::open().unwrap().routes().unwrap();
+        let link = link_name("a").unwrap();
+        // The second time stands for an agent that was killed and begins anew.
+        drop(connect(&link, &addresses, &gateways).unwrap());
+        drop(connect(&link, &addresses, &gateways).unwrap());
+        disconnect(&link).unwrap();
+        disconnect(&link).unwrap();
+        assert_eq!(Connection::open().unwrap().links().unwrap(), before);
+        assert_eq!(Connection::open().unwrap().routes().unwrap(), routes);
+    });
+}
+
+#[test]
+fn unknown_pod_links_are_removed_and_others_kept() {
+    testbed::in_namespace(|| {
+        let mut node = Connection::open().unwrap();
+        let (known, unknown) = (link_name("known").unwrap(), link_name("unknown").unwrap());
+        let far = |name: &str| name.parse::<LinkName>().unwrap();
+        node.add_veth(&known, &far("f1"), None).unwrap();
+        node.add_veth(&unknown, &far("f2"), None).unwrap();
+        node.add_veth(&far("podman0"), &far("f3"), None).unwrap();
+        let removed = remove_unknown(std::slice::from_ref(&known)).unwrap();
+        assert_eq!(removed, [unknown.to_string()]);
+        assert!(node.link(&known).unwrap().is_some());
+        assert!(node.link(&far("podman0")).unwrap().is_some());
+    });
+}
+
+#[test]
+fn the_nodes_addresses_are_not_those_of_pod_links() {
+    testbed::in_namespace(|| {
+        let mut node = Connection::open().unwrap();
+        for (index, name) in ["first", "second"].into_iter().enumerate() {
+            let name: LinkName = name.parse().unwrap();
+            node.add_veth(&name, &format!("far{index}").parse().unwrap(), None)
+                .unwrap();
+            let link = node.link_index(&name).unwrap();
+            node.change_link(link, &LinkChange::up()).unwrap();
+            let far = node.link_index(&format!("far{index}").parse().unwrap()).unwrap();
+            node.change_link(far, &LinkChange::up()).unwrap();
+            node.add_address(link, format!("192.0.{index}.5/24").parse().unwrap())
+                .unwrap();
+            node.add_address(link, format!("2001:db8:{index}::5/64").parse().unwrap())
+                .unwrap();
+        }
+        node.add_route(&Route::default_via("192.0.1.1".parse().unwrap()))
+            .unwrap();
+        let mut pool = pool();
+        let addresses = pool.allocate().unwrap();
+        let _pod = connect(&link_name("a").unwrap(), &addresses, &pool.gateways()).unwrap();
+        let found: Vec<String> = node_addresses()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "192.0.1.5",
+                "2001:db8:0::5".parse::<IpAddr>().unwrap().to_string().as_str()
+            ]
+        );
+    });
+}

@@ -1,0 +1,59 @@
+use super::*;
+
+fn settings() -> Settings {
+    let mut settings = Settings::new("node-1".to_owned(), "/nowhere".into());
+    settings.pod_cidrs = vec![
+        "10.244.1.0/24".parse().unwrap(),
+        "fd00:244:1::/64".parse().unwrap(),
+    ];
+    settings.node_labels = [("topology.kubernetes.io/zone".to_owned(), "a".to_owned())].into();
+    settings
+}
+
+#[test]
+fn the_object_has_ranges_and_labels_only_if_there_are_some() {
+    let settings = settings();
+    let node = object(&settings, &labels(&settings));
+    assert_eq!(node["spec"]["podCIDR"], "10.244.1.0/24");
+    assert_eq!(node["spec"]["podCIDRs"][1], "fd00:244:1::/64");
+    assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
+    let bare = Settings::new("n".to_owned(), "/nowhere".into());
+    assert!(object(&bare, &labels(&bare)).get("spec").is_none());
+}
+
+#[test]
+fn the_single_range_counts_where_the_list_is_missing() {
+    let node = |spec: Value| {
+        serde_json::from_value::<Node>(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap()
+    };
+    let texts = |spec: Value| {
+        ranges(&node(spec))
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(texts(json!({"podCIDR": "10.0.0.0/24"})), ["10.0.0.0/24"]);
+    assert_eq!(
+        texts(json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]})),
+        ["10.0.0.0/24", "fd00::/64"]
+    );
+    assert!(texts(json!({})).is_empty());
+    assert!(texts(json!({"podCIDR": "nonsense"})).is_empty());
+}
+
+#[test]
+fn a_ready_node_keeps_the_time_of_its_change() {
+    let ips = ["172.30.0.11".parse().unwrap()];
+    let status = |was_ready| status(&settings(), &ips, was_ready, Timestamp::UNIX_EPOCH);
+    let ready = |status: &Value| status["conditions"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        ready(&status(false))["lastTransitionTime"],
+        "1970-01-01T00:00:00Z"
+    );
+    assert_eq!(ready(&status(true)).get("lastTransitionTime"), None);
+    assert_eq!(
+        status(true)["addresses"][1],
+        json!({"type": "InternalIP", "address": "172.30.0.11"})
+    );
+    assert_eq!(microseconds(Timestamp::UNIX_EPOCH), "1970-01-01T00:00:00.000000Z");
+}

@@ -1,0 +1,316 @@
+//! Pods as the agent reads them: more of `spec` than other components need.
+
+use api::object::{ContainerPort, IntOrString, ObjectMeta, PodCondition, PodIp, Resource};
+use serde::{Deserialize, Deserializer};
+
+/// Seconds between SIGTERM and SIGKILL where the Pod does not say (`terminationGracePeriodSeconds`).
+const GRACE_SECONDS_DEFAULT: i64 = 30;
+
+/// A Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Pod {
+    pub metadata: ObjectMeta,
+    #[serde(deserialize_with = "null_as_default")]
+    pub spec: PodSpec,
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: PodStatus,
+}
+
+impl Resource for Pod {
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Pod";
+    const PLURAL: &'static str = "pods";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+impl Pod {
+    /// Whether the deletion was asked for.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether it has ended for good.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Seconds between SIGTERM and SIGKILL: the deletion's own word goes before the Pod's.
+    pub fn grace_seconds(&self) -> u64 {
+        let seconds = self
+            .metadata
+            .deletion_grace_period_seconds
+            .or(self.spec.termination_grace_period_seconds)
+            .unwrap_or(GRACE_SECONDS_DEFAULT);
+        u64::try_from(seconds).unwrap_or(0)
+    }
+
+    /// The host name inside (KDN-05): `spec.hostname`, or the Pod's name.
+    pub fn hostname(&self) -> &str {
+        if self.spec.hostname.is_empty() {
+            &self.metadata.name
+        } else {
+            &self.spec.hostname
+        }
+    }
+}
+
+/// `spec` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct PodSpec {
+    pub node_name: String,
+    pub host_network: bool,
+    pub hostname: String,
+    pub subdomain: String,
+    #[serde(rename = "setHostnameAsFQDN", deserialize_with = "null_as_default")]
+    pub set_hostname_as_fqdn: bool,
+    pub service_account_name: String,
+    pub restart_policy: RestartPolicy,
+    pub termination_grace_period_seconds: Option<i64>,
+    pub enable_service_links: Option<bool>,
+    pub dns_policy: DnsPolicy,
+    pub dns_config: Option<DnsConfig>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_containers: Vec<Container>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub readiness_gates: Vec<ReadinessGate>,
+}
+
+/// When an ended container is started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum RestartPolicy {
+    /// Always.
+    #[default]
+    Always,
+    /// When it failed.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+/// Where a Pod's resolv.conf comes from (KDN-01, KDN-02).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum DnsPolicy {
+    /// The cluster's DNS, unless the Pod uses the node's network.
+    #[default]
+    ClusterFirst,
+    /// The cluster's DNS in any case.
+    ClusterFirstWithHostNet,
+    /// The node's.
+    Default,
+    /// `dnsConfig` only.
+    None,
+}
+
+/// `dnsConfig` of a Pod (KDN-03).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct DnsConfig {
+    #[serde(deserialize_with = "null_as_default")]
+    pub nameservers: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub searches: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub options: Vec<DnsOption>,
+}
+
+/// One of `dnsConfig.options`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct DnsOption {
+    pub name: String,
+    pub value: Option<String>,
+}
+
+/// One of `readinessGates`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct ReadinessGate {
+    pub condition_type: String,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Container {
+    pub name: String,
+    pub image: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub command: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub args: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub env: Vec<EnvVar>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub env_from: Vec<EnvFrom>,
+    pub working_dir: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<ContainerPort>,
+    pub readiness_probe: Option<Probe>,
+}
+
+/// One of `env`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvVar {
+    pub name: String,
+    pub value: String,
+    pub value_from: Option<EnvSource>,
+}
+
+/// `valueFrom` of a variable.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvSource {
+    pub field_ref: Option<FieldRef>,
+    pub config_map_key_ref: Option<KeyRef>,
+    pub secret_key_ref: Option<KeyRef>,
+}
+
+/// A field of the Pod itself.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct FieldRef {
+    pub field_path: String,
+}
+
+/// A key of a ConfigMap or Secret.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct KeyRef {
+    pub name: String,
+    pub key: String,
+    pub optional: Option<bool>,
+}
+
+/// One of `envFrom`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvFrom {
+    pub prefix: String,
+    pub config_map_ref: Option<KeyRef>,
+    pub secret_ref: Option<KeyRef>,
+}
+
+/// A probe, with upstream's defaults where a field is absent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Probe {
+    pub http_get: Option<HttpGet>,
+    pub tcp_socket: Option<TcpSocket>,
+    pub exec: Option<Exec>,
+    pub initial_delay_seconds: u32,
+    pub timeout_seconds: u32,
+    pub period_seconds: u32,
+    pub success_threshold: u32,
+    pub failure_threshold: u32,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self {
+            http_get: None,
+            tcp_socket: None,
+            exec: None,
+            initial_delay_seconds: 0,
+            timeout_seconds: 1,
+            period_seconds: 10,
+            success_threshold: 1,
+            failure_threshold: 3,
+        }
+    }
+}
+
+/// `httpGet` of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct HttpGet {
+    pub path: String,
+    pub port: IntOrString,
+    pub host: String,
+    pub scheme: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub http_headers: Vec<HttpHeader>,
+}
+
+/// One of `httpHeaders`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct HttpHeader {
+    pub name: String,
+    pub value: String,
+}
+
+/// `tcpSocket` of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct TcpSocket {
+    pub port: IntOrString,
+    pub host: String,
+}
+
+/// `exec` of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Exec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub command: Vec<String>,
+}
+
+/// `status` of a Pod, as far as a restarted agent goes on from it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct PodStatus {
+    pub phase: String,
+    pub start_time: Option<String>,
+    #[serde(rename = "podIPs", deserialize_with = "null_as_default")]
+    pub pod_ips: Vec<PodIp>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub container_statuses: Vec<RestartCount>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_container_statuses: Vec<RestartCount>,
+}
+
+/// What is read back of a container's status.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct RestartCount {
+    pub name: String,
+    pub restart_count: u32,
+}
+
+/// Reads JSON `null` as the type's default, as the Go decoders do.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,136 @@
+//! Inside of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
+//!
+//! It is pid 1 of the Pod's pid namespace, so that its death ends the Pod with nothing left, and it outlives the
+//! agent: a restarted agent connects to its socket again and hears what happened meanwhile. The agent starts it
+//! as a hidden subcommand of the same binary, in two steps, because a process enters a new pid namespace only
+//! by its children.
+
+mod log;
+mod programs;
+pub mod protocol;
+mod serve;
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::UnshareFlags;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// This program, even if its file was replaced meanwhile.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
+/// Hidden subcommand of the first step.
+pub const SUBCOMMAND: &str = "internal-sandbox";
+/// Hidden subcommand of the second step: pid 1.
+pub const INIT_SUBCOMMAND: &str = "internal-sandbox-init";
+/// What pid 1 prints once its socket is there.
+pub const READY_LINE: &str = "ready";
+/// What the processes of a sandbox are called in `ps`.
+const PROCESS_NAME: &str = "portolan-sandbox";
+
+/// What a sandbox needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Where the agent finds it.
+    pub socket: PathBuf,
+    /// Host name inside; `None` leaves the node's, as for Pods in its network.
+    pub hostname: Option<String>,
+    /// File to be mounted over `/etc/resolv.conf`.
+    pub resolv_conf: PathBuf,
+}
+
+/// First step: leaves the agent's namespaces, starts pid 1, and ends.
+pub fn run(settings: &str) -> ExitCode {
+    report(enter_and_start(settings))
+}
+
+/// Second step: pid 1, until it is killed.
+pub fn run_init(settings: &str) -> ExitCode {
+    report(init(settings))
+}
+
+fn report(result: io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sandbox: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn enter_and_start(settings: &str) -> io::Result<()> {
+    // A session of its own: Ctrl-C at the agent's terminal is not for Pods.
+    rustix::process::setsid()?;
+    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
+    // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
+    unsafe { rustix::thread::unshare_unsafe(flags) }?;
+    Command::new(OWN_PROGRAM)
+        .arg0(PROCESS_NAME)
+        .args([INIT_SUBCOMMAND, settings])
+        .stdin(Stdio::null())
+        .spawn()
+        .map(drop)
+}
+
+fn init(settings: &str) -> io::Result<()> {
+    let settings: Settings = serde_json::from_str(settings)?;
+    programs::block_child_signal()?;
+    prepare_files(&settings);
+    if let Some(hostname) = &settings.hostname {
+        rustix::system::sethostname(hostname.as_bytes())?;
+    }
+    remove_stale(&settings.socket)?;
+    let listener = UnixListener::bind(&settings.socket)?;
+    let programs = programs::Programs::default();
+    serve::start(listener, programs.clone())?;
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{READY_LINE}")?;
+    stdout.flush()?;
+    detach_stdout()?;
+    programs.reap_for_ever()
+}
+
+/// The Pod's own `/proc` and `/etc/resolv.conf`. A machine that forbids one of them gets a line in the
+/// sandbox's log; the Pod works without, less well.
+fn prepare_files(settings: &Settings) {
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    if let Err(error) = mount_change("/", propagation) {
+        eprintln!("sandbox: leaving the node's mounts: {error}");
+        // Without that, a mount here would be one on the node.
+        return;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
+        eprintln!("sandbox: mounting /proc: {error}");
+    }
+    if let Err(error) = mount_bind(&settings.resolv_conf, "/etc/resolv.conf") {
+        eprintln!("sandbox: mounting /etc/resolv.conf: {error}");
+    }
+}
+
+fn remove_stale(socket: &Path) -> io::Result<()> {
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The agent stops reading after the first line, so nothing must go there any more.
+fn detach_stdout() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    // SAFETY: dup2 takes numbers; both descriptors are open.
+    let result = unsafe { libc::dup2(null.as_raw_fd(), libc::STDOUT_FILENO) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! The processes of a sandbox: started, known by number, reaped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::log;
+use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
+use super::{OWN_PROGRAM, serve};
+
+/// Added to the number of the signal that ended a program, as shells do.
+const SIGNAL_BASE: i32 = 128;
+/// Programs that may be executed beside the containers at the same time: a probe each, and some room.
+const EXECUTIONS_MAX: usize = 64;
+
+/// What runs in the sandbox. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Programs {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Containers by name.
+    containers: BTreeMap<String, ContainerState>,
+    /// Processes that are waited for.
+    processes: HashMap<i32, Process>,
+    /// The agent, while it is there.
+    agent: Option<UnixStream>,
+}
+
+struct Process {
+    role: Role,
+    started_at: Timestamp,
+}
+
+enum Role {
+    Container(String),
+    Execution(SyncSender<Exit>),
+}
+
+/// SIGCHLD is waited for by `reap_for_ever`, in no handler. To be called before any thread is started.
+/// Children begin with an empty mask: the standard library sees to it.
+pub(super) fn block_child_signal() -> io::Result<()> {
+    let set = child_signal_set();
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn child_signal_set() -> libc::sigset_t {
+    // SAFETY: a signal set is plain bits, and sigemptyset initialises them.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        set
+    }
+}
+
+impl Programs {
+    /// Greets an agent and sends it what happens from now on.
+    pub fn attach(&self, agent: UnixStream) {
+        let mut shared = self.lock();
+        let hello = Message::Hello {
+            containers: shared.containers.clone(),
+        };
+        shared.agent = Some(agent);
+        shared.send(&hello);
+    }
+
+    /// Sends a message to the agent, if one is there.
+    pub fn send(&self, message: &Message) {
+        self.lock().send(message);
+    }
+
+    /// Starts a container.
+    pub fn start(&self, name: &str, program: &Program, log_file: &Path) -> io::Result<()> {
+        let mut shared = self.lock();
+        if matches!(shared.containers.get(name), Some(ContainerState::Running { .. })) {
+            return Err(io::Error::other(format!("container {name} is running")));
+        }
+        let (output, input) = io::pipe()?;
+        let mut command = prepare(program)?;
+        command.stdout(input.try_clone()?).stderr(input);
+        let pid = command.spawn()?.id().cast_signed();
+        // The command holds the pipe's other end; the log would never end with it.
+        drop(command);
+        let started_at = Timestamp::now();
+        let role = Role::Container(name.to_owned());
+        shared.processes.insert(pid, Process { role, started_at });
+        shared
+            .containers
+            .insert(name.to_owned(), ContainerState::Running { started_at });
+        let path = log_file.to_owned();
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || log::copy(output, &path, log::LOG_BYTES_MAX))
+            .map(drop)
+    }
+
+    /// Sends a signal to a container; done, too, if it has ended meanwhile.
+    pub fn signal(&self, name: &str, signal: i32, group: bool) -> io::Result<()> {
+        let shared = self.lock();
+        let running = shared
+            .processes
+            .iter()
+            .find(|(_, process)| matches!(&process.role, Role::Container(n) if n == name));
+        let Some((&pid, _)) = running else { return Ok(()) };
+        // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
+        let sent = unsafe { libc::kill(if group { -pid } else { pid }, signal) };
+        if sent == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Runs a program until it ends or takes too long.
+    pub fn execute(&self, program: &Program, timeout: Duration) -> io::Result<Outcome> {
+        let (ended, end) = sync_channel(1);
+        let mut shared = self.lock();
+        let executions = shared
+            .processes
+            .values()
+            .filter(|p| matches!(p.role, Role::Execution(_)));
+        if executions.count() >= EXECUTIONS_MAX {
+            return Err(io::Error::other("too many programs are being executed"));
+        }
+        let mut command = prepare(program)?;
+        let pid = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?
+            .id()
+            .cast_signed();
+        let role = Role::Execution(ended);
+        let started_at = Timestamp::now();
+        shared.processes.insert(pid, Process { role, started_at });
+        drop(shared);
+        if let Ok(exit) = end.recv_timeout(timeout) {
+            return Ok(Outcome::Exited(exit));
+        }
+        let shared = self.lock();
+        if shared.processes.contains_key(&pid) {
+            // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
+            unsafe { libc::kill(-pid, libc::SIGKILL) };
+        }
+        Ok(Outcome::TimedOut)
+    }
+
+    /// Reaps children, own and orphaned, for as long as the sandbox lives.
+    pub fn reap_for_ever(&self) -> io::Result<()> {
+        let set = child_signal_set();
+        loop {
+            let mut signal = 0;
+            // SAFETY: both live through the call, and the signal is blocked.
+            let errno = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+            if errno != 0 && errno != libc::EINTR {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            self.reap();
+        }
+    }
+
+    fn reap(&self) {
+        let mut shared = self.lock();
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` lives through the call.
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+            if pid <= 0 {
+                return;
+            }
+            if let Some(process) = shared.processes.remove(&pid) {
+                let exit = exit(status, process.started_at);
+                shared.ended(process.role, exit);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn ended(&mut self, role: Role, exit: Exit) {
+        match role {
+            Role::Container(name) => {
+                self.containers
+                    .insert(name.clone(), ContainerState::Ended(exit.clone()));
+                self.send(&Message::Ended { name, exit });
+            }
+            // Whoever waited may have given up.
+            Role::Execution(waiting) => drop(waiting.try_send(exit)),
+        }
+    }
+
+    /// An agent that cannot be written to is gone; the next one is told by its greeting.
+    fn send(&mut self, message: &Message) {
+        let Some(agent) = &mut self.agent else { return };
+        let sent = serve::line(message).and_then(|line| agent.write_all(&line));
+        if let Err(error) = sent {
+            eprintln!("sandbox: telling the agent: {error}");
+            self.agent = None;
+        }
+    }
+}
+
+fn prepare(program: &Program) -> io::Result<Command> {
+    let Some((first, arguments)) = program.command.split_first() else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no command specified",
+        ));
+    };
+    let mut command = Command::new(first);
+    if first == OWN_PROGRAM {
+        command.arg0("portolan");
+    }
+    let directory = if program.directory.is_empty() {
+        "/"
+    } else {
+        &program.directory
+    };
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(&program.environment)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from));
+    }
+    Ok(command)
+}
+
+fn exit(status: i32, started_at: Timestamp) -> Exit {
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    Exit {
+        code: signal.map_or(libc::WEXITSTATUS(status), |signal| SIGNAL_BASE + signal),
+        signal,
+        started_at,
+        finished_at: Timestamp::now(),
+    }
+}

@@ -1,0 +1,145 @@
+//! What agent and sandbox say to each other: one JSON value a line, over a Unix socket.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Longest line: a container's whole environment and command, as large as the kernel takes them.
+pub const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// A program to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// All of its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where it starts; "" for the root directory.
+    pub directory: String,
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Comes back with the answer.
+    pub id: u64,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What the agent asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Start a container. It must not run already.
+    Start {
+        /// Its name.
+        name: String,
+        /// Its program.
+        program: Program,
+        /// Where its output goes.
+        log: PathBuf,
+    },
+    /// Send a signal to a container's first process, or to its whole process group.
+    Signal {
+        /// Its name.
+        name: String,
+        /// The signal's number.
+        signal: i32,
+        /// Whether to all of the group.
+        group: bool,
+    },
+    /// Run a program beside the containers until it ends, and say how.
+    Execute {
+        /// The program.
+        program: Program,
+        /// After this many milliseconds it is killed.
+        timeout_ms: u64,
+    },
+}
+
+/// From the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message: what there is.
+    Hello {
+        /// All containers that were ever started, by name.
+        containers: BTreeMap<String, ContainerState>,
+    },
+    /// The answer to a request.
+    Answer {
+        /// The request's id.
+        id: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// A container has ended.
+    Ended {
+        /// Its name.
+        name: String,
+        /// How.
+        exit: Exit,
+    },
+}
+
+/// A container as the sandbox knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContainerState {
+    /// It runs.
+    Running {
+        /// Since when.
+        #[serde(with = "rfc3339")]
+        started_at: Timestamp,
+    },
+    /// It has ended.
+    Ended(Exit),
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit status, or 128 plus the signal.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// When it was started.
+    #[serde(with = "rfc3339")]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(with = "rfc3339")]
+    pub finished_at: Timestamp,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// The program that was executed has ended.
+    Exited(Exit),
+    /// It took too long and was killed.
+    TimedOut,
+    /// It was not done.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Times as text.
+mod rfc3339 {
+    use jiff::Timestamp;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(time)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
+    }
+}

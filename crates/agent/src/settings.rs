@@ -1,0 +1,67 @@
+//! What an agent is told at its start.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::images::Images;
+use crate::resolv_conf::ClusterDns;
+
+/// Most Pods of one node (upstream's `maxPods`).
+pub const PODS_MAX: usize = 110;
+
+/// Settings of an agent.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of this node.
+    pub node_name: String,
+    /// The node's addresses, the primary one first; none to take those of the default route's link.
+    pub node_ips: Vec<IpAddr>,
+    /// Labels of the Node, on top of those for host name, system and architecture.
+    pub node_labels: BTreeMap<String, String>,
+    /// Ranges of Pods' addresses, one a family; none to wait for those of the Node object.
+    pub pod_cidrs: Vec<IpNet>,
+    /// Where the agent keeps what it must know after a restart, and the logs of containers.
+    pub state_directory: PathBuf,
+    /// What stands for images.
+    pub images: Images,
+    /// The cluster's DNS.
+    pub cluster_dns: ClusterDns,
+    /// The node's resolv.conf.
+    pub host_resolv_conf: PathBuf,
+    /// What becomes of the Pods when the agent is asked to end.
+    pub at_end: AtEnd,
+}
+
+impl Settings {
+    /// Settings with the defaults of everything but the node's name and the state directory.
+    pub fn new(node_name: String, state_directory: PathBuf) -> Self {
+        Self {
+            node_name,
+            node_ips: Vec::new(),
+            node_labels: BTreeMap::new(),
+            pod_cidrs: Vec::new(),
+            state_directory,
+            images: Images::default(),
+            cluster_dns: ClusterDns::default(),
+            host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            at_end: AtEnd::KeepPods,
+        }
+    }
+}
+
+/// What becomes of the Pods when the agent is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtEnd {
+    /// They run on, and the next agent takes them over.
+    KeepPods,
+    /// They are ended, and nothing is left of them on this machine. The API still has them: the next agent starts
+    /// them anew.
+    EndPods {
+        /// How long they may take before they are killed, at most their own grace period.
+        grace: Duration,
+    },
+}

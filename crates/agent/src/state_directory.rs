@@ -1,0 +1,161 @@
+//! What the agent keeps on disk: a directory for each Pod, by its UID. A restarted agent finds its Pods there.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+const RECORD: &str = "record.json";
+/// Longest UID that names a directory: the server's have 36 characters.
+const UID_BYTES_MAX: usize = 64;
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// A file or directory could not be read, written or removed. Retrying helps once the disk has room.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What failed.
+        source: io::Error,
+    },
+    /// The UID cannot name a directory: the server does not make such ones.
+    #[error("Pod UID {uid:?} is not one that a server makes")]
+    Uid {
+        /// The UID.
+        uid: String,
+    },
+}
+
+/// What must be known to take a Pod over, or away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Namespace of the Pod.
+    pub namespace: String,
+    /// Name of the Pod.
+    pub name: String,
+    /// UID of the Pod.
+    pub uid: String,
+    /// Addresses from the node's Pod ranges; none for a Pod in the node's own network.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// The agent's directory.
+#[derive(Clone, Debug)]
+pub struct StateDirectory {
+    pods: PathBuf,
+}
+
+/// A Pod's directory.
+#[derive(Clone, Debug)]
+pub struct PodDirectory {
+    path: PathBuf,
+}
+
+impl StateDirectory {
+    /// Makes the directory if it is not there, for its owner alone.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        // The sandboxes' processes start in a directory of their own, so paths must not be relative.
+        let path = std::path::absolute(path).map_err(|source| file_error(path, source))?;
+        let pods = path.join("pods");
+        create_private(&pods)?;
+        Ok(Self { pods })
+    }
+
+    /// The Pods that left a record, and the directories of those whose record cannot be read.
+    pub fn records(&self) -> Result<(Vec<Record>, Vec<PodDirectory>), StateError> {
+        let (mut records, mut broken) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(&self.pods).map_err(|source| file_error(&self.pods, source))? {
+            let entry = entry.map_err(|source| file_error(&self.pods, source))?;
+            let directory = PodDirectory { path: entry.path() };
+            match directory.record() {
+                Some(record) if entry.file_name().to_str() == Some(&record.uid) => records.push(record),
+                _ => broken.push(directory),
+            }
+        }
+        Ok((records, broken))
+    }
+
+    /// The directory of the Pod with that UID; it need not be there.
+    pub fn pod(&self, uid: &str) -> Result<PodDirectory, StateError> {
+        let plain = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if uid.is_empty() || uid.len() > UID_BYTES_MAX || !plain {
+            return Err(StateError::Uid { uid: uid.to_owned() });
+        }
+        Ok(PodDirectory {
+            path: self.pods.join(uid),
+        })
+    }
+}
+
+impl PodDirectory {
+    /// Makes the directory and writes the record.
+    pub fn create(&self, record: &Record) -> Result<(), StateError> {
+        create_private(&self.path.join("logs"))?;
+        let json = serde_json::to_vec(record).map_err(io::Error::from);
+        let path = self.path.join(RECORD);
+        json.and_then(|json| fs::write(&path, json))
+            .map_err(|source| file_error(&path, source))
+    }
+
+    /// Writes a file of the Pod; its path.
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, StateError> {
+        let path = self.path.join(name);
+        match fs::write(&path, content) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(file_error(&path, source)),
+        }
+    }
+
+    /// Where the sandbox is reached.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("sandbox.sock")
+    }
+
+    /// Where the sandbox itself complains.
+    pub fn sandbox_log(&self) -> PathBuf {
+        self.path.join("sandbox.log")
+    }
+
+    /// Where a container's output goes.
+    pub fn log(&self, container: &str) -> PathBuf {
+        // Names of containers are DNS labels; a slash in one of an odd server must not lead elsewhere.
+        self.path
+            .join("logs")
+            .join(format!("{}.log", container.replace('/', "_")))
+    }
+
+    /// Removes the directory with all that is in it; fine if it is gone.
+    pub fn remove(&self) -> Result<(), StateError> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(&self.path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&self) -> Option<Record> {
+        serde_json::from_slice(&fs::read(self.path.join(RECORD)).ok()?).ok()
+    }
+}
+
+fn create_private(path: &Path) -> Result<(), StateError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| file_error(path, source))
+}
+
+fn file_error(path: &Path, source: io::Error) -> StateError {
+    StateError::File {
+        path: path.to_owned(),
+        source,
+    }
+}

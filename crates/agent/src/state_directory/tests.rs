@@ -1,0 +1,40 @@
+use super::*;
+
+fn record(uid: &str) -> Record {
+    Record {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: uid.to_owned(),
+        addresses: vec!["10.0.0.2".parse().unwrap()],
+    }
+}
+
+#[test]
+fn records_are_found_again_and_broken_ones_told() {
+    let root = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(&root.path().join("deep/down")).unwrap();
+    let pod = state.pod("a-1").unwrap();
+    pod.create(&record("a-1")).unwrap();
+    pod.write("resolv.conf", "nameserver 10.0.0.1\n").unwrap();
+    // A record that a crash cut short, and one that was copied to another place.
+    state.pod("b-2").unwrap().create(&record("b-2")).unwrap();
+    state.pod("b-2").unwrap().write(RECORD, "{\"name\"").unwrap();
+    state.pod("c-3").unwrap().create(&record("a-1")).unwrap();
+    let (records, broken) = state.records().unwrap();
+    assert_eq!(records, [record("a-1")]);
+    assert_eq!(broken.len(), 2);
+    pod.remove().unwrap();
+    pod.remove().unwrap();
+    assert!(state.records().unwrap().0.is_empty());
+}
+
+#[test]
+fn no_uid_leads_out_of_the_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(root.path()).unwrap();
+    for bad in ["", "..", "a/b", "a b", &"x".repeat(65)] {
+        assert!(matches!(state.pod(bad), Err(StateError::Uid { .. })), "{bad}");
+    }
+    let log = state.pod("a").unwrap().log("../../x");
+    assert!(log.starts_with(root.path()) && !log.components().any(|c| c.as_os_str() == ".."));
+}

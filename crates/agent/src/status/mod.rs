@@ -1,0 +1,227 @@
+//! The status of a Pod as the API has it, from what the agent sees. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use api::object::PodCondition;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::containers::{Containers, Ended, Phase, Slot, State};
+use crate::object::Pod;
+
+#[cfg(test)]
+mod tests;
+
+/// What the agent sees of a Pod.
+#[derive(Debug)]
+pub struct Observed<'a> {
+    /// Its containers.
+    pub containers: &'a Containers,
+    /// Containers that are ready, by name.
+    pub ready: &'a BTreeMap<String, bool>,
+    /// Its addresses, the primary one first; none until it has a network.
+    pub pod_ips: &'a [IpAddr],
+    /// The node's addresses, the primary one first.
+    pub host_ips: &'a [IpAddr],
+    /// When the agent first saw it.
+    pub start_time: Timestamp,
+}
+
+/// The `status` to be merged into the Pod's.
+pub fn build(pod: &Pod, observed: &Observed<'_>, now: Timestamp) -> Value {
+    let phase = observed.containers.phase();
+    let ips =
+        |list: &[IpAddr]| -> Vec<Value> { list.iter().map(|ip| json!({"ip": ip.to_string()})).collect() };
+    let first = |list: &[IpAddr]| list.first().map(ToString::to_string);
+    let mut status = json!({
+        "phase": phase.as_str(),
+        "startTime": seconds(observed.start_time),
+        "hostIP": first(observed.host_ips),
+        "hostIPs": ips(observed.host_ips),
+        "conditions": conditions(pod, observed, phase, now),
+        "containerStatuses": statuses(pod, &pod.spec.containers, observed),
+    });
+    if let Some(ip) = first(observed.pod_ips) {
+        status["podIP"] = ip.into();
+        status["podIPs"] = ips(observed.pod_ips).into();
+    }
+    if !pod.spec.init_containers.is_empty() {
+        status["initContainerStatuses"] = statuses(pod, &pod.spec.init_containers, observed);
+    }
+    status
+}
+
+/// The status of a Pod that this node does not take.
+pub fn refused(reason: &str, message: &str) -> Value {
+    json!({"phase": Phase::Failed.as_str(), "reason": reason, "message": message})
+}
+
+/// A time as the API writes it, whole seconds.
+pub fn seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second())
+        .unwrap_or(time)
+        .to_string()
+}
+
+fn conditions(pod: &Pod, observed: &Observed<'_>, phase: Phase, now: Timestamp) -> Vec<Value> {
+    let containers = observed.containers;
+    let is_over = matches!(phase, Phase::Succeeded | Phase::Failed);
+    let unready: Vec<&str> = containers
+        .main
+        .iter()
+        .map(|slot| slot.name.as_str())
+        .filter(|name| observed.ready.get(*name) != Some(&true))
+        .collect();
+    let unready_reason = match phase {
+        Phase::Succeeded => ("PodCompleted", String::new()),
+        Phase::Failed => ("PodFailed", String::new()),
+        _ => (
+            "ContainersNotReady",
+            format!("containers with unready status: [{}]", unready.join(" ")),
+        ),
+    };
+    let containers_ready = !is_over && containers.is_initialized() && unready.is_empty();
+    let missing_gate = pod.spec.readiness_gates.iter().find(|gate| {
+        let is_met = |c: &PodCondition| c.kind == gate.condition_type && c.status == "True";
+        !pod.status.conditions.iter().any(is_met)
+    });
+    let ready_reason = match missing_gate {
+        Some(gate) if containers_ready => (
+            "ReadinessGatesNotReady",
+            format!(
+                "corresponding condition of pod readiness gate \"{}\" does not exist or is not True.",
+                gate.condition_type
+            ),
+        ),
+        _ => unready_reason.clone(),
+    };
+    let uninitialized: Vec<&str> = containers
+        .init
+        .iter()
+        .filter(|slot| !matches!(&slot.state, State::Terminated(ended) if ended.exit_code == 0))
+        .map(|slot| slot.name.as_str())
+        .collect();
+    let init_reason = (
+        "ContainersNotInitialized",
+        format!("containers with incomplete status: [{}]", uninitialized.join(" ")),
+    );
+    let mut list = vec![
+        condition(
+            pod,
+            "PodReadyToStartContainers",
+            !observed.pod_ips.is_empty(),
+            None,
+            now,
+        ),
+        condition(
+            pod,
+            "Initialized",
+            containers.is_initialized(),
+            Some(&init_reason),
+            now,
+        ),
+        condition(
+            pod,
+            "Ready",
+            containers_ready && missing_gate.is_none(),
+            Some(&ready_reason),
+            now,
+        ),
+        condition(
+            pod,
+            "ContainersReady",
+            containers_ready,
+            Some(&unready_reason),
+            now,
+        ),
+    ];
+    // Whoever bound the Pod to the node says so; a Pod that was created with a node name has nobody else.
+    list.push(condition(pod, "PodScheduled", true, None, now));
+    list
+}
+
+/// A condition whose time is that of the last change.
+fn condition(
+    pod: &Pod,
+    kind: &str,
+    holds: bool,
+    otherwise: Option<&(&str, String)>,
+    now: Timestamp,
+) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let before = pod
+        .status
+        .conditions
+        .iter()
+        .find(|c| c.kind == kind && c.status == status);
+    let since = before.and_then(|c| c.last_transition_time.clone());
+    let mut condition = json!({
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": since.unwrap_or_else(|| seconds(now)),
+        // Written as null, so that merging takes away what an earlier state said.
+        "reason": null,
+        "message": null,
+    });
+    if let (false, Some((reason, message))) = (holds, otherwise) {
+        condition["reason"] = (*reason).into();
+        if !message.is_empty() {
+            condition["message"] = message.as_str().into();
+        }
+    }
+    condition
+}
+
+fn statuses(pod: &Pod, specs: &[crate::object::Container], observed: &Observed<'_>) -> Value {
+    let entry = |spec: &crate::object::Container| -> Option<Value> {
+        let slot = observed.containers.slot(&spec.name)?;
+        let is_main = pod.spec.containers.iter().any(|c| c.name == spec.name);
+        let is_ready = match &slot.state {
+            State::Running { .. } => is_main && observed.ready.get(&spec.name) == Some(&true),
+            State::Terminated(ended) => !is_main && ended.exit_code == 0,
+            State::Waiting { .. } => false,
+        };
+        let mut status = json!({
+            "name": spec.name,
+            "image": spec.image,
+            "imageID": spec.image,
+            "restartCount": slot.restarts,
+            "ready": is_ready,
+            "started": is_main && matches!(slot.state, State::Running { .. }),
+            "state": state(slot),
+        });
+        if let Some(last) = &slot.last {
+            status["lastState"] = json!({"terminated": terminated(last)});
+        }
+        Some(status)
+    };
+    specs.iter().filter_map(entry).collect()
+}
+
+fn state(slot: &Slot) -> Value {
+    match &slot.state {
+        State::Waiting { reason, message, .. } => {
+            let mut waiting = Map::from_iter([("reason".to_owned(), Value::from(*reason))]);
+            if !message.is_empty() {
+                waiting.insert("message".to_owned(), message.as_str().into());
+            }
+            json!({"waiting": waiting})
+        }
+        State::Running { since } => json!({"running": {"startedAt": seconds(*since)}}),
+        State::Terminated(ended) => json!({"terminated": terminated(ended)}),
+    }
+}
+
+fn terminated(ended: &Ended) -> Value {
+    let mut value = json!({
+        "exitCode": ended.exit_code,
+        "reason": ended.reason,
+        "finishedAt": seconds(ended.finished_at),
+        "startedAt": ended.started_at.map(seconds),
+    });
+    if let Some(signal) = ended.signal {
+        value["signal"] = signal.into();
+    }
+    value
+}

@@ -1,0 +1,141 @@
+use super::*;
+use crate::object::RestartPolicy;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+}
+
+fn pod(status: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn containers() -> Containers {
+    let slots = ["a", "b"].map(|name| Slot::new(name, 0, at(0)));
+    Containers::new(RestartPolicy::Always, vec![], slots.into())
+}
+
+fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
+    let ready = ready.iter().map(|(n, r)| ((*n).to_owned(), *r)).collect();
+    let ips = ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+    let observed = Observed {
+        containers,
+        ready: &ready,
+        pod_ips: &ips,
+        host_ips: &["172.30.0.11".parse().unwrap()],
+        start_time: at(0),
+    };
+    build(pod, &observed, at(9))
+}
+
+fn condition_of<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let list = status["conditions"].as_array().unwrap();
+    list.iter().find(|c| c["type"] == kind).unwrap()
+}
+
+#[test]
+fn a_starting_pod_is_pending_and_not_ready() {
+    let status = status(&pod(json!({})), &containers(), &[]);
+    assert_eq!(status["phase"], "Pending");
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "ContainerCreating"
+    );
+    let ready = condition_of(&status, "Ready");
+    assert_eq!(
+        (&ready["status"], &ready["reason"]),
+        (&json!("False"), &json!("ContainersNotReady"))
+    );
+    assert_eq!(ready["message"], "containers with unready status: [a b]");
+    assert_eq!(status["podIPs"], json!([{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]));
+    assert_eq!(
+        (&status["podIP"], &status["hostIP"]),
+        (&json!("10.0.0.2"), &json!("172.30.0.11"))
+    );
+}
+
+#[test]
+fn ready_is_when_all_containers_are() {
+    let mut running = containers();
+    running.started("a", at(1));
+    running.started("b", at(2));
+    let half = status(&pod(json!({})), &running, &[("a", true), ("b", false)]);
+    assert_eq!(
+        (&half["phase"], &condition_of(&half, "Ready")["status"]),
+        (&json!("Running"), &json!("False"))
+    );
+    let whole = status(&pod(json!({})), &running, &[("a", true), ("b", true)]);
+    assert_eq!(condition_of(&whole, "Ready")["status"], "True");
+    assert_eq!(condition_of(&whole, "Ready")["reason"], Value::Null);
+    assert_eq!(
+        whole["containerStatuses"][1]["state"]["running"]["startedAt"],
+        "2023-11-14T22:13:22Z"
+    );
+}
+
+#[test]
+fn the_time_of_a_condition_is_that_of_its_change() {
+    let old = json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}]});
+    let same = status(&pod(old.clone()), &containers(), &[]);
+    assert_eq!(
+        condition_of(&same, "Ready")["lastTransitionTime"],
+        "2020-01-01T00:00:00Z"
+    );
+    let mut running = containers();
+    running.started("a", at(1));
+    running.started("b", at(1));
+    let changed = status(&pod(old), &running, &[("a", true), ("b", true)]);
+    assert_eq!(
+        condition_of(&changed, "Ready")["lastTransitionTime"],
+        seconds(at(9))
+    );
+}
+
+#[test]
+fn readiness_gates_hold_ready_back() {
+    let mut gated = pod(json!({}));
+    gated.spec.readiness_gates = vec![crate::object::ReadinessGate {
+        condition_type: "lb".to_owned(),
+    }];
+    let mut running = containers();
+    running.started("a", at(1));
+    running.started("b", at(1));
+    let ready = [("a", true), ("b", true)];
+    let before = status(&gated, &running, &ready);
+    assert_eq!(condition_of(&before, "ContainersReady")["status"], "True");
+    assert_eq!(condition_of(&before, "Ready")["reason"], "ReadinessGatesNotReady");
+    gated.status.conditions = serde_json::from_value(json!([{"type": "lb", "status": "True"}])).unwrap();
+    assert_eq!(
+        condition_of(&status(&gated, &running, &ready), "Ready")["status"],
+        "True"
+    );
+}
+
+#[test]
+fn ends_are_told_with_code_signal_and_times() {
+    let mut containers = containers();
+    containers.started("a", at(1));
+    containers.ended(
+        "a",
+        Ended {
+            exit_code: 137,
+            signal: Some(9),
+            reason: "Error",
+            started_at: Some(at(1)),
+            finished_at: at(4),
+        },
+    );
+    let status = status(&pod(json!({})), &containers, &[]);
+    let a = &status["containerStatuses"][0];
+    assert_eq!(a["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    let last = &a["lastState"]["terminated"];
+    assert_eq!((&last["exitCode"], &last["signal"]), (&json!(137), &json!(9)));
+    assert_eq!(
+        (&last["startedAt"], &last["finishedAt"]),
+        (&json!(seconds(at(1))), &json!(seconds(at(4))))
+    );
+}

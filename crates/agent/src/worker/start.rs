@@ -1,0 +1,292 @@
+//! Bringing a Pod up: its network, its sandbox, its containers.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use api::object::ObjectKey;
+use client::ClientError;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Worker;
+use crate::echo;
+use crate::environment::{
+    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
+};
+use crate::images::Entrypoint;
+use crate::network;
+use crate::network::addresses::AddressError;
+use crate::object::Container;
+use crate::resolv_conf::{for_pod, kernel_hostname};
+use crate::runtime::{RuntimeError, Sandbox};
+use crate::sandbox::protocol::Program;
+use crate::sandbox::{self, OWN_PROGRAM};
+use crate::state_directory::{Record, StateError};
+
+/// Why a Pod has no sandbox.
+#[derive(Debug, thiserror::Error)]
+enum SandboxError {
+    /// No address is left.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The state directory is full or read-only.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The kernel's network refused.
+    #[error("network: {0}")]
+    Network(#[from] netlink::route::RouteError),
+    /// The sandbox did not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The network was not made because this process ends.
+    #[error("this process is ending")]
+    Ending,
+}
+
+/// Why a container was not started: what its status says.
+struct NotStarted {
+    reason: &'static str,
+    message: String,
+}
+
+impl Worker {
+    /// Starts the containers whose time has come, and the sandbox before the first of them.
+    pub(super) async fn start_due(&mut self) {
+        let due = self.containers.due(Timestamp::now());
+        if self.sandbox.is_none() {
+            // ENV-10: a Pod is not started before Services were listed.
+            self.service_variables().await;
+            if let Err(error) = self.start_sandbox().await {
+                tracing::warn!(pod = %self.key, %error, "starting the Pod's sandbox");
+                self.remove_sandbox().await;
+                for name in due {
+                    let message = format!("failed to create pod sandbox: {error}");
+                    self.containers
+                        .failed_to_start(&name, "ContainerCreating", message, Timestamp::now());
+                }
+                return;
+            }
+        }
+        for name in due {
+            match self.start_container(&name).await {
+                Ok(()) => self.container_started(&name, Timestamp::now()),
+                Err(NotStarted { reason, message }) => {
+                    tracing::info!(pod = %self.key, container = name, reason, message, "a container waits");
+                    self.containers
+                        .failed_to_start(&name, reason, message, Timestamp::now());
+                }
+            }
+        }
+    }
+
+    async fn start_sandbox(&mut self) -> Result<(), SandboxError> {
+        let pod = &self.pod;
+        if !pod.spec.host_network && self.addresses.is_empty() {
+            let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
+            self.addresses = pool.allocate()?;
+        }
+        self.directory.create(&Record {
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+            addresses: self.addresses.clone(),
+        })?;
+        let cluster_dns = &self.context.settings.cluster_dns;
+        let (resolv_conf, warnings) = for_pod(pod, cluster_dns, &self.context.host_resolv_conf);
+        for message in warnings {
+            tracing::warn!(pod = %self.key, reason = "DNSConfigForming", "{message}");
+        }
+        let namespace = if pod.spec.host_network {
+            None
+        } else {
+            let gateways = {
+                let pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
+                pool.gateways()
+            };
+            let (link, addresses) = (self.link.clone(), self.addresses.clone());
+            let connect = move || network::connect(&link, &addresses, &gateways);
+            Some(
+                tokio::task::spawn_blocking(connect)
+                    .await
+                    .map_err(|_| SandboxError::Ending)??,
+            )
+        };
+        let settings = sandbox::Settings {
+            socket: self.directory.socket(),
+            hostname: (!pod.spec.host_network).then(|| kernel_hostname(pod, cluster_dns)),
+            resolv_conf: self.directory.write("resolv.conf", &resolv_conf.render())?,
+        };
+        let sandbox = Sandbox::start(&self.directory, &settings, namespace.as_ref()).await?;
+        self.sandbox = Some(sandbox);
+        Ok(())
+    }
+
+    async fn start_container(&self, name: &str) -> Result<(), NotStarted> {
+        let mut all = self
+            .pod
+            .spec
+            .init_containers
+            .iter()
+            .chain(&self.pod.spec.containers);
+        let (Some(container), Some(sandbox)) = (all.find(|c| c.name == name), &self.sandbox) else {
+            return Err(NotStarted {
+                reason: "CreateContainerError",
+                message: format!("the Pod has no container {name} any more"),
+            });
+        };
+        let image = self.context.settings.images.entrypoint(&container.image);
+        let entrypoint = image.map_err(|error| NotStarted {
+            reason: "ErrImagePull",
+            message: error.to_string(),
+        })?;
+        let environment = self.environment(container).await.map_err(|error| NotStarted {
+            reason: "CreateContainerConfigError",
+            message: error.to_string(),
+        })?;
+        let program = Program {
+            command: self.command(container, entrypoint, &environment),
+            environment,
+            directory: container.working_dir.clone(),
+        };
+        let started = sandbox
+            .start_container(name, program, &self.directory.log(name))
+            .await;
+        started.map_err(|error| NotStarted {
+            reason: "RunContainerError",
+            message: format!("failed to start container {name:?}: {error}"),
+        })
+    }
+
+    /// `command` goes before the image's own, `args` are appended; both with `$(VAR)` expanded.
+    fn command(&self, container: &Container, image: Entrypoint, environment: &Variables) -> Vec<String> {
+        let expanded = |words: &[String]| -> Vec<String> {
+            words
+                .iter()
+                .map(|word| expand(word, |name| environment.get(name).map(String::as_str)))
+                .collect()
+        };
+        let mut command = match image {
+            _ if !container.command.is_empty() => expanded(&container.command),
+            Entrypoint::Command(command) => command,
+            // The echo server has arguments of its own and takes no others.
+            Entrypoint::Echo => return self.echo_command(container),
+        };
+        command.extend(expanded(&container.args));
+        command
+    }
+
+    fn echo_command(&self, container: &Container) -> Vec<String> {
+        let settings = echo::Settings {
+            pod: self.pod.metadata.name.clone(),
+            namespace: self.pod.metadata.namespace.clone(),
+            node: self.context.settings.node_name.clone(),
+            ports: container
+                .ports
+                .iter()
+                .map(|p| (p.protocol, p.container_port))
+                .collect(),
+        };
+        let mut command = vec![OWN_PROGRAM.to_owned(), echo::SUBCOMMAND.to_owned()];
+        command.extend(settings.arguments());
+        command
+    }
+
+    async fn environment(&self, container: &Container) -> Result<Variables, EnvironmentError> {
+        let facts = PodFacts {
+            host_ips: self.context.host_ips.clone(),
+            pod_ips: self.pod_ips(),
+        };
+        let services = self.service_variables().await;
+        let sources = self.sources(container).await;
+        container_variables(&self.pod, container, &facts, &services, &sources)
+    }
+
+    async fn service_variables(&self) -> Variables {
+        let links = self.pod.spec.enable_service_links.unwrap_or(true);
+        self.context
+            .services
+            .variables(&self.pod.metadata.namespace, links)
+            .await
+    }
+
+    /// Reads the ConfigMaps and Secrets that the container refers to. Those that cannot be read are left out, and
+    /// the container waits for them if it must.
+    async fn sources(&self, container: &Container) -> Sources {
+        let mut sources = Sources::new();
+        for (kind, name) in referenced(container) {
+            let key = (kind, name.to_owned());
+            if sources.contains_key(&key) {
+                continue;
+            }
+            match self.source(kind, name).await {
+                Ok(values) => {
+                    sources.insert(key, values);
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    tracing::warn!(pod = %self.key, %error, "reading what the environment refers to")
+                }
+            }
+        }
+        sources
+    }
+
+    async fn source(&self, kind: SourceKind, name: &str) -> Result<Variables, ClientError> {
+        let key = ObjectKey::new(&self.pod.metadata.namespace, name);
+        let path = format!(
+            "/api/v1/namespaces/{}/{}/{}",
+            key.namespace,
+            kind.plural(),
+            key.name
+        );
+        let object: Value = self.context.client.get(&path).await?;
+        let entries = object
+            .get("data")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let values = entries.filter_map(|(key, value)| {
+            let text = value.as_str()?;
+            let plain = match kind {
+                SourceKind::ConfigMap => text.to_owned(),
+                SourceKind::Secret => String::from_utf8_lossy(&decode_base64(text)?).into_owned(),
+            };
+            Some((key.clone(), plain))
+        });
+        Ok(values.collect())
+    }
+
+    /// Ends the sandbox, if there is one, and takes the network away; the addresses stay the Pod's.
+    pub(super) async fn remove_sandbox(&mut self) {
+        if let Some(sandbox) = self.sandbox.take() {
+            if let Err(error) = sandbox.kill().await {
+                tracing::error!(pod = %self.key, %error, "ending the Pod's sandbox");
+            }
+        }
+        let link = self.link.clone();
+        let gone = tokio::task::spawn_blocking(move || network::disconnect(&link)).await;
+        match gone {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(pod = %self.key, %error, "taking the Pod's network away"),
+            Err(error) => tracing::error!(pod = %self.key, %error, "taking the Pod's network away"),
+        }
+    }
+
+    /// Waits until everything the Pod has started is gone or `patience` is over.
+    pub(super) async fn wait_for_ends(&mut self, patience: Duration) {
+        let deadline = tokio::time::Instant::now() + patience;
+        while self.containers.any_running() {
+            let happening = super::next_happening(&mut self.sandbox);
+            match tokio::time::timeout_at(deadline, happening).await {
+                Ok(happening) => self.happened(happening).await,
+                Err(_) => return,
+            }
+            self.report();
+        }
+    }
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.decode(text).ok()
+}
