@@ -1,1 +1,26 @@
-//! proxy
+//! The process on every node: it watches Services, EndpointSlices, its own Node and the Service CIDRs,
+//! keeps the [`plan::Plan`] and puts it into force through a [`dataplane::Dataplane`].
+//!
+//! - `config`: what the flags say
+//! - `sources`: the watches, each in a task, all into one bounded queue of [`worker::Update`]s
+//! - `worker`: one thread that owns plan and dataplane: takes what is queued, applies it at once, retries
+//! - `care`: which conntrack entries of UDP and SCTP are stale after that
+//! - `node`: what matters of the Node object, and this machine's addresses
+//! - `health`, `metrics`, `http`: the servers that kube-proxy has, with its ports, paths and names
+//!
+//! The rules stay in force when the process ends; the next one takes them over.
+
+mod care;
+mod config;
+mod conntrack;
+mod events;
+mod health;
+mod http;
+mod metrics;
+mod node;
+mod run;
+mod sources;
+mod worker;
+
+pub use config::{Config, NodePortSelection, NodePortSelectionError};
+pub use run::{ProxyError, run};

@@ -1,0 +1,93 @@
+//! Events that people see at `kubectl describe` (KPR-08).
+
+use api::object::ObjectKey;
+use client::Client;
+use http::Method;
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Tells the API about things that happened. Without a client it only stays silent: events are a
+/// courtesy, and nothing waits for them.
+#[derive(Clone)]
+pub(crate) struct Events {
+    client: Option<Client>,
+    node_name: String,
+}
+
+impl Events {
+    /// Events that this node sends through `client`.
+    pub(crate) fn new(client: Client, node_name: &str) -> Self {
+        Self {
+            client: Some(client),
+            node_name: node_name.to_owned(),
+        }
+    }
+
+    /// Events that nobody sees.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Self {
+        Self {
+            client: None,
+            node_name: String::new(),
+        }
+    }
+
+    /// A warning about a Service.
+    pub(crate) fn warn_about_service(&self, service: &ObjectKey, reason: &str, message: String) {
+        let involved = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "namespace": &*service.namespace, "name": &*service.name,
+        });
+        self.send(
+            &service.namespace,
+            &service.name,
+            "Warning",
+            reason,
+            message,
+            involved,
+        );
+    }
+
+    /// Something usual about this Node.
+    pub(crate) fn note_about_node(&self, reason: &str, message: String) {
+        let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
+        self.send("default", &self.node_name, "Normal", reason, message, involved);
+    }
+
+    fn send(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: &str,
+        reason: &str,
+        message: String,
+        involved: serde_json::Value,
+    ) {
+        let Some(client) = self.client.clone() else { return };
+        let now = Timestamp::now();
+        let event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{name}.{:x}", now.as_nanosecond()), "namespace": namespace},
+            "involvedObject": involved,
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "source": {"component": "kube-proxy", "host": self.node_name},
+            "reportingComponent": "kube-proxy",
+            "reportingInstance": self.node_name,
+            "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "count": 1,
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        tokio::spawn(async move {
+            if let Err(error) = client
+                .request(Method::POST, &path, client::JSON, Some(&event))
+                .await
+            {
+                tracing::debug!(%error, "an Event was not stored");
+            }
+        });
+    }
+}

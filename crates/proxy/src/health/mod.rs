@@ -1,0 +1,121 @@
+//! Whether the proxy is healthy: no update has been waiting for long, and the node stays (HLT-01 to
+//! HLT-03).
+
+mod service;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use crate::http::Answer;
+
+pub(crate) use service::{ServiceChecks, serve_service_checks};
+
+/// How long an update may wait: twice the sync period of the reference.
+const PENDING_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+/// The state behind `/healthz` and `/livez`. Times come from the caller.
+#[derive(Debug)]
+pub(crate) struct Health {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Since when the oldest change waits that is not in force.
+    pending_since: Option<Timestamp>,
+    last_updated: Option<Timestamp>,
+    is_node_eligible: bool,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        let state = State {
+            pending_since: None,
+            last_updated: None,
+            is_node_eligible: true,
+        };
+        Self {
+            state: Mutex::new(state),
+        }
+    }
+}
+
+impl Health {
+    /// A change came that is not in force.
+    pub(crate) fn queued(&self, now: Timestamp) {
+        self.state().pending_since.get_or_insert(now);
+    }
+
+    /// Everything that came is in force.
+    pub(crate) fn updated(&self, now: Timestamp) {
+        let mut state = self.state();
+        state.pending_since = None;
+        state.last_updated = Some(now);
+    }
+
+    /// Takes note of whether the node should get traffic.
+    pub(crate) fn set_node_eligible(&self, is_eligible: bool) {
+        self.state().is_node_eligible = is_eligible;
+    }
+
+    /// Whether no change has been waiting for too long. Healthy while it starts.
+    pub(crate) fn is_healthy(&self, now: Timestamp) -> bool {
+        self.state().is_healthy(now)
+    }
+
+    /// The answer of `/healthz`.
+    pub(crate) fn healthz(&self, now: Timestamp) -> Answer {
+        let state = self.state();
+        let is_healthy = state.is_healthy(now) && state.is_node_eligible;
+        state.answer(now, is_healthy, Some(state.is_node_eligible))
+    }
+
+    /// The answer of `/livez`.
+    pub(crate) fn livez(&self, now: Timestamp) -> Answer {
+        let state = self.state();
+        state.answer(now, state.is_healthy(now), None)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_healthy(&self, now: Timestamp) -> bool {
+        self.pending_since
+            .is_none_or(|since| now.duration_since(since) < PENDING_MAX)
+    }
+
+    /// One dataplane serves both families, so their states are one.
+    fn answer(&self, now: Timestamp, is_healthy: bool, node_eligible: Option<bool>) -> Answer {
+        let last_updated = if self.is_healthy(now) {
+            Some(now)
+        } else {
+            self.last_updated
+        };
+        let last_updated = last_updated.map(|at| at.to_string());
+        let of_family = json!({"lastUpdated": last_updated, "healthy": self.is_healthy(now)});
+        let mut body = json!({
+            "lastUpdated": last_updated,
+            "currentTime": now.to_string(),
+            "healthy": is_healthy,
+            "status": {"IPv4": of_family, "IPv6": of_family},
+        });
+        if let Some(node_eligible) = node_eligible {
+            body["nodeEligible"] = node_eligible.into();
+        }
+        let status = if is_healthy {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        Answer::json(status, &body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Metrics under kube-proxy's names (FEATURES MET), as Prometheus text.
+//!
+//! One dataplane serves both families in one step, so a sync counts for both.
+
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plan::Totals;
+
+/// 0.001 s doubled 14 times (MET-01).
+const SYNC_BOUNDS: [f64; 15] = [
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    values: Mutex<Values>,
+}
+
+/// The values. Fields are named like the metrics, without `kubeproxy_`.
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub(crate) sync_proxy_rules_duration_seconds: Histogram,
+    pub(crate) sync_full_proxy_rules_duration_seconds: Histogram,
+    pub(crate) sync_partial_proxy_rules_duration_seconds: Histogram,
+    pub(crate) network_programming_duration_seconds: Histogram,
+    pub(crate) conntrack_reconciler_sync_duration_seconds: Histogram,
+    pub(crate) sync_proxy_rules_last_timestamp_seconds: f64,
+    pub(crate) sync_proxy_rules_last_queued_timestamp_seconds: f64,
+    pub(crate) sync_proxy_rules_endpoint_changes_pending: u64,
+    pub(crate) sync_proxy_rules_endpoint_changes_total: u64,
+    pub(crate) sync_proxy_rules_service_changes_pending: u64,
+    pub(crate) sync_proxy_rules_service_changes_total: u64,
+    pub(crate) sync_proxy_rules_nftables_sync_failures_total: u64,
+    pub(crate) conntrack_reconciler_deleted_entries_total: u64,
+    /// Elements that were not as the plan wants them when they were read back; a metric of ours.
+    pub(crate) repaired_elements_total: u64,
+    /// Answers of `/healthz` with 200 and 503.
+    pub(crate) proxy_healthz_total: [u64; 2],
+    /// Answers of `/livez` with 200 and 503.
+    pub(crate) proxy_livez_total: [u64; 2],
+    /// Counts of the plan by family.
+    pub(crate) totals: [Totals; 2],
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            sync_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            sync_full_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            sync_partial_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            network_programming_duration_seconds: Histogram::new(network_programming_bounds()),
+            conntrack_reconciler_sync_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            sync_proxy_rules_last_timestamp_seconds: 0.0,
+            sync_proxy_rules_last_queued_timestamp_seconds: 0.0,
+            sync_proxy_rules_endpoint_changes_pending: 0,
+            sync_proxy_rules_endpoint_changes_total: 0,
+            sync_proxy_rules_service_changes_pending: 0,
+            sync_proxy_rules_service_changes_total: 0,
+            sync_proxy_rules_nftables_sync_failures_total: 0,
+            conntrack_reconciler_deleted_entries_total: 0,
+            repaired_elements_total: 0,
+            proxy_healthz_total: [0; 2],
+            proxy_livez_total: [0; 2],
+            totals: [Totals::default(); 2],
+        }
+    }
+}
+
+/// 0.25, 0.5, 1 to 59, 60 to 115 by 5, 120 to 300 by 30 (MET-06).
+fn network_programming_bounds() -> Box<[f64]> {
+    let whole = (1..60).chain((60..120).step_by(5)).chain((120..=300).step_by(30));
+    [0.25, 0.5].into_iter().chain(whole.map(f64::from)).collect()
+}
+
+/// Observations in buckets.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    bounds: Box<[f64]>,
+    /// One more than bounds: the last is for what is above all of them.
+    counts: Box<[u64]>,
+    sum: f64,
+}
+
+impl Histogram {
+    fn new(bounds: Box<[f64]>) -> Self {
+        let counts = vec![0; bounds.len() + 1].into();
+        Self {
+            bounds,
+            counts,
+            sum: 0.0,
+        }
+    }
+
+    /// Counts an observation in seconds.
+    pub(crate) fn observe(&mut self, seconds: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+            self.sum += seconds;
+        }
+    }
+}
+
+impl Metrics {
+    /// Changes values.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Values)) {
+        change(&mut self.values());
+    }
+
+    /// Counts a sync that succeeded.
+    pub(crate) fn synced(&self, took: Duration, is_full: bool, now: Timestamp) {
+        self.update(|values| {
+            let seconds = took.as_secs_f64();
+            values.sync_proxy_rules_duration_seconds.observe(seconds);
+            if is_full {
+                values.sync_full_proxy_rules_duration_seconds.observe(seconds);
+            } else {
+                values.sync_partial_proxy_rules_duration_seconds.observe(seconds);
+            }
+            values.sync_proxy_rules_last_timestamp_seconds = seconds_of(now);
+            values.sync_proxy_rules_endpoint_changes_pending = 0;
+            values.sync_proxy_rules_service_changes_pending = 0;
+        });
+    }
+
+    /// All of them as text.
+    pub(crate) fn render(&self) -> String {
+        let mut text = Text::default();
+        self.values().write(&mut text);
+        text.0
+    }
+
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Seconds since 1970, as gauges have it.
+pub(crate) fn seconds_of(at: Timestamp) -> f64 {
+    at.as_millisecond() as f64 / 1_000.0
+}
+
+impl Values {
+    fn write(&self, text: &mut Text) {
+        for (name, histogram) in [
+            (
+                "sync_proxy_rules_duration_seconds",
+                &self.sync_proxy_rules_duration_seconds,
+            ),
+            (
+                "sync_full_proxy_rules_duration_seconds",
+                &self.sync_full_proxy_rules_duration_seconds,
+            ),
+            (
+                "sync_partial_proxy_rules_duration_seconds",
+                &self.sync_partial_proxy_rules_duration_seconds,
+            ),
+            (
+                "network_programming_duration_seconds",
+                &self.network_programming_duration_seconds,
+            ),
+            (
+                "conntrack_reconciler_sync_duration_seconds",
+                &self.conntrack_reconciler_sync_duration_seconds,
+            ),
+        ] {
+            text.histogram(name, histogram);
+        }
+        self.write_numbers(text);
+        self.write_labelled(text);
+    }
+
+    fn write_numbers(&self, text: &mut Text) {
+        for (name, value) in [
+            (
+                "sync_proxy_rules_last_timestamp_seconds",
+                self.sync_proxy_rules_last_timestamp_seconds,
+            ),
+            (
+                "sync_proxy_rules_last_queued_timestamp_seconds",
+                self.sync_proxy_rules_last_queued_timestamp_seconds,
+            ),
+        ] {
+            text.kind(name, "gauge");
+            text.by_family(name, value);
+        }
+        for (name, kind, value) in [
+            (
+                "sync_proxy_rules_endpoint_changes_pending",
+                "gauge",
+                self.sync_proxy_rules_endpoint_changes_pending,
+            ),
+            (
+                "sync_proxy_rules_endpoint_changes_total",
+                "counter",
+                self.sync_proxy_rules_endpoint_changes_total,
+            ),
+            (
+                "sync_proxy_rules_service_changes_pending",
+                "gauge",
+                self.sync_proxy_rules_service_changes_pending,
+            ),
+            (
+                "sync_proxy_rules_service_changes_total",
+                "counter",
+                self.sync_proxy_rules_service_changes_total,
+            ),
+            ("repaired_elements_total", "counter", self.repaired_elements_total),
+        ] {
+            text.kind(name, kind);
+            text.sample(name, "", value);
+        }
+        for (name, value) in [
+            (
+                "sync_proxy_rules_nftables_sync_failures_total",
+                self.sync_proxy_rules_nftables_sync_failures_total,
+            ),
+            (
+                "conntrack_reconciler_deleted_entries_total",
+                self.conntrack_reconciler_deleted_entries_total,
+            ),
+        ] {
+            text.kind(name, "counter");
+            text.by_family(name, value);
+        }
+    }
+
+    fn write_labelled(&self, text: &mut Text) {
+        for (name, counts) in [
+            ("proxy_healthz_total", self.proxy_healthz_total),
+            ("proxy_livez_total", self.proxy_livez_total),
+        ] {
+            text.kind(name, "counter");
+            text.sample(name, "code=\"200\"", counts[0]);
+            text.sample(name, "code=\"503\"", counts[1]);
+        }
+        let name = "sync_proxy_rules_no_local_endpoints_total";
+        text.kind(name, "gauge");
+        for (family, totals) in FAMILIES.iter().zip(&self.totals) {
+            for (policy, count) in [
+                ("internal", totals.internal_without_local),
+                ("external", totals.external_without_local),
+            ] {
+                text.sample(
+                    name,
+                    &format!("ip_family=\"{family}\",traffic_policy=\"{policy}\""),
+                    count,
+                );
+            }
+        }
+    }
+}
+
+/// The Prometheus text format, version 0.0.4.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn kind(&mut self, name: &str, kind: &str) {
+        self.line(format_args!("# TYPE kubeproxy_{name} {kind}"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        if labels.is_empty() {
+            self.line(format_args!("kubeproxy_{name} {value}"));
+        } else {
+            self.line(format_args!("kubeproxy_{name}{{{labels}}} {value}"));
+        }
+    }
+
+    /// One value that holds for both families.
+    fn by_family(&mut self, name: &str, value: impl std::fmt::Display) {
+        for family in FAMILIES {
+            self.sample(name, &format!("ip_family=\"{family}\""), &value);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, histogram: &Histogram) {
+        self.kind(name, "histogram");
+        for family in FAMILIES {
+            let mut total = 0;
+            let bounds = histogram
+                .bounds
+                .iter()
+                .map(ToString::to_string)
+                .chain(["+Inf".to_owned()]);
+            for (bound, count) in bounds.zip(&histogram.counts) {
+                total += count;
+                self.sample(
+                    &format!("{name}_bucket"),
+                    &format!("ip_family=\"{family}\",le=\"{bound}\""),
+                    total,
+                );
+            }
+            self.sample(
+                &format!("{name}_sum"),
+                &format!("ip_family=\"{family}\""),
+                histogram.sum,
+            );
+            self.sample(
+                &format!("{name}_count"),
+                &format!("ip_family=\"{family}\""),
+                total,
+            );
+        }
+    }
+
+    fn line(&mut self, arguments: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        self.0.write_fmt(arguments).unwrap_or_default();
+        self.0.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests;

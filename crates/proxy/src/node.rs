@@ -1,0 +1,71 @@
+//! What matters of the Node object, and this machine's own addresses.
+
+use std::net::IpAddr;
+
+use api::object::Node;
+use plan::{NodeFacts, NodePortAddresses};
+
+use crate::config::NodePortSelection;
+
+/// The taint of a node that the cluster autoscaler is about to delete (HLT-01).
+const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// The node's IPs, one a family: the bind address if it names one, else the Node's internal, else its
+/// external addresses (KPR-03).
+pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
+    let mut ips: Vec<IpAddr> = Vec::new();
+    ips.extend(Some(bind_address).filter(|ip| !ip.is_unspecified()));
+    let addresses = node.map_or(&[][..], |node| &node.status.addresses);
+    for kind in ["InternalIP", "ExternalIP"] {
+        let of_kind = addresses.iter().filter(|address| address.kind == kind);
+        for ip in of_kind.filter_map(|address| address.address.parse::<IpAddr>().ok()) {
+            if ips.iter().all(|known| known.is_ipv4() != ip.is_ipv4()) {
+                ips.push(ip);
+            }
+        }
+    }
+    ips
+}
+
+/// What the plan needs of the Node.
+pub(crate) fn facts(node: Option<&Node>, bind_address: IpAddr) -> NodeFacts {
+    NodeFacts {
+        zone: node.and_then(Node::zone).map(str::to_owned),
+        ips: ips(node, bind_address),
+    }
+}
+
+/// Whether load balancers should go on sending traffic here: the Node is not about to go.
+pub(crate) fn is_eligible(node: &Node) -> bool {
+    node.metadata.deletion_timestamp.is_none()
+        && node
+            .spec
+            .taints
+            .iter()
+            .all(|taint| taint.key != TO_BE_DELETED_TAINT)
+}
+
+/// Where node ports answer, by what is known of the node.
+pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> NodePortAddresses {
+    match selection {
+        NodePortSelection::Primary if !node_ips.is_empty() => NodePortAddresses::Primary(node_ips.to_vec()),
+        NodePortSelection::All | NodePortSelection::Primary => NodePortAddresses::All,
+        NodePortSelection::Within(nets) => NodePortAddresses::Within(nets.clone()),
+    }
+}
+
+/// All addresses of this machine, sorted, as the kernel has them now.
+pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, netlink::route::RouteError> {
+    let mut connection = netlink::route::Connection::open()?;
+    let mut own: Vec<IpAddr> = connection
+        .addresses()?
+        .iter()
+        .map(|address| address.network.addr())
+        .collect();
+    own.sort_unstable();
+    own.dedup();
+    Ok(own)
+}
+
+#[cfg(test)]
+mod tests;

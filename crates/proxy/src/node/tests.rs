@@ -1,0 +1,60 @@
+use api::object::{NodeAddress, Taint};
+
+use super::*;
+
+fn node() -> Node {
+    let mut node = Node::default();
+    for (kind, address) in [
+        ("Hostname", "node-a"),
+        ("ExternalIP", "192.0.2.1"),
+        ("InternalIP", "172.30.0.11"),
+        ("InternalIP", "172.30.0.99"),
+        ("ExternalIP", "2001:db8::1"),
+    ] {
+        node.status.addresses.push(NodeAddress {
+            kind: kind.to_owned(),
+            address: address.to_owned(),
+        });
+    }
+    node
+}
+
+fn parsed(ips: &[&str]) -> Vec<IpAddr> {
+    ips.iter().map(|ip| ip.parse().expect("IP")).collect()
+}
+
+#[test]
+fn one_ip_a_family_internal_first() {
+    let any = "0.0.0.0".parse().expect("IP");
+    assert_eq!(ips(Some(&node()), any), parsed(&["172.30.0.11", "2001:db8::1"]));
+    let bound = "172.30.0.7".parse().expect("IP");
+    assert_eq!(ips(Some(&node()), bound), parsed(&["172.30.0.7", "2001:db8::1"]));
+    assert_eq!(ips(None, any), parsed(&[]));
+}
+
+#[test]
+fn a_node_that_goes_is_not_eligible() {
+    let mut node = node();
+    assert!(is_eligible(&node));
+    node.spec.taints.push(Taint {
+        key: TO_BE_DELETED_TAINT.to_owned(),
+        ..Taint::default()
+    });
+    assert!(!is_eligible(&node));
+    node.spec.taints.clear();
+    node.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+    assert!(!is_eligible(&node));
+}
+
+#[test]
+fn primary_means_all_while_no_ip_is_known() {
+    assert_eq!(
+        node_ports(&NodePortSelection::Primary, &[]),
+        NodePortAddresses::All
+    );
+    let ips = parsed(&["172.30.0.11"]);
+    assert_eq!(
+        node_ports(&NodePortSelection::Primary, &ips),
+        NodePortAddresses::Primary(ips.clone())
+    );
+}

@@ -1,0 +1,192 @@
+//! Putting the node process together.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use dataplane::{Dataplane, DataplaneError};
+use http::StatusCode;
+use jiff::Timestamp;
+use netlink::conntrack::{Conntrack, ConntrackError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::events::Events;
+use crate::health::serve_service_checks;
+use crate::http::{Answer, Respond, listen, serve};
+use crate::node;
+use crate::sources;
+use crate::worker::{Board, QUEUE_UPDATES_MAX, Worker};
+
+/// Pause between two tries to bind a health or metrics address.
+const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
+
+/// Why the node process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// No node name was given; endpoints on this node could not be told from others. No retry helps.
+    #[error("the node's name is not known")]
+    NoNodeName,
+    /// The machine's addresses could not be read, which needs no privilege. No retry helps.
+    #[error("cannot read this machine's addresses: {0}")]
+    Addresses(#[from] netlink::route::RouteError),
+    /// The kernel's memory of flows cannot be reached: CAP_NET_ADMIN is missing. No retry helps.
+    #[error("cannot reach connection tracking: {0}")]
+    Conntrack(#[source] ConntrackError),
+    /// A health or metrics address could not be bound, and that is to end the process (KPF-13).
+    #[error("cannot listen on {address} for {what}: {source}")]
+    Bind {
+        /// The server.
+        what: &'static str,
+        /// Its address.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// No thread could be started for the plan.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The kernel will not take rules from this process. No retry helps.
+    #[error(transparent)]
+    Dataplane(#[from] DataplaneError),
+    /// The thread of the plan ended without being asked, which is a defect. The rules are in force; a new
+    /// process takes them over.
+    #[error("the thread that keeps the rules has ended")]
+    WorkerEnded,
+}
+
+/// Keeps this node's rules until `shutdown` is ready. The rules stay in force afterwards.
+pub async fn run<D: Dataplane + Send + 'static>(
+    config: Config,
+    client: Client,
+    dataplane: D,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ProxyError> {
+    if config.node_name.is_empty() {
+        return Err(ProxyError::NoNodeName);
+    }
+    let own_addresses = node::own_addresses()?;
+    let conntrack = Conntrack::open().map_err(ProxyError::Conntrack)?;
+    let board = Arc::new(Board::default());
+    let events = Events::new(client.clone(), &config.node_name);
+    let mut servers = JoinSet::new();
+    start_servers(&config, &board, &mut servers)?;
+    servers.spawn(serve_service_checks(
+        board.checks.clone(),
+        board.health.clone(),
+        events.clone(),
+    ));
+
+    let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
+    let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
+    drop(sender);
+    events.note_about_node("Starting", "Starting portolan proxy.".to_owned());
+    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board);
+    let runtime = tokio::runtime::Handle::current();
+    let (ended, mut end) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("proxy-plan".to_owned())
+        .spawn(move || {
+            // Nobody listens any more if `run` was dropped.
+            ended.send(worker.run(receiver, &runtime)).ok();
+        })
+        .map_err(ProxyError::Thread)?;
+
+    tokio::select! {
+        () = shutdown => {}
+        result = &mut end => {
+            result.map_err(|_| ProxyError::WorkerEnded)??;
+            return Err(ProxyError::WorkerEnded);
+        }
+    }
+    // The queue closes with its last source; what is in it still comes into force.
+    drop(sources);
+    end.await.map_err(|_| ProxyError::WorkerEnded)??;
+    tracing::info!("ended; the rules stay in force");
+    Ok(())
+}
+
+fn start_servers(config: &Config, board: &Arc<Board>, servers: &mut JoinSet<()>) -> Result<(), ProxyError> {
+    let is_strict = config.bind_address_hard_fail;
+    if let Some(address) = config.healthz_bind_address {
+        let board = board.clone();
+        let respond: Respond = Arc::new(move |path| health_answer(&board, path));
+        start_server("health", address, is_strict, respond, servers)?;
+    }
+    if let Some(address) = config.metrics_bind_address {
+        let (board, mode) = (board.clone(), config.proxy_mode.clone());
+        let respond: Respond = Arc::new(move |path| metrics_answer(&board, &mode, path));
+        start_server("metrics", address, is_strict, respond, servers)?;
+    }
+    Ok(())
+}
+
+fn start_server(
+    what: &'static str,
+    address: SocketAddr,
+    is_strict: bool,
+    respond: Respond,
+    servers: &mut JoinSet<()>,
+) -> Result<(), ProxyError> {
+    match listen(address) {
+        Ok(listener) => {
+            tracing::info!(%address, what, "listening");
+            servers.spawn(serve(listener, respond));
+        }
+        Err(source) if is_strict => {
+            return Err(ProxyError::Bind {
+                what,
+                address,
+                source,
+            });
+        }
+        Err(error) => {
+            tracing::warn!(%address, what, %error, "cannot listen yet");
+            servers.spawn(async move {
+                loop {
+                    tokio::time::sleep(BIND_RETRY_PERIOD).await;
+                    if let Ok(listener) = listen(address) {
+                        tracing::info!(%address, what, "listening");
+                        return serve(listener, respond).await;
+                    }
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Port 10256 (HLT-01, HLT-02).
+fn health_answer(board: &Board, path: &str) -> Answer {
+    let now = Timestamp::now();
+    let answer = match path {
+        "/healthz" => board.health.healthz(now),
+        "/livez" => board.health.livez(now),
+        _ => return Answer::not_found(),
+    };
+    let code = usize::from(answer.status != StatusCode::OK);
+    board.metrics.update(|values| {
+        let counts = match path {
+            "/healthz" => &mut values.proxy_healthz_total,
+            _ => &mut values.proxy_livez_total,
+        };
+        counts[code] += 1;
+    });
+    answer
+}
+
+/// Port 10249 (HLT-04).
+fn metrics_answer(board: &Board, proxy_mode: &str, path: &str) -> Answer {
+    match path {
+        "/metrics" => Answer {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            ..Answer::text(StatusCode::OK, board.metrics.render())
+        },
+        "/proxyMode" => Answer::text(StatusCode::OK, proxy_mode),
+        "/healthz" => Answer::text(StatusCode::OK, "ok"),
+        _ => Answer::not_found(),
+    }
+}

@@ -1,0 +1,162 @@
+//! Where updates come from: watches of the API and the kernel's list of addresses, each in a task.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::object::{EndpointSlice, Node, ObjectMeta, Resource, Service};
+use client::{Client, Event, Query};
+use serde::Deserialize;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use crate::node;
+use crate::worker::Update;
+
+/// Services that are ours: not left to another proxy, and not headless (KPR-01, API-48).
+const SERVICE_LABELS: &str = "!service.kubernetes.io/service-proxy-name";
+const SERVICE_FIELDS: &str = "spec.clusterIP!=None";
+/// Slices that are ours (API-48, API-49).
+const SLICE_LABELS: &str = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name";
+/// How often the machine's addresses are read: what users wait at most until node ports answer on a new
+/// one.
+const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
+/// Pause between two tries to find out whether the API has ServiceCIDRs.
+const PROBE_PERIOD: Duration = Duration::from_secs(1);
+
+/// A ServiceCIDR (networking.k8s.io/v1), as far as the proxy reads it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceCidr {
+    metadata: ObjectMeta,
+    spec: ServiceCidrSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServiceCidrSpec {
+    cidrs: Vec<String>,
+}
+
+impl ServiceCidr {
+    /// The ranges.
+    pub(crate) fn cidrs(&self) -> &[String] {
+        &self.spec.cidrs
+    }
+
+    /// A ServiceCIDR of these ranges.
+    #[cfg(test)]
+    pub(crate) fn new(name: &str, cidrs: &[&str]) -> Self {
+        let metadata = ObjectMeta {
+            name: name.to_owned(),
+            ..ObjectMeta::default()
+        };
+        let cidrs = cidrs.iter().map(|&cidr| cidr.to_owned()).collect();
+        Self {
+            metadata,
+            spec: ServiceCidrSpec { cidrs },
+        }
+    }
+}
+
+impl Resource for ServiceCidr {
+    const GROUP: &'static str = "networking.k8s.io";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "ServiceCIDR";
+    const PLURAL: &'static str = "servicecidrs";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+/// Starts all sources. They end when the set is dropped or the queue's receiver is gone.
+pub(crate) fn start(
+    client: &Client,
+    node_name: &str,
+    own_addresses: Vec<IpAddr>,
+    updates: &Sender<Update>,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let query = |labels: &str, fields: &str| Query {
+        namespace: None,
+        label_selector: labels.to_owned(),
+        field_selector: fields.to_owned(),
+    };
+    let services = query(SERVICE_LABELS, SERVICE_FIELDS);
+    tasks.spawn(forward::<Service>(
+        client.clone(),
+        services,
+        Update::Service,
+        updates.clone(),
+    ));
+    let slices = query(SLICE_LABELS, "");
+    tasks.spawn(forward::<EndpointSlice>(
+        client.clone(),
+        slices,
+        Update::Slice,
+        updates.clone(),
+    ));
+    let own_node = query("", &format!("metadata.name={node_name}"));
+    tasks.spawn(forward::<Node>(
+        client.clone(),
+        own_node,
+        Update::Node,
+        updates.clone(),
+    ));
+    tasks.spawn(service_cidrs(client.clone(), updates.clone()));
+    tasks.spawn(addresses(own_addresses, updates.clone()));
+    tasks
+}
+
+async fn forward<T: Resource>(
+    client: Client,
+    query: Query,
+    wrap: fn(Event<T>) -> Update,
+    updates: Sender<Update>,
+) {
+    let mut watch = client::watch::<T>(&client, query);
+    loop {
+        if updates.send(wrap(watch.next().await)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Watches ServiceCIDRs where the API has them; older ones do not.
+async fn service_cidrs(client: Client, updates: Sender<Update>) {
+    let probe = format!("{}?limit=1", ServiceCidr::collection(None));
+    loop {
+        match client.get::<serde::de::IgnoredAny>(&probe).await {
+            Ok(_) => break,
+            Err(error) if error.is_not_found() => {
+                tracing::info!("the API has no ServiceCIDRs: unused cluster IPs are not dropped");
+                if updates.send(Update::NoServiceCidrs).await.is_err() {
+                    return;
+                }
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot find out whether there are ServiceCIDRs");
+                tokio::time::sleep(PROBE_PERIOD).await;
+            }
+        }
+    }
+    forward::<ServiceCidr>(client, Query::default(), Update::ServiceCidr, updates).await;
+}
+
+/// Reads the machine's addresses again and again, and tells when they differ.
+async fn addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
+    loop {
+        tokio::time::sleep(ADDRESS_PERIOD).await;
+        match node::own_addresses() {
+            Ok(own) if own == known => {}
+            Ok(own) => {
+                known.clone_from(&own);
+                if updates.send(Update::Addresses(own)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot read this machine's addresses"),
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The thread that owns plan and dataplane: what is queued goes into the plan, and into force at once.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
+use client::Event;
+use dataplane::{Dataplane, DataplaneError};
+use ipnet::IpNet;
+use jiff::Timestamp;
+use netlink::conntrack::Conntrack;
+use plan::{Changes, Family, Plan, Settings};
+use tokio::sync::mpsc::Receiver;
+
+use crate::care::Scope;
+use crate::config::Config;
+use crate::conntrack::forget_stale;
+use crate::health::{Health, ServiceChecks};
+use crate::metrics::{Metrics, seconds_of};
+use crate::node;
+use crate::sources::ServiceCidr;
+
+/// Updates that wait in the queue: sources pause beyond that.
+pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
+/// Updates taken in one step: enough for any burst, few enough that a stream of them cannot keep the
+/// first from coming into force.
+const BATCH_UPDATES_MAX: usize = 16_384;
+/// Pauses after a dataplane that failed: the first, doubled up to the last.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Endpoint changes whose time to effect is measured in one step; a sample is enough.
+const TRIGGERS_MAX: usize = 1_024;
+/// When the slice's endpoints last changed, as the endpoint controllers write it down (MET-06).
+const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// Something that the plan may depend on.
+#[derive(Debug)]
+pub(crate) enum Update {
+    Service(Box<Event<Service>>),
+    Slice(Event<EndpointSlice>),
+    Node(Box<Event<Node>>),
+    ServiceCidr(Event<ServiceCidr>),
+    /// The API has no such kind.
+    NoServiceCidrs,
+    /// All addresses of this machine.
+    Addresses(Vec<IpAddr>),
+}
+
+/// What the worker tells to those who ask over HTTP.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    pub(crate) health: Arc<Health>,
+    pub(crate) checks: Arc<ServiceChecks>,
+    pub(crate) metrics: Metrics,
+}
+
+/// Which sources have told everything once. Nothing is written before all have (KPR-05).
+#[derive(Debug, Default)]
+struct Synced {
+    services: bool,
+    slices: bool,
+    node: bool,
+    service_cidrs: bool,
+}
+
+impl Synced {
+    fn all(&self) -> bool {
+        self.services && self.slices && self.node && self.service_cidrs
+    }
+}
+
+/// What came of bringing changes into force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All of them are in force.
+    InForce,
+    /// Some Services were refused and will be tried again.
+    Incomplete,
+}
+
+/// When to try again.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Retry {
+    /// A pause, longer than the one before.
+    fn after(last: Option<Self>) -> Self {
+        let pause = last.map_or(RETRY_MIN, |last| (last.pause * 2).min(RETRY_MAX));
+        Self {
+            at: Instant::now() + pause,
+            pause,
+        }
+    }
+}
+
+/// Plan, dataplane, and what is on its way from the one to the other.
+pub(crate) struct Worker<D> {
+    plan: Plan,
+    dataplane: D,
+    /// `None` where nobody's flows are looked after.
+    conntrack: Option<Conntrack>,
+    config: Config,
+    board: Arc<Board>,
+    synced: Synced,
+    /// The Node's IPs in use.
+    node_ips: Vec<IpAddr>,
+    own_addresses: Vec<IpAddr>,
+    service_cidrs: BTreeMap<ObjectKey, Vec<IpNet>>,
+    /// Changes that are in the plan and not in force.
+    pending: Changes,
+    /// Flows to look at once they are.
+    scope: Scope,
+    triggers: Vec<Timestamp>,
+    started: Timestamp,
+}
+
+impl<D: Dataplane> Worker<D> {
+    /// A worker with an empty plan on a machine with these addresses.
+    pub(crate) fn new(
+        config: Config,
+        dataplane: D,
+        conntrack: Option<Conntrack>,
+        own_addresses: Vec<IpAddr>,
+        board: Arc<Board>,
+    ) -> Self {
+        let plan = Plan::new(Settings {
+            node_name: config.node_name.clone(),
+            cluster_cidrs: config.cluster_cidrs.clone(),
+            masquerade_all: config.masquerade_all,
+            ..Settings::default()
+        });
+        let mut worker = Self {
+            plan,
+            dataplane,
+            conntrack,
+            config,
+            board,
+            synced: Synced::default(),
+            node_ips: Vec::new(),
+            own_addresses,
+            service_cidrs: BTreeMap::new(),
+            pending: Changes::default(),
+            scope: Scope::default(),
+            triggers: Vec::new(),
+            started: Timestamp::now(),
+        };
+        worker.set_node(None);
+        worker
+    }
+
+    /// Works until the queue is closed and empty, or the kernel will never let it. Blocks its thread.
+    pub(crate) fn run(
+        mut self,
+        mut updates: Receiver<Update>,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<(), DataplaneError> {
+        let mut repair_at = Instant::now() + self.config.repair_period;
+        let mut retry: Option<Retry> = None;
+        loop {
+            let deadline = retry.map_or(repair_at, |retry| retry.at.min(repair_at));
+            let next =
+                runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
+            match next {
+                Ok(Some(update)) => self.take_batch(update, &mut updates),
+                Ok(None) => return Ok(()),
+                Err(_) => {}
+            }
+            if retry.is_none_or(|retry| retry.at <= Instant::now()) {
+                retry = match self.apply() {
+                    Ok(Outcome::InForce) => None,
+                    Ok(Outcome::Incomplete) => Some(Retry::after(retry)),
+                    Err(DataplaneError::NotPermitted) => return Err(DataplaneError::NotPermitted),
+                    Err(error) => {
+                        let services = self.pending.services.len();
+                        tracing::error!(%error, services, "cannot put changes into force");
+                        Some(Retry::after(retry))
+                    }
+                };
+            }
+            if repair_at <= Instant::now() {
+                self.repair();
+                repair_at = Instant::now() + self.config.repair_period;
+            }
+        }
+    }
+
+    fn take_batch(&mut self, first: Update, updates: &mut Receiver<Update>) {
+        let now = Timestamp::now();
+        self.board.health.queued(now);
+        self.take(first);
+        let mut rest = 0;
+        while rest < BATCH_UPDATES_MAX
+            && let Ok(update) = updates.try_recv()
+        {
+            self.take(update);
+            rest += 1;
+        }
+        self.board.metrics.update(|values| {
+            values.sync_proxy_rules_last_queued_timestamp_seconds = seconds_of(now);
+        });
+    }
+
+    /// Puts an update into the plan.
+    pub(crate) fn take(&mut self, update: Update) {
+        match update {
+            Update::Service(event) => self.take_service(*event),
+            Update::Slice(event) => self.take_slice(event),
+            Update::Node(event) => self.take_node(*event),
+            Update::ServiceCidr(event) => self.take_service_cidr(event),
+            Update::NoServiceCidrs => self.synced.service_cidrs = true,
+            Update::Addresses(own) => {
+                self.own_addresses = own;
+                self.choose_addresses();
+            }
+        }
+    }
+
+    fn take_service(&mut self, event: Event<Service>) {
+        match event {
+            Event::Applied(service) => self.plan.apply_service(&service),
+            Event::Deleted(key) => self.plan.remove_service(&key),
+            Event::Synced => self.synced.services = true,
+            Event::Malformed { key, error } => unreadable("Service", &key, &error),
+        }
+        self.board.metrics.update(|values| {
+            values.sync_proxy_rules_service_changes_total += 1;
+            values.sync_proxy_rules_service_changes_pending += 1;
+        });
+    }
+
+    fn take_slice(&mut self, event: Event<EndpointSlice>) {
+        match event {
+            Event::Applied(slice) => {
+                self.note_trigger(&slice);
+                self.plan.apply_slice(&slice);
+            }
+            Event::Deleted(key) => self.plan.remove_slice(&key),
+            Event::Synced => self.synced.slices = true,
+            Event::Malformed { key, error } => unreadable("EndpointSlice", &key, &error),
+        }
+        self.board.metrics.update(|values| {
+            values.sync_proxy_rules_endpoint_changes_total += 1;
+            values.sync_proxy_rules_endpoint_changes_pending += 1;
+        });
+    }
+
+    fn note_trigger(&mut self, slice: &EndpointSlice) {
+        let time = slice.metadata.annotations.get(TRIGGER_TIME_ANNOTATION);
+        if let Some(time) = time.and_then(|time| time.parse::<Timestamp>().ok())
+            && time > self.started
+            && self.triggers.len() < TRIGGERS_MAX
+        {
+            self.triggers.push(time);
+        }
+    }
+
+    fn take_node(&mut self, event: Event<Node>) {
+        match event {
+            Event::Applied(node) => self.set_node(Some(&node)),
+            Event::Deleted(_) => {
+                // What was known of it stays in force: the machine is still there.
+                self.board.health.set_node_eligible(false);
+            }
+            Event::Synced => self.synced.node = true,
+            Event::Malformed { key, error } => unreadable("Node", &key, &error),
+        }
+    }
+
+    fn set_node(&mut self, node: Option<&Node>) {
+        if let Some(node) = node {
+            self.board.health.set_node_eligible(node::is_eligible(node));
+        }
+        let facts = node::facts(node, self.config.bind_address);
+        self.node_ips.clone_from(&facts.ips);
+        self.plan.set_node(facts);
+        self.choose_addresses();
+    }
+
+    fn choose_addresses(&mut self) {
+        let node_ports = node::node_ports(&self.config.node_port_addresses, &self.node_ips);
+        self.plan
+            .set_node_addresses(self.own_addresses.clone(), node_ports);
+        let settings = self.plan.settings();
+        let chosen = [Family::V4, Family::V6].map(|family| settings.node_port_ips(family));
+        let chosen = chosen
+            .into_iter()
+            .flatten()
+            .reduce(|all, more| [all, more].concat());
+        self.board.checks.listen_on(chosen);
+    }
+
+    fn take_service_cidr(&mut self, event: Event<ServiceCidr>) {
+        match event {
+            Event::Applied(cidr) => {
+                let key = cidr.metadata().key();
+                let nets = cidr.cidrs().iter().filter_map(|text| {
+                    text.parse::<IpNet>()
+                        .map_err(|error| unreadable("ServiceCIDR", &key, &error.to_string()))
+                        .ok()
+                });
+                let nets = nets.collect();
+                self.service_cidrs.insert(key, nets);
+            }
+            Event::Deleted(key) => {
+                self.service_cidrs.remove(&key);
+            }
+            Event::Synced => self.synced.service_cidrs = true,
+            Event::Malformed { key, error } => unreadable("ServiceCIDR", &key, &error),
+        }
+        let mut all: Vec<IpNet> = self.service_cidrs.values().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        self.plan.set_service_cidrs(all);
+    }
+
+    /// Brings what has changed into force. After an error all of it waits for the next try.
+    pub(crate) fn apply(&mut self) -> Result<Outcome, DataplaneError> {
+        if !self.synced.all() {
+            return Ok(Outcome::InForce);
+        }
+        let changes = self.plan.take_changes();
+        self.tell(&changes);
+        self.scope.merge(Scope::of(&self.plan, &changes));
+        self.pending.merge(changes);
+        if !self.pending.is_empty() {
+            let began = Instant::now();
+            let metrics = &self.board.metrics;
+            let applied = self.dataplane.apply(&self.plan, &self.pending).inspect_err(|_| {
+                metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
+            })?;
+            let is_full = std::mem::take(&mut self.pending).everything;
+            for skipped in applied.skipped {
+                tracing::error!(service = %skipped.service, reason = skipped.reason, "the kernel refuses a Service");
+                self.pending.services.push(skipped.service);
+            }
+            self.note_sync(began.elapsed(), is_full);
+        }
+        self.care();
+        // A Service that the kernel refuses is a fault of that Service, not of the proxy.
+        self.board.health.updated(Timestamp::now());
+        Ok(if self.pending.is_empty() {
+            Outcome::InForce
+        } else {
+            Outcome::Incomplete
+        })
+    }
+
+    /// Tells people and load balancers what changed.
+    fn tell(&mut self, changes: &Changes) {
+        for service in &changes.health_checks {
+            self.board.checks.set(service, self.plan.health_check(service));
+        }
+        for service in &changes.services {
+            for fault in self.plan.faults_of(service) {
+                tracing::warn!(%service, %fault, "a part of a Service is skipped");
+            }
+        }
+    }
+
+    fn note_sync(&mut self, took: Duration, is_full: bool) {
+        let now = Timestamp::now();
+        let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
+        self.board.metrics.synced(took, is_full, now);
+        self.board.metrics.update(|values| {
+            values.totals = totals;
+            for trigger in self.triggers.drain(..) {
+                values
+                    .network_programming_duration_seconds
+                    .observe(seconds_of(now) - seconds_of(trigger));
+            }
+        });
+        if is_full {
+            let ports = totals[0].ports + totals[1].ports;
+            tracing::info!(ports, milliseconds = took.as_millis(), "everything is in force");
+        }
+    }
+
+    /// Takes stale flows from the kernel's memory. What fails is tried again with the next change.
+    fn care(&mut self) {
+        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
+            return;
+        };
+        let began = Instant::now();
+        match forget_stale(conntrack, &self.plan, &self.scope) {
+            Ok(count) => {
+                self.scope = Scope::default();
+                self.board.metrics.update(|values| {
+                    values.conntrack_reconciler_deleted_entries_total += count as u64;
+                    values
+                        .conntrack_reconciler_sync_duration_seconds
+                        .observe(began.elapsed().as_secs_f64());
+                });
+            }
+            Err(error) => tracing::warn!(%error, "cannot look for stale UDP flows"),
+        }
+    }
+
+    /// Reads back what is in force and mends it.
+    fn repair(&mut self) {
+        if !self.synced.all() || !self.pending.is_empty() {
+            return;
+        }
+        match self.dataplane.repair(&self.plan) {
+            Ok(0) => {}
+            Ok(elements) => {
+                tracing::warn!(
+                    elements,
+                    "what is in force was not what it should be, and was mended"
+                );
+                self.board
+                    .metrics
+                    .update(|values| values.repaired_elements_total += elements as u64);
+            }
+            Err(error) => tracing::error!(%error, "cannot read back what is in force"),
+        }
+    }
+}
+
+fn unreadable(kind: &str, key: &ObjectKey, error: &str) {
+    tracing::warn!(kind, %key, error, "an object cannot be read; what was known of it stays");
+}
+
+#[cfg(test)]
+mod tests;
