@@ -3,7 +3,11 @@
 //! One writer applies objects as they come; any number of readers answer at the same time. A change
 //! locks the one shard that it concerns, for as long as it takes to put a prepared value in its place.
 
+mod addresses;
 mod grammar;
+mod locations;
+mod name_servers;
+mod names;
 mod pod;
 mod resolve;
 mod reverse;

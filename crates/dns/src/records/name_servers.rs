@@ -1,0 +1,73 @@
+//! Who serves the zone (DNS-18).
+
+use std::net::IpAddr;
+
+use super::Index;
+use super::grammar::Part;
+use super::resolve::{Answering, Found};
+use super::select::{Selection, select};
+use super::service::FactsKind;
+use crate::wire::{NameRef, Section, kind};
+
+impl Index {
+    /// The zone's name servers, as labels in front of the zone with their addresses: the Services that
+    /// this server is an endpoint of, or else the server itself (DNS-18).
+    pub(super) fn name_servers(&self) -> Vec<(Vec<u8>, IpAddr)> {
+        let own = &self.settings.own_addresses;
+        let mut servers = Vec::new();
+        for address in own {
+            let services: Vec<_> = self.endpoints.read(*address, |owners| {
+                owners.iter().map(|owner| owner.service.clone()).collect()
+            });
+            for service in services {
+                let below = |label: &[u8]| [label, service.labels(), b"\x03svc"].concat();
+                self.with_entry(service.labels(), |entry| {
+                    let Some(facts) = entry.and_then(|entry| entry.service.as_ref()) else {
+                        return;
+                    };
+                    let cluster_ips = facts.cluster_ips().iter().map(|address| (below(&[]), *address));
+                    servers.extend(cluster_ips);
+                    if let (FactsKind::Headless, Some(entry)) = (&facts.kind, entry)
+                        && let Selection::Endpoints(endpoints) = select(entry, Part::Whole)
+                    {
+                        let named = endpoints
+                            .iter()
+                            .map(|(_, e)| (below(e.label().as_wire()), e.address));
+                        servers.extend(named);
+                    }
+                });
+            }
+        }
+        if servers.is_empty() {
+            servers.extend(own.iter().map(|address| (b"\x02ns\x03dns".to_vec(), *address)));
+        }
+        servers
+    }
+}
+
+impl Answering<'_, '_, '_> {
+    /// Answers NS for the zone.
+    pub(super) fn put_name_servers(&mut self) -> Found {
+        let servers = self.index.name_servers();
+        if servers.is_empty() {
+            return Found::NoData;
+        }
+        let (zone_at, ttl) = (self.zone_at, self.ttl);
+        self.scratch.seen.clear();
+        let found = self.all(|a| {
+            servers
+                .iter()
+                .filter(|(labels, _)| a.scratch.is_new(labels))
+                .try_for_each(|(labels, _)| {
+                    let target = NameRef::below_question(labels, zone_at);
+                    a.reply
+                        .target(Section::Answer, NameRef::QUESTION, kind::NS, ttl, target)
+                        .map(|_| ())
+                })
+        });
+        for (labels, address) in &servers {
+            self.put_additional(NameRef::below_question(labels, zone_at), *address);
+        }
+        found
+    }
+}
