@@ -86,7 +86,7 @@ pub(crate) fn start(
     tasks.spawn(forward::<Service>(
         client.clone(),
         services,
-        Update::Service,
+        |event| Update::Service(Box::new(event)),
         updates.clone(),
     ));
     let slices = query(SLICE_LABELS, "");
@@ -100,7 +100,7 @@ pub(crate) fn start(
     tasks.spawn(forward::<Node>(
         client.clone(),
         own_node,
-        Update::Node,
+        |event| Update::Node(Box::new(event)),
         updates.clone(),
     ));
     tasks.spawn(service_cidrs(client.clone(), updates.clone()));

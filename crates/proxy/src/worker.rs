@@ -1,12 +1,13 @@
 //! The thread that owns plan and dataplane: what is queued goes into the plan, and into force at once.
 
+mod updates;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
-use client::Event;
+use api::object::ObjectKey;
 use dataplane::{Dataplane, DataplaneError};
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -19,8 +20,8 @@ use crate::config::Config;
 use crate::conntrack::forget_stale;
 use crate::health::{Health, ServiceChecks};
 use crate::metrics::{Metrics, seconds_of};
-use crate::node;
-use crate::sources::ServiceCidr;
+
+pub(crate) use updates::Update;
 
 /// Updates that wait in the queue: sources pause beyond that.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
@@ -30,23 +31,6 @@ const BATCH_UPDATES_MAX: usize = 16_384;
 /// Pauses after a dataplane that failed: the first, doubled up to the last.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Endpoint changes whose time to effect is measured in one step; a sample is enough.
-const TRIGGERS_MAX: usize = 1_024;
-/// When the slice's endpoints last changed, as the endpoint controllers write it down (MET-06).
-const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-
-/// Something that the plan may depend on.
-#[derive(Debug)]
-pub(crate) enum Update {
-    Service(Box<Event<Service>>),
-    Slice(Event<EndpointSlice>),
-    Node(Box<Event<Node>>),
-    ServiceCidr(Event<ServiceCidr>),
-    /// The API has no such kind.
-    NoServiceCidrs,
-    /// All addresses of this machine.
-    Addresses(Vec<IpAddr>),
-}
 
 /// What the worker tells to those who ask over HTTP.
 #[derive(Debug, Default)]
@@ -205,119 +189,6 @@ impl<D: Dataplane> Worker<D> {
         });
     }
 
-    /// Puts an update into the plan.
-    pub(crate) fn take(&mut self, update: Update) {
-        match update {
-            Update::Service(event) => self.take_service(*event),
-            Update::Slice(event) => self.take_slice(event),
-            Update::Node(event) => self.take_node(*event),
-            Update::ServiceCidr(event) => self.take_service_cidr(event),
-            Update::NoServiceCidrs => self.synced.service_cidrs = true,
-            Update::Addresses(own) => {
-                self.own_addresses = own;
-                self.choose_addresses();
-            }
-        }
-    }
-
-    fn take_service(&mut self, event: Event<Service>) {
-        match event {
-            Event::Applied(service) => self.plan.apply_service(&service),
-            Event::Deleted(key) => self.plan.remove_service(&key),
-            Event::Synced => self.synced.services = true,
-            Event::Malformed { key, error } => unreadable("Service", &key, &error),
-        }
-        self.board.metrics.update(|values| {
-            values.sync_proxy_rules_service_changes_total += 1;
-            values.sync_proxy_rules_service_changes_pending += 1;
-        });
-    }
-
-    fn take_slice(&mut self, event: Event<EndpointSlice>) {
-        match event {
-            Event::Applied(slice) => {
-                self.note_trigger(&slice);
-                self.plan.apply_slice(&slice);
-            }
-            Event::Deleted(key) => self.plan.remove_slice(&key),
-            Event::Synced => self.synced.slices = true,
-            Event::Malformed { key, error } => unreadable("EndpointSlice", &key, &error),
-        }
-        self.board.metrics.update(|values| {
-            values.sync_proxy_rules_endpoint_changes_total += 1;
-            values.sync_proxy_rules_endpoint_changes_pending += 1;
-        });
-    }
-
-    fn note_trigger(&mut self, slice: &EndpointSlice) {
-        let time = slice.metadata.annotations.get(TRIGGER_TIME_ANNOTATION);
-        if let Some(time) = time.and_then(|time| time.parse::<Timestamp>().ok())
-            && time > self.started
-            && self.triggers.len() < TRIGGERS_MAX
-        {
-            self.triggers.push(time);
-        }
-    }
-
-    fn take_node(&mut self, event: Event<Node>) {
-        match event {
-            Event::Applied(node) => self.set_node(Some(&node)),
-            Event::Deleted(_) => {
-                // What was known of it stays in force: the machine is still there.
-                self.board.health.set_node_eligible(false);
-            }
-            Event::Synced => self.synced.node = true,
-            Event::Malformed { key, error } => unreadable("Node", &key, &error),
-        }
-    }
-
-    fn set_node(&mut self, node: Option<&Node>) {
-        if let Some(node) = node {
-            self.board.health.set_node_eligible(node::is_eligible(node));
-        }
-        let facts = node::facts(node, self.config.bind_address);
-        self.node_ips.clone_from(&facts.ips);
-        self.plan.set_node(facts);
-        self.choose_addresses();
-    }
-
-    fn choose_addresses(&mut self) {
-        let node_ports = node::node_ports(&self.config.node_port_addresses, &self.node_ips);
-        self.plan
-            .set_node_addresses(self.own_addresses.clone(), node_ports);
-        let settings = self.plan.settings();
-        let chosen = [Family::V4, Family::V6].map(|family| settings.node_port_ips(family));
-        let chosen = chosen
-            .into_iter()
-            .flatten()
-            .reduce(|all, more| [all, more].concat());
-        self.board.checks.listen_on(chosen);
-    }
-
-    fn take_service_cidr(&mut self, event: Event<ServiceCidr>) {
-        match event {
-            Event::Applied(cidr) => {
-                let key = cidr.metadata().key();
-                let nets = cidr.cidrs().iter().filter_map(|text| {
-                    text.parse::<IpNet>()
-                        .map_err(|error| unreadable("ServiceCIDR", &key, &error.to_string()))
-                        .ok()
-                });
-                let nets = nets.collect();
-                self.service_cidrs.insert(key, nets);
-            }
-            Event::Deleted(key) => {
-                self.service_cidrs.remove(&key);
-            }
-            Event::Synced => self.synced.service_cidrs = true,
-            Event::Malformed { key, error } => unreadable("ServiceCIDR", &key, &error),
-        }
-        let mut all: Vec<IpNet> = self.service_cidrs.values().flatten().copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        self.plan.set_service_cidrs(all);
-    }
-
     /// Brings what has changed into force. After an error all of it waits for the next try.
     pub(crate) fn apply(&mut self) -> Result<Outcome, DataplaneError> {
         if !self.synced.all() {
@@ -419,10 +290,6 @@ impl<D: Dataplane> Worker<D> {
             Err(error) => tracing::error!(%error, "cannot read back what is in force"),
         }
     }
-}
-
-fn unreadable(kind: &str, key: &ObjectKey, error: &str) {
-    tracing::warn!(kind, %key, error, "an object cannot be read; what was known of it stays");
 }
 
 #[cfg(test)]

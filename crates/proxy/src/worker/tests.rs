@@ -2,7 +2,11 @@ use std::sync::Mutex;
 
 use dataplane::{Applied, Skipped};
 
+use api::object::ObjectKey;
+use client::Event;
+
 use super::*;
+use crate::sources::ServiceCidr;
 
 /// What a dataplane was asked to do.
 #[derive(Default)]
