@@ -202,7 +202,8 @@ mod tests {
                 .to_owned();
             (line["type"].as_str().unwrap().to_owned(), version)
         };
-        out.split(|b| *b == b'\n')
+        out[..]
+            .split(|b| *b == b'\n')
             .filter(|line| !line.is_empty())
             .map(read)
             .collect()
@@ -241,7 +242,7 @@ mod tests {
         let mut out = BytesMut::new();
         lines.initial("/services/default/a", &labelled("1"), &mut out);
         lines.initial("/services/default/a", &labelled("1"), &mut out);
-        let counts: Vec<usize> = out
+        let counts: Vec<usize> = out[..]
             .split(|b| *b == b'\n')
             .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_slice::<Value>(line).unwrap())

@@ -1,0 +1,34 @@
+use http::Method;
+use serde_json::json;
+
+use crate::harness::Api;
+
+#[tokio::test]
+async fn who_is_not_known_gets_a_status() {
+    let api = Api::start().await;
+    let wrong = [("authorization", "Bearer wrong")];
+    let status = api
+        .send(Method::GET, "/api/v1/namespaces", &wrong, "")
+        .await
+        .expect(401);
+    assert_eq!(status["reason"], "Unauthorized");
+    let discovery = api.send(Method::GET, "/apis", &wrong, "").await;
+    assert_eq!(discovery.code, 401);
+}
+
+#[tokio::test]
+async fn health_and_version_are_for_everybody() {
+    let api = Api::start().await;
+    let wrong = [("authorization", "Bearer wrong")];
+    for path in ["/healthz", "/livez", "/readyz"] {
+        let reply = api.send(Method::GET, path, &wrong, "").await;
+        assert_eq!(
+            (reply.code.as_u16(), &reply.body[..]),
+            (200, &b"ok"[..]),
+            "{path}"
+        );
+    }
+    let version = api.send(Method::GET, "/version", &wrong, "").await.expect(200);
+    assert_eq!(version["gitVersion"], "v1.36.2+portolan");
+    assert_eq!(version["minor"], json!("36"));
+}

@@ -1,0 +1,102 @@
+use http::Method;
+use serde_json::json;
+
+use crate::harness::{Api, config_map, config_maps};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn a_deleted_object_is_gone() {
+    let api = Api::start().await;
+    let created = api
+        .post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let status = api.delete(&config_maps("a")).await.expect(200);
+    assert_eq!(status["status"], "Success");
+    assert_eq!(status["details"]["uid"], created["metadata"]["uid"]);
+    assert_eq!(
+        api.get(&config_maps("a")).await.expect(404)["details"]["name"],
+        "a"
+    );
+    api.delete(&config_maps("a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn finalizers_keep_an_object_until_they_are_gone() {
+    let api = Api::start().await;
+    let mut object = config_map("a", json!({}));
+    object["metadata"]["finalizers"] = json!(["example.com/f"]);
+    api.post(&config_maps(""), &object).await.expect(201);
+    let marked = api.delete(&config_maps("a")).await.expect(200);
+    assert_eq!(marked["kind"], "ConfigMap");
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    let added = json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}});
+    api.merge(&config_maps("a"), &added).await.expect(422);
+    api.merge(&config_maps("a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
+    api.get(&config_maps("a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn preconditions_must_hold() {
+    let api = Api::start().await;
+    let created = api
+        .post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let delete = |preconditions| {
+        let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
+        let api = &api;
+        async move {
+            let headers = [("content-type", "application/json")];
+            api.send(Method::DELETE, &config_maps("a"), &headers, body.to_string())
+                .await
+        }
+    };
+    let refused = delete(json!({"uid": "other"})).await.expect(409);
+    assert_eq!(refused["reason"], "Conflict");
+    delete(json!({"resourceVersion": "1"})).await.expect(409);
+    delete(json!({"uid": created["metadata"]["uid"]}))
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_stays_until_its_node_lets_it_go() {
+    let api = Api::start().await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    });
+    api.post(PODS, &pod).await.expect(201);
+    let path = format!("{PODS}/p");
+    let marked = api.delete(&path).await.expect(200);
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+    api.get(&path).await.expect(200);
+    let gone = api
+        .delete(&format!("{path}?gracePeriodSeconds=0"))
+        .await
+        .expect(200);
+    assert_eq!(gone["kind"], "Pod");
+    api.get(&path).await.expect(404);
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_selection() {
+    let api = Api::start().await;
+    for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        api.post(&config_maps(""), &config_map(name, json!({"color": color})))
+            .await
+            .expect(201);
+    }
+    let list = api
+        .delete(&format!("{}?labelSelector=color%3Dred", config_maps("")))
+        .await
+        .expect(200);
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let left = api.get(&config_maps("")).await.expect(200);
+    assert_eq!(left["items"][0]["metadata"]["name"], "b");
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,262 @@
+//! A server on a free port of loopback, with a store of its own, and a client for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Config, NODE_PORTS_DEFAULT, Server};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use store::{SqliteOptions, SqliteStore};
+use tempfile::TempDir;
+
+/// Longest wait for something that has to happen; only a failing test waits so long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+const TOKEN: &str = "t0ken";
+
+/// A server and its client.
+pub struct Api {
+    pub server: Server,
+    pub directory: TempDir,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Reply {
+    pub code: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The body, after a check of the status.
+    pub fn expect(&self, code: u16) -> Value {
+        assert_eq!(
+            self.code.as_u16(),
+            code,
+            "{}",
+            String::from_utf8_lossy(&self.body)
+        );
+        self.json()
+    }
+}
+
+impl Api {
+    pub async fn start() -> Api {
+        Api::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// Starts on what an earlier server left in a directory.
+    pub async fn start_in(directory: TempDir) -> Api {
+        let path = directory.path().to_owned();
+        std::fs::write(
+            path.join("tokens.csv"),
+            format!("{TOKEN},admin,1,\"system:masters\"\n"),
+        )
+        .unwrap();
+        let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap();
+        let server = Server::start(config(path.clone()), Arc::new(store))
+            .await
+            .unwrap();
+        let authority = std::fs::read(path.join("pki/ca.crt")).unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&authority) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_only()
+            .enable_http1()
+            .enable_http2()
+            .build();
+        Api {
+            server,
+            directory,
+            client: Client::builder(TokioExecutor::new()).build(connector),
+        }
+    }
+
+    /// Sends a request as the administrator and reads the head of the answer.
+    pub async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> http::Response<Incoming> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.server.address()))
+            .header("authorization", format!("Bearer {TOKEN}"));
+        for (name, value) in headers {
+            if let Some(headers) = request.headers_mut() {
+                headers.insert(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+            }
+        }
+        let request = request.body(Full::new(body)).unwrap();
+        tokio::time::timeout(PATIENCE, self.client.request(request))
+            .await
+            .expect("an answer in time")
+            .unwrap()
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        let response = self.open(method, path, headers, body.into()).await;
+        let (head, body) = response.into_parts();
+        let body = tokio::time::timeout(PATIENCE, body.collect())
+            .await
+            .expect("a body in time")
+            .unwrap()
+            .to_bytes();
+        Reply {
+            code: head.status,
+            headers: head.headers,
+            body,
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, &[], "").await
+    }
+
+    pub async fn post(&self, path: &str, object: &Value) -> Reply {
+        self.send(
+            Method::POST,
+            path,
+            &[("content-type", "application/json")],
+            object.to_string(),
+        )
+        .await
+    }
+
+    pub async fn put(&self, path: &str, object: &Value) -> Reply {
+        self.send(
+            Method::PUT,
+            path,
+            &[("content-type", "application/json")],
+            object.to_string(),
+        )
+        .await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Reply {
+        let headers = [("content-type", "application/merge-patch+json")];
+        self.send(Method::PATCH, path, &headers, patch.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, &[], "").await
+    }
+
+    /// Opens a watch.
+    pub async fn watch(&self, path: &str) -> Lines {
+        let response = self.open(Method::GET, path, &[], Bytes::new()).await;
+        assert_eq!(response.status(), 200);
+        Lines {
+            body: response.into_body(),
+            read: BytesMut::new(),
+        }
+    }
+
+    /// Ends the server and gives its directory back.
+    pub async fn stop(self) -> TempDir {
+        self.server.drain(PATIENCE).await;
+        self.directory
+    }
+}
+
+fn config(data_dir: PathBuf) -> Config {
+    Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        kubeconfig: Some(data_dir.join("admin.conf")),
+        token_auth_file: Some(data_dir.join("tokens.csv")),
+        data_dir,
+        node_name: "box".to_owned(),
+        advertise_address: Some("192.0.2.7".parse().unwrap()),
+        service_cidrs: vec![
+            "10.96.0.0/16".parse().unwrap(),
+            "fd00:10:96::/112".parse().unwrap(),
+        ],
+        node_ports: NODE_PORTS_DEFAULT,
+        cluster_domain: "cluster.local".to_owned(),
+    }
+}
+
+/// The lines of a watch.
+pub struct Lines {
+    body: Incoming,
+    read: BytesMut,
+}
+
+impl Lines {
+    /// The next event; `None` at the end.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(end + 1);
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame())
+                .await
+                .expect("an event in time")?;
+            if let Ok(bytes) = frame.unwrap().into_data() {
+                self.read.extend_from_slice(&bytes);
+            }
+        }
+    }
+
+    /// Type and name of the next event.
+    pub async fn next_named(&mut self) -> (String, String) {
+        let event = self.next().await.expect("one more event");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
+    }
+}
+
+/// The path of ConfigMaps in the default namespace, with a name or without.
+pub fn config_maps(name: &str) -> String {
+    format!(
+        "/api/v1/namespaces/default/configmaps{}{name}",
+        if name.is_empty() { "" } else { "/" }
+    )
+}
+
+/// A ConfigMap.
+pub fn config_map(name: &str, labels: Value) -> Value {
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": labels},
+        "data": {"k": "v"},
+    })
+}

@@ -1,0 +1,137 @@
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, config_map, config_maps};
+
+async fn with_config_maps(count: usize) -> Api {
+    let api = Api::start().await;
+    for n in 0..count {
+        let parity = if n % 2 == 0 { "even" } else { "odd" };
+        let name = format!("cm-{n:02}");
+        api.post(&config_maps(""), &config_map(&name, json!({"parity": parity})))
+            .await
+            .expect(201);
+    }
+    api
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap();
+    items
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// All pages of a list.
+async fn pages(api: &Api, query: &str) -> Vec<Vec<String>> {
+    let mut pages = Vec::new();
+    let mut token = String::new();
+    loop {
+        let path = format!("{}?{query}&continue={token}", config_maps(""));
+        let page = api.get(&path).await.expect(200);
+        pages.push(names(&page));
+        match page["metadata"]["continue"].as_str() {
+            Some(next) => token = next.to_owned(),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_make_up_the_whole_list() {
+    let api = with_config_maps(7).await;
+    let all = pages(&api, "limit=3").await;
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
+    assert_eq!(
+        all.concat(),
+        (0..7).map(|n| format!("cm-{n:02}")).collect::<Vec<_>>()
+    );
+    let first = api.get(&format!("{}?limit=3", config_maps(""))).await.expect(200);
+    assert_eq!(first["metadata"]["remainingItemCount"], 4);
+    let odd = pages(&api, "limit=2&labelSelector=parity%3Dodd").await;
+    assert_eq!(odd.concat(), ["cm-01", "cm-03", "cm-05"]);
+    let one = pages(&api, "limit=2&fieldSelector=metadata.name%3Dcm-04").await;
+    assert_eq!(one.concat(), ["cm-04"]);
+}
+
+#[tokio::test]
+async fn pages_are_of_one_revision() {
+    let api = with_config_maps(4).await;
+    let first = api.get(&format!("{}?limit=2", config_maps(""))).await.expect(200);
+    api.delete(&config_maps("cm-03")).await.expect(200);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = api
+        .get(&format!("{}?limit=2&continue={token}", config_maps("")))
+        .await
+        .expect(200);
+    assert_eq!(names(&second), ["cm-02", "cm-03"]);
+    assert_eq!(
+        first["metadata"]["resourceVersion"],
+        second["metadata"]["resourceVersion"]
+    );
+}
+
+#[tokio::test]
+async fn revisions_can_be_asked_for() {
+    let api = with_config_maps(2).await;
+    let before = api.get(&config_maps("")).await.expect(200);
+    let version = before["metadata"]["resourceVersion"].as_str().unwrap();
+    api.delete(&config_maps("cm-00")).await.expect(200);
+    let exact = format!(
+        "{}?resourceVersion={version}&resourceVersionMatch=Exact",
+        config_maps("")
+    );
+    assert_eq!(names(&api.get(&exact).await.expect(200)).len(), 2);
+    let not_older = format!("{}?resourceVersion={version}", config_maps(""));
+    assert_eq!(names(&api.get(&not_older).await.expect(200)).len(), 1);
+    let any = format!("{}?resourceVersion=0", config_maps(""));
+    assert_eq!(names(&api.get(&any).await.expect(200)).len(), 1);
+    let future = api
+        .get(&format!("{}?resourceVersion=999999", config_maps("")))
+        .await
+        .expect(504);
+    assert_eq!(
+        future["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
+}
+
+#[tokio::test]
+async fn items_have_no_type_of_their_own() {
+    let api = with_config_maps(1).await;
+    let list = api.get("/api/v1/configmaps").await.expect(200);
+    assert_eq!(list["kind"], "ConfigMapList");
+    assert_eq!(list["items"][0].get("kind"), None);
+    assert_eq!(list["items"][0]["data"]["k"], "v");
+}
+
+#[tokio::test]
+async fn tables_and_metadata_on_request() {
+    let api = with_config_maps(2).await;
+    let table = [(
+        "accept",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+    )];
+    let table = api
+        .send(Method::GET, &config_maps(""), &table, "")
+        .await
+        .expect(200);
+    assert_eq!(table["kind"], "Table");
+    assert_eq!(table["rows"][1]["cells"][0], "cm-01");
+    assert_eq!(table["rows"][1]["object"]["kind"], "PartialObjectMetadata");
+    let metadata = [(
+        "accept",
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    )];
+    let one = api
+        .send(Method::GET, &config_maps("cm-00"), &metadata, "")
+        .await
+        .expect(200);
+    assert_eq!(one["metadata"]["name"], "cm-00");
+    assert_eq!(one.get("data"), None);
+    let html = [("accept", "text/html")];
+    api.send(Method::GET, &config_maps(""), &html, "")
+        .await
+        .expect(406);
+}

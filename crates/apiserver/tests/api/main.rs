@@ -1,0 +1,12 @@
+//! The API over HTTPS, against a whole server with a store on disk.
+
+mod authentication;
+mod deletes;
+mod harness;
+mod lists;
+mod namespaces;
+mod robustness;
+mod services;
+mod start;
+mod watches;
+mod writes;

@@ -1,0 +1,112 @@
+use http::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Api, PATIENCE, config_map, config_maps};
+
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
+#[tokio::test]
+async fn bodies_that_make_no_sense_are_refused() {
+    let api = Api::start().await;
+    let deep = "[".repeat(100_000);
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\"ConfigMap\"",
+        b"\xff\xfe",
+        br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#,
+        br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":"a"}"#,
+        deep.as_bytes(),
+    ];
+    for body in bodies {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
+        for method in [Method::POST, Method::PUT, Method::PATCH] {
+            let path = if method == Method::POST {
+                config_maps("")
+            } else {
+                config_maps("a")
+            };
+            let headers = match method {
+                Method::PATCH => [("content-type", "application/merge-patch+json")],
+                _ => JSON,
+            };
+            let reply = api.send(method.clone(), &path, &headers, body.to_vec()).await;
+            assert!(reply.code.is_client_error(), "{method} {shown}: {}", reply.code);
+            assert_eq!(reply.json()["kind"], "Status", "{method} {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let api = Api::start().await;
+    let mut object = config_map("a", json!({}));
+    object["data"]["k"] = "x".repeat(3 << 20).into();
+    let status = api.post(&config_maps(""), &object).await.expect(413);
+    assert_eq!(status["reason"], "RequestEntityTooLarge");
+    // The next request is answered as ever.
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+}
+
+#[tokio::test]
+async fn protobuf_is_refused_with_advice() {
+    let api = Api::start().await;
+    let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
+    let status = api
+        .send(Method::POST, "/api/v1/namespaces", &headers, "k8s\0")
+        .await
+        .expect(415);
+    assert!(status["message"].as_str().unwrap().contains("application/json"));
+}
+
+#[tokio::test]
+async fn verbs_that_a_path_does_not_take() {
+    let api = Api::start().await;
+    for (method, path) in [
+        (Method::POST, config_maps("a")),
+        (Method::PUT, config_maps("")),
+        (Method::PATCH, config_maps("")),
+        (Method::DELETE, "/api/v1/namespaces".to_owned()),
+        (Method::POST, "/api/v1/nodes/n/status".to_owned()),
+        (Method::OPTIONS, config_maps("a")),
+    ] {
+        let status = api.send(method.clone(), &path, &JSON, "{}").await.expect(405);
+        assert_eq!(status["reason"], "MethodNotAllowed", "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn selectors_and_tokens_that_make_no_sense_are_refused() {
+    let api = Api::start().await;
+    for query in [
+        "labelSelector=app%20in%20x",
+        "fieldSelector=spec.nonsense%3D1",
+        "continue=nonsense",
+        "limit=many",
+        "resourceVersion=x",
+        "watch=1&fieldSelector=%3D%3D%3D",
+    ] {
+        let status = api.get(&format!("{}?{query}", config_maps(""))).await.expect(400);
+        assert_eq!(status["reason"], "BadRequest", "{query}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_tls_is_closed_and_others_are_served() {
+    let api = Api::start().await;
+    let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest))
+        .await
+        .expect("closed in time");
+    // Closed with an alert or a reset; either way no answer in clear.
+    assert!(read.is_err() || !rest.starts_with(b"HTTP"));
+    api.get("/api/v1/nodes").await.expect(200);
+}

@@ -1,0 +1,61 @@
+use serde_json::{Value, json};
+
+use crate::harness::Api;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["ports"] = json!([{"port": 80}]);
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
+}
+
+#[tokio::test]
+async fn addresses_and_ports_are_taken_with_the_service_and_freed_with_it() {
+    let api = Api::start().await;
+    let created = api
+        .post(SERVICES, &service("a", json!({"type": "NodePort"})))
+        .await
+        .expect(201);
+    let address = created["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let port = created["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+    let record = api.get(&format!("{ADDRESSES}/{address}")).await.expect(200);
+    assert_eq!(record["spec"]["parentRef"]["name"], "a");
+    let wanted = service("b", json!({"clusterIP": address}));
+    let taken = api.post(SERVICES, &wanted).await.expect(422);
+    assert_eq!(taken["details"]["causes"][0]["field"], "spec.clusterIPs");
+    assert_eq!(
+        api.delete(&format!("{SERVICES}/a")).await.expect(200)["kind"],
+        "Service"
+    );
+    api.get(&format!("{ADDRESSES}/{address}")).await.expect(404);
+    api.post(SERVICES, &wanted).await.expect(201);
+    let mut same_port = service("c", json!({"type": "NodePort"}));
+    same_port["spec"]["ports"][0]["nodePort"] = json!(port);
+    api.post(SERVICES, &same_port).await.expect(201);
+}
+
+#[tokio::test]
+async fn an_address_taken_by_hand_is_not_given_out() {
+    let api = Api::start().await;
+    let address = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": "10.96.0.77"},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "other"}},
+    });
+    api.post(ADDRESSES, &address).await.expect(201);
+    let wanted = service("a", json!({"clusterIP": "10.96.0.77"}));
+    api.post(SERVICES, &wanted).await.expect(422);
+    api.delete(&format!("{ADDRESSES}/10.96.0.77")).await.expect(200);
+    api.post(SERVICES, &wanted).await.expect(201);
+}
+
+#[tokio::test]
+async fn allocations_survive_a_restart() {
+    let api = Api::start().await;
+    let created = api.post(SERVICES, &service("a", json!({}))).await.expect(201);
+    let api = Api::start_in(api.stop().await).await;
+    assert_eq!(api.get(&format!("{SERVICES}/a")).await.expect(200), created);
+    let same = service("b", json!({"clusterIP": created["spec"]["clusterIP"]}));
+    api.post(SERVICES, &same).await.expect(422);
+}

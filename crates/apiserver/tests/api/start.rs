@@ -1,0 +1,92 @@
+use std::os::unix::fs::PermissionsExt;
+
+use http::Method;
+
+use crate::harness::Api;
+
+#[tokio::test]
+async fn a_cluster_has_what_every_cluster_has() {
+    let api = Api::start().await;
+    let namespaces = api.get("/api/v1/namespaces").await.expect(200);
+    let names: Vec<&str> = namespaces["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["default", "kube-node-lease", "kube-public", "kube-system"]
+    );
+    let service = api
+        .get("/api/v1/namespaces/default/services/kubernetes")
+        .await
+        .expect(200);
+    assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
+    let endpoints = api
+        .get("/api/v1/namespaces/default/endpoints/kubernetes")
+        .await
+        .expect(200);
+    assert_eq!(endpoints["subsets"][0]["addresses"][0]["ip"], "192.0.2.7");
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    let slice = api.get(slices).await.expect(200);
+    assert_eq!(slice["ports"][0]["port"], api.server.address().port());
+    let cidr = api
+        .get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes")
+        .await
+        .expect(200);
+    assert_eq!(cidr["status"]["conditions"][0]["type"], "Ready");
+}
+
+#[tokio::test]
+async fn the_kubeconfig_is_private() {
+    let api = Api::start().await;
+    let path = api.directory.path().join("admin.conf");
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains(&format!("server: https://{}", api.server.address())));
+}
+
+#[tokio::test]
+async fn discovery_in_both_forms_and_openapi() {
+    let api = Api::start().await;
+    let core = api.get("/api/v1").await.expect(200);
+    assert!(
+        core["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|resource| resource["name"] == "services/status")
+    );
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let reply = api.send(Method::GET, "/apis", &[("accept", accept)], "").await;
+    assert_eq!(
+        reply.headers["content-type"],
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    );
+    assert_eq!(reply.expect(200)["kind"], "APIGroupDiscoveryList");
+    let index = api.get("/openapi/v3").await.expect(200);
+    let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
+    assert!(api.get(url).await.expect(200)["components"]["schemas"].is_object());
+    let nothing = api.get("/apis/nonsense.example/v1/things").await;
+    assert_eq!(
+        (nothing.code.as_u16(), &nothing.body[..]),
+        (404, &b"404 page not found\n"[..])
+    );
+}
+
+#[tokio::test]
+async fn requests_are_counted() {
+    let api = Api::start().await;
+    api.get("/api/v1/nodes").await.expect(200);
+    let metrics = api.get("/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let line = text.lines().find(|line| {
+        line.starts_with("apiserver_request_total{code=\"200\"") && line.contains("resource=\"nodes\"")
+    });
+    assert!(line.is_some_and(|line| line.ends_with(" 1")), "{text}");
+    assert!(text.contains("kube_apiserver_clusterip_allocator_allocated_ips{cidr=\"10.96.0.0/16\"} 1"));
+}

@@ -1,0 +1,121 @@
+use serde_json::json;
+
+use crate::harness::{Api, config_map, config_maps};
+
+fn named(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+#[tokio::test]
+async fn a_watch_resumes_where_the_list_ended() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let list = api.get(&config_maps("")).await.expect(200);
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    api.post(&config_maps(""), &config_map("b", json!({})))
+        .await
+        .expect(201);
+    let mut lines = api
+        .watch(&format!("{}?watch=1&resourceVersion={version}", config_maps("")))
+        .await;
+    assert_eq!(lines.next_named().await, named("ADDED", "b"));
+    api.merge(&config_maps("a"), &json!({"data": {"k": "w"}}))
+        .await
+        .expect(200);
+    assert_eq!(lines.next_named().await, named("MODIFIED", "a"));
+    let deleted = api.delete(&config_maps("b")).await;
+    assert_eq!(deleted.code, 200);
+    assert_eq!(lines.next_named().await, named("DELETED", "b"));
+}
+
+#[tokio::test]
+async fn a_watch_without_version_begins_with_what_is_there() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({"x": "1"})))
+        .await
+        .expect(201);
+    api.post(&config_maps(""), &config_map("b", json!({"x": "2"})))
+        .await
+        .expect(201);
+    let mut lines = api
+        .watch(&format!("{}?watch=1&labelSelector=x%3D1", config_maps("")))
+        .await;
+    assert_eq!(lines.next_named().await, named("ADDED", "a"));
+    api.merge(&config_maps("b"), &json!({"metadata": {"labels": {"x": "1"}}}))
+        .await
+        .expect(200);
+    assert_eq!(lines.next_named().await, named("ADDED", "b"));
+    api.merge(&config_maps("a"), &json!({"metadata": {"labels": {"x": "2"}}}))
+        .await
+        .expect(200);
+    assert_eq!(lines.next_named().await, named("DELETED", "a"));
+}
+
+#[tokio::test]
+async fn initial_events_end_with_a_bookmark() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut lines = api.watch(&format!("{}?{query}", config_maps(""))).await;
+    assert_eq!(lines.next_named().await, named("ADDED", "a"));
+    let bookmark = lines.next().await.unwrap();
+    assert_eq!(bookmark["type"], "BOOKMARK");
+    assert_eq!(
+        bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"],
+        "true"
+    );
+    // Also where there is nothing.
+    let mut lines = api
+        .watch(&format!("/api/v1/namespaces/default/secrets?{query}"))
+        .await;
+    assert_eq!(lines.next().await.unwrap()["type"], "BOOKMARK");
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() {
+    let api = Api::start().await;
+    let mut lines = api
+        .watch(&format!(
+            "{}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true",
+            config_maps("")
+        ))
+        .await;
+    assert_eq!(lines.next().await.unwrap()["type"], "BOOKMARK");
+    assert_eq!(lines.next().await, None);
+}
+
+#[tokio::test]
+async fn one_object_can_be_watched() {
+    let api = Api::start().await;
+    for name in ["a", "ab"] {
+        api.post(&config_maps(""), &config_map(name, json!({})))
+            .await
+            .expect(201);
+    }
+    let mut lines = api
+        .watch("/api/v1/watch/namespaces/default/configmaps/a?resourceVersion=0")
+        .await;
+    assert_eq!(lines.next_named().await, named("ADDED", "a"));
+    api.delete(&config_maps("ab")).await.expect(200);
+    api.delete(&config_maps("a")).await.expect(200);
+    assert_eq!(lines.next_named().await, named("DELETED", "a"));
+}
+
+#[tokio::test]
+async fn a_drained_server_ends_its_watches() {
+    let api = Api::start().await;
+    let mut lines = api.watch(&format!("{}?watch=1", config_maps(""))).await;
+    // The watch is established for certain when it has told something.
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    assert_eq!(lines.next_named().await, named("ADDED", "a"));
+    let stopped = api.stop();
+    let (directory, rest) = tokio::join!(stopped, lines.next());
+    assert_eq!(rest, None);
+    drop(directory);
+}

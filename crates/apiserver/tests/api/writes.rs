@@ -1,0 +1,191 @@
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, config_map, config_maps};
+
+fn version(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_was_created_is_read_back_unchanged() {
+    let api = Api::start().await;
+    let created = api
+        .post(&config_maps(""), &config_map("a", json!({"x": "1"})))
+        .await;
+    let object = created.expect(201);
+    assert_eq!(object["metadata"]["namespace"], "default");
+    assert!(!object["metadata"]["uid"].as_str().unwrap().is_empty());
+    let read = api.get(&config_maps("a")).await;
+    assert_eq!(read.body, created.body);
+    let again = api
+        .post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(409);
+    assert_eq!(again["reason"], "AlreadyExists");
+    assert_eq!(again["details"]["kind"], "configmaps");
+}
+
+#[tokio::test]
+async fn names_are_generated() {
+    let api = Api::start().await;
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
+    let first = api.post(&config_maps(""), &wanted).await.expect(201);
+    let second = api.post(&config_maps(""), &wanted).await.expect(201);
+    assert!(first["metadata"]["name"].as_str().unwrap().starts_with("web-"));
+    assert_ne!(first["metadata"]["name"], second["metadata"]["name"]);
+    let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
+    let refused = api.post(&config_maps(""), &nameless).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "metadata.name");
+}
+
+#[tokio::test]
+async fn a_dry_run_answers_and_stores_nothing() {
+    let api = Api::start().await;
+    let path = format!("{}?dryRun=All", config_maps(""));
+    let object = api.post(&path, &config_map("a", json!({}))).await.expect(201);
+    assert_eq!(object["metadata"].get("resourceVersion"), None);
+    api.get(&config_maps("a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn unknown_fields_are_warned_about_or_refused() {
+    let api = Api::start().await;
+    let mut object = config_map("a", json!({}));
+    object["nonsense"] = json!(1);
+    let warned = api.post(&config_maps(""), &object).await;
+    assert_eq!(warned.code, 201);
+    let warning = warned.headers["warning"].to_str().unwrap();
+    assert!(warning.contains(r#"unknown field \"nonsense\""#), "{warning}");
+    assert_eq!(warned.json().get("nonsense"), None);
+    object["metadata"]["name"] = json!("b");
+    let strict = api
+        .post(&format!("{}?fieldValidation=Strict", config_maps("")), &object)
+        .await;
+    assert_eq!(strict.expect(400)["reason"], "BadRequest");
+    let ignored = api
+        .post(&format!("{}?fieldValidation=Ignore", config_maps("")), &object)
+        .await;
+    assert!(ignored.code == 201 && !ignored.headers.contains_key("warning"));
+}
+
+#[tokio::test]
+async fn an_update_needs_the_version_it_is_based_on() {
+    let api = Api::start().await;
+    let mut object = api
+        .post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let first = version(&object);
+    object["data"]["k"] = json!("w");
+    let updated = api.put(&config_maps("a"), &object).await.expect(200);
+    assert_ne!(version(&updated), first);
+    assert_eq!(updated["metadata"]["uid"], object["metadata"]["uid"]);
+    let stale = api.put(&config_maps("a"), &object).await.expect(409);
+    assert_eq!(stale["reason"], "Conflict");
+    // Without a version it replaces whatever is there.
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    object["data"]["k"] = json!("x");
+    let forced = api.put(&config_maps("a"), &object).await.expect(200);
+    // And what changes nothing is no change.
+    let same = api.put(&config_maps("a"), &object).await.expect(200);
+    assert_eq!(version(&forced), version(&same));
+}
+
+#[tokio::test]
+async fn an_update_of_what_is_not_there() {
+    let api = Api::start().await;
+    api.put(&config_maps("a"), &config_map("a", json!({})))
+        .await
+        .expect(404);
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    let created = api.put(path, &lease).await.expect(201);
+    assert_eq!(created["metadata"]["name"], "l");
+    let unversioned = api.put(path, &lease).await.expect(422);
+    assert_eq!(
+        unversioned["details"]["causes"][0]["field"],
+        "metadata.resourceVersion"
+    );
+}
+
+#[tokio::test]
+async fn patches_apply_to_what_is_there() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({"x": "1"})))
+        .await
+        .expect(201);
+    let merged = api
+        .merge(
+            &config_maps("a"),
+            &json!({"metadata": {"labels": {"x": null, "y": "2"}}}),
+        )
+        .await;
+    assert_eq!(merged.expect(200)["metadata"]["labels"], json!({"y": "2"}));
+    let json_patch = [("content-type", "application/json-patch+json")];
+    let body = r#"[{"op":"test","path":"/data/k","value":"other"}]"#;
+    let refused = api
+        .send(Method::PATCH, &config_maps("a"), &json_patch, body)
+        .await;
+    assert_eq!(refused.expect(422)["reason"], "Invalid");
+    let stale = api
+        .merge(&config_maps("a"), &json!({"metadata": {"resourceVersion": "1"}}))
+        .await;
+    assert_eq!(stale.expect(409)["reason"], "Conflict");
+    let renamed = api
+        .merge(&config_maps("a"), &json!({"metadata": {"name": "b"}}))
+        .await;
+    assert_eq!(renamed.expect(400)["reason"], "BadRequest");
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let later = api.send(Method::PATCH, &config_maps("a"), &apply, "{}").await;
+    assert_eq!(later.expect(415)["reason"], "UnsupportedMediaType");
+}
+
+#[tokio::test]
+async fn patches_at_the_same_time_all_count() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let patches = (0..8).map(|n| {
+        let (api, path) = (&api, config_maps("a"));
+        async move {
+            api.merge(&path, &json!({"data": {format!("k{n}"): "v"}}))
+                .await
+                .expect(200)
+        }
+    });
+    futures_util::future::join_all(patches).await;
+    let object = api.get(&config_maps("a")).await.expect(200);
+    assert_eq!(object["data"].as_object().unwrap().len(), 9);
+}
+
+#[tokio::test]
+async fn yaml_is_read() {
+    let api = Api::start().await;
+    let yaml = [("content-type", "application/yaml")];
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";
+    let object = api
+        .send(Method::POST, &config_maps(""), &yaml, body)
+        .await
+        .expect(201);
+    assert_eq!(object["data"]["k"], "v");
+}
+
+#[tokio::test]
+async fn status_and_the_rest_are_written_apart() {
+    let api = Api::start().await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}});
+    api.post("/api/v1/nodes", &node).await.expect(201);
+    let patch = json!({"spec": {"podCIDR": "10.9.0.0/24"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
+    let after = api.merge("/api/v1/nodes/n/status", &patch).await.expect(200);
+    assert_eq!(after["spec"]["podCIDR"], "10.0.0.0/24");
+    assert_eq!(after["status"]["addresses"][0]["address"], "192.0.2.1");
+    let patch = json!({"spec": {"unschedulable": true}, "status": null});
+    let after = api.merge("/api/v1/nodes/n", &patch).await.expect(200);
+    assert_eq!(after["spec"]["unschedulable"], true);
+    assert_eq!(after["status"]["addresses"][0]["address"], "192.0.2.1");
+}
