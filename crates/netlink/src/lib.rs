@@ -6,6 +6,8 @@
 //! - [`conntrack`]: the flows that the kernel knows
 //! - [`route`]: links, addresses, routes, neighbours
 
+pub mod conntrack;
 pub mod message;
+pub mod nftables;
 pub mod route;
 pub mod socket;

@@ -1,0 +1,105 @@
+//! Keys and values of maps as bytes: fields one after the other, each padded to a register of four bytes.
+
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+
+/// The longest key: client, cluster IP (both IPv6), protocol and port; or an IPv6 endpoint of a Service port.
+const BYTES_MAX: usize = 44;
+
+/// A key or value. Short, and kept in place.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    bytes: [u8; BYTES_MAX],
+    length: u8,
+}
+
+impl Bytes {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self {
+            bytes: [0; BYTES_MAX],
+            length: 0,
+        }
+    }
+
+    /// A key that was read; `None` if it is longer than any of ours.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= BYTES_MAX).then(|| Self::new().append(bytes, bytes.len()))
+    }
+
+    /// With an address appended.
+    pub fn address(self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.append(&address.octets(), 4),
+            IpAddr::V6(address) => self.append(&address.octets(), 16),
+        }
+    }
+
+    /// With a protocol's number appended.
+    pub fn protocol(self, number: u8) -> Self {
+        self.append(&[number], 4)
+    }
+
+    /// With a port appended.
+    pub fn port(self, port: u16) -> Self {
+        self.append(&port.to_be_bytes(), 4)
+    }
+
+    /// With a number appended that nft shows as a mark.
+    pub fn mark(self, number: u32) -> Self {
+        self.append(&number.to_ne_bytes(), 4)
+    }
+
+    /// With a key's bytes appended.
+    pub fn key(self, key: &Self) -> Self {
+        self.append(key.as_slice(), key.as_slice().len())
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+
+    /// Appends a field that takes `padded` bytes. What goes beyond the longest key is cut; no layout has that.
+    fn append(mut self, field: &[u8], padded: usize) -> Self {
+        let start = usize::from(self.length);
+        debug_assert!(start + padded <= BYTES_MAX);
+        if let Some(slot) = self.bytes.get_mut(start..start + field.len()) {
+            slot.copy_from_slice(field);
+            self.length = (start + padded) as u8;
+        }
+        self
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Bytes {}
+
+impl PartialOrd for Bytes {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bytes {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+impl Hash for Bytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}

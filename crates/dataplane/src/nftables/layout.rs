@@ -1,0 +1,216 @@
+//! The maps and sets of the table: what there is, what it is made of, what it is for.
+//!
+//! Everything that grows with Services is in data maps, where a change costs microseconds whatever else there
+//! is. A change of a verdict map or a rule makes the kernel look for loops, so those hold only what is small:
+//! one entry for each *kind* of treatment, not for each Service.
+
+use netlink::nftables::{Field, Set, SetValue};
+use plan::Family;
+
+/// Elements of an affinity map at most: clients times Service ports that they use. Beyond it, connections are
+/// balanced without being remembered. An element takes about 200 bytes of the kernel's memory.
+const AFFINITY_ELEMENTS_MAX: u32 = 262_144;
+
+/// Both families.
+pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// The verdict map from a treatment's code to its chain.
+pub const TREATMENTS: &str = "treatments";
+/// The verdict map from the last bits of a treatment's code to who is masqueraded.
+pub const MASQUERADED: &str = "masqueraded";
+
+/// A map or set that there is for each family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Map {
+    /// Address, protocol, port → the code of its treatment.
+    Services,
+    /// Protocol, port → the code of its treatment.
+    NodePorts,
+    /// Address, protocol, port of a further frontend → 0, those of the Service port's first.
+    ServiceOfAddress,
+    /// Protocol, port → 0, address, protocol, port of the Service port's first frontend.
+    ServiceOfNodePort,
+    /// First frontend, index → endpoint.
+    ClusterEndpoints,
+    /// First frontend, index → endpoint on this node.
+    LocalEndpoints,
+    /// First frontend, index → the endpoint's number, which stays when indexes change.
+    ClusterNumbers,
+    /// First frontend, index → number of the endpoint on this node.
+    LocalNumbers,
+    /// First frontend, number → endpoint: where clients may be kept.
+    ClusterMembers,
+    /// First frontend, number → endpoint on this node.
+    LocalMembers,
+    /// Client, first frontend → number, for a time. Rules fill it.
+    Affinity,
+    /// Frontend, source.
+    SourceRanges,
+    /// Endpoint on this node, twice.
+    Hairpin,
+    /// Addresses of which all ports are Services'.
+    ClusterIps,
+    /// Ranges of cluster IPs.
+    ServiceCidrs,
+    /// Ranges of Pods' addresses.
+    Pods,
+    /// Where node ports answer, if not everywhere.
+    NodePortAddresses,
+}
+
+impl Map {
+    /// All of them, in the order of declaration.
+    pub const ALL: [Self; 17] = [
+        Self::Services,
+        Self::NodePorts,
+        Self::ServiceOfAddress,
+        Self::ServiceOfNodePort,
+        Self::ClusterEndpoints,
+        Self::LocalEndpoints,
+        Self::ClusterNumbers,
+        Self::LocalNumbers,
+        Self::ClusterMembers,
+        Self::LocalMembers,
+        Self::Affinity,
+        Self::SourceRanges,
+        Self::Hairpin,
+        Self::ClusterIps,
+        Self::ServiceCidrs,
+        Self::Pods,
+        Self::NodePortAddresses,
+    ];
+
+    /// Those of which each element belongs to one Service port.
+    pub const OF_PORTS: [Self; 11] = [
+        Self::Services,
+        Self::NodePorts,
+        Self::ServiceOfAddress,
+        Self::ServiceOfNodePort,
+        Self::ClusterEndpoints,
+        Self::LocalEndpoints,
+        Self::ClusterNumbers,
+        Self::LocalNumbers,
+        Self::ClusterMembers,
+        Self::LocalMembers,
+        Self::SourceRanges,
+    ];
+
+    /// Its name in the table.
+    pub const fn name(self, family: Family) -> &'static str {
+        let [ipv4, ipv6] = match self {
+            Self::Services => ["services4", "services6"],
+            Self::NodePorts => ["node-ports4", "node-ports6"],
+            Self::ServiceOfAddress => ["service-of-address4", "service-of-address6"],
+            Self::ServiceOfNodePort => ["service-of-node-port4", "service-of-node-port6"],
+            Self::ClusterEndpoints => ["cluster-endpoints4", "cluster-endpoints6"],
+            Self::LocalEndpoints => ["local-endpoints4", "local-endpoints6"],
+            Self::ClusterNumbers => ["cluster-numbers4", "cluster-numbers6"],
+            Self::LocalNumbers => ["local-numbers4", "local-numbers6"],
+            Self::ClusterMembers => ["cluster-members4", "cluster-members6"],
+            Self::LocalMembers => ["local-members4", "local-members6"],
+            Self::Affinity => ["affinity4", "affinity6"],
+            Self::SourceRanges => ["source-ranges4", "source-ranges6"],
+            Self::Hairpin => ["hairpin4", "hairpin6"],
+            Self::ClusterIps => ["cluster-ips4", "cluster-ips6"],
+            Self::ServiceCidrs => ["service-cidrs4", "service-cidrs6"],
+            Self::Pods => ["pods4", "pods6"],
+            Self::NodePortAddresses => ["node-port-addresses4", "node-port-addresses6"],
+        };
+        match family {
+            Family::V4 => ipv4,
+            Family::V6 => ipv6,
+        }
+    }
+
+    const fn comment(self) -> &'static str {
+        match self {
+            Self::Services => "cluster IP, external IP or load balancer IP : code of its treatment",
+            Self::NodePorts => "node port : code of its treatment",
+            Self::ServiceOfAddress => "external IP or load balancer IP : cluster IP with the endpoints",
+            Self::ServiceOfNodePort => "node port : cluster IP with the endpoints",
+            Self::ClusterEndpoints => "cluster IP . index : endpoint",
+            Self::LocalEndpoints => "cluster IP . index : endpoint on this node",
+            Self::ClusterNumbers => "session affinity: cluster IP . index : number of the endpoint",
+            Self::LocalNumbers => {
+                "session affinity: cluster IP . index : number of the endpoint on this node"
+            }
+            Self::ClusterMembers => "session affinity: cluster IP . number : endpoint",
+            Self::LocalMembers => "session affinity: cluster IP . number : endpoint on this node",
+            Self::Affinity => "session affinity: client . cluster IP : number of the endpoint it is kept at",
+            Self::SourceRanges => "load balancer IP . source that may use it",
+            Self::Hairpin => "endpoints on this node that reach themselves, masqueraded",
+            Self::ClusterIps => "cluster IPs: other ports are refused",
+            Self::ServiceCidrs => "ranges of cluster IPs: other addresses are dropped",
+            Self::Pods => "ranges of Pod addresses",
+            Self::NodePortAddresses => "where node ports answer, if not on all addresses of this node",
+        }
+    }
+
+    /// Its declaration.
+    pub fn set(self, family: Family) -> Set {
+        let address = match family {
+            Family::V4 => Field::Ipv4,
+            Family::V6 => Field::Ipv6,
+        };
+        let frontend = [address, Field::Protocol, Field::Port];
+        let node_port = vec![Field::Protocol, Field::Port];
+        let endpoint = vec![address, Field::Port];
+        let numbered = [&frontend[..], &[Field::Mark]].concat();
+        // nft cannot show a look-up of what another look-up brought, so that comes one register later.
+        let service = [&[Field::Mark], &frontend[..]].concat();
+        let (key, value) = match self {
+            Self::Services => (frontend.to_vec(), Some(vec![Field::Mark])),
+            Self::NodePorts => (node_port, Some(vec![Field::Mark])),
+            Self::ServiceOfAddress => (frontend.to_vec(), Some(service)),
+            Self::ServiceOfNodePort => (node_port, Some(service)),
+            Self::ClusterEndpoints | Self::LocalEndpoints | Self::ClusterMembers | Self::LocalMembers => {
+                (numbered, Some(endpoint))
+            }
+            Self::ClusterNumbers | Self::LocalNumbers => (numbered, Some(vec![Field::Mark])),
+            Self::Affinity => ([&[address], &frontend[..]].concat(), Some(vec![Field::Mark])),
+            Self::SourceRanges => ([&frontend[..], &[address]].concat(), None),
+            Self::Hairpin => (vec![address, address], None),
+            Self::ClusterIps | Self::ServiceCidrs | Self::Pods | Self::NodePortAddresses => {
+                (vec![address], None)
+            }
+        };
+        Set {
+            name: self.name(family).to_owned(),
+            key,
+            value: value.map_or(SetValue::None, SetValue::Fields),
+            is_interval: matches!(self, Self::SourceRanges | Self::ServiceCidrs | Self::Pods),
+            dynamic_size: (self == Self::Affinity).then_some(AFFINITY_ELEMENTS_MAX),
+            comment: self.comment().to_owned(),
+        }
+    }
+}
+
+/// The declarations of all sets and maps of the table.
+pub fn sets() -> Vec<Set> {
+    let verdicts = |name: &str, comment: &str| Set {
+        name: name.to_owned(),
+        key: vec![Field::Mark],
+        value: SetValue::Verdict,
+        is_interval: false,
+        dynamic_size: None,
+        comment: comment.to_owned(),
+    };
+    let mut sets: Vec<Set> = Map::ALL
+        .into_iter()
+        .flat_map(|map| FAMILIES.map(|family| map.set(family)))
+        .collect();
+    sets.push(verdicts(TREATMENTS, "code of a treatment : its chain"));
+    sets.push(verdicts(
+        MASQUERADED,
+        "bits of a treatment's code : from outside 1, from Pods 2, from this node 4 are masqueraded",
+    ));
+    sets
+}
+
+/// Bytes of an address.
+pub const fn address_bytes(family: Family) -> usize {
+    match family {
+        Family::V4 => 4,
+        Family::V6 => 16,
+    }
+}

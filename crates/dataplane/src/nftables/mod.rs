@@ -1,0 +1,257 @@
+//! The plan in nftables, written by netlink.
+//!
+//! One table, `inet portolan`. A new connection takes this way; every step is a look-up, whatever the number
+//! of Services:
+//!
+//! 1. `services`: its destination, as an address (`services4`) or a node port (`node-ports4`), has the code of
+//!    a *treatment*; the map `treatments` leads on from there.
+//! 2. The treatment's chain looks at where the connection comes from, if that matters, and goes on to a chain
+//!    `…-clusterN` or `…-localN`: take a random number below N, look up the endpoint of the Service with that
+//!    index (`cluster-endpoints4`), and send the connection there. Or to `reject`, or nowhere.
+//! 3. When it leaves the node, `redirected` finds the treatment again by the connection's first destination;
+//!    the last bits of the code tell who is masqueraded. No packet mark is needed, so none of other people's
+//!    is touched.
+//!
+//! A Service is nothing but elements of data maps. Chains are there for treatments only: a few dozen.
+
+mod bytes;
+mod codes;
+mod draft;
+mod in_force;
+mod item;
+mod layout;
+mod port;
+mod ranges;
+mod rules;
+mod skeleton;
+mod slots;
+mod snapshot;
+mod synchronize;
+mod treatment;
+
+use std::collections::HashSet;
+
+use api::object::ObjectKey;
+use netlink::nftables::{Batch, Chain, Change, CommitError, Nftables, Rule};
+use plan::{Changes, Plan};
+
+use crate::{Applied, Dataplane, DataplaneError, Skipped};
+
+use codes::Codes;
+use draft::{Draft, NOBODY, write_chains, write_items};
+use in_force::InForce;
+use item::{Item, difference};
+use port::Port;
+
+/// Services that are loaded with one transaction when there is nothing yet. Bounds memory: about 200 KB of
+/// messages with ten endpoints each.
+const SERVICES_PER_TRANSACTION: usize = 256;
+/// How often a transaction is tried again without the Services that the kernel refused. It names all of them
+/// at once, so that a second time is rare.
+const ROUNDS_MAX: usize = 8;
+
+/// How the dataplane is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The table's name, in family `inet`.
+    pub table: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            table: "portolan".to_owned(),
+        }
+    }
+}
+
+/// A plan in force in the nftables of the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct NftablesDataplane {
+    nftables: Nftables,
+    table: String,
+    /// Whether what is below is what the kernel has.
+    is_known: bool,
+    in_force: InForce,
+    codes: Codes,
+    chains: Vec<(Chain, Vec<Rule>)>,
+    ranges: Vec<Item>,
+}
+
+impl NftablesDataplane {
+    /// Connects to the kernel; nothing is read or written yet.
+    pub fn open(options: Options) -> Result<Self, DataplaneError> {
+        Ok(Self {
+            nftables: Nftables::open().map_err(|source| DataplaneError::Connect { source })?,
+            table: options.table,
+            is_known: false,
+            in_force: InForce::default(),
+            codes: Codes::default(),
+            chains: Vec::new(),
+            ranges: Vec::new(),
+        })
+    }
+
+    /// Takes the table away, with all that is in it. Whether there was one.
+    pub fn cleanup(&mut self) -> Result<bool, DataplaneError> {
+        self.is_known = false;
+        if self.nftables.table(&self.table)?.is_none() {
+            return Ok(false);
+        }
+        let mut batch = Batch::new(&self.table, None);
+        batch.table(Change::Delete, &skeleton::table(&self.table), NOBODY);
+        self.nftables.commit(batch)?;
+        Ok(true)
+    }
+
+    /// Brings what settings ask for into force.
+    fn apply_settings(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
+        let chains = skeleton::chains(plan.settings());
+        let ranges = ranges::items(plan.settings());
+        let mut batch = Batch::new(&self.table, None);
+        let changed: Vec<_> = chains
+            .iter()
+            .filter(|chain| !self.chains.contains(chain))
+            .cloned()
+            .collect();
+        for (chain, _) in &changed {
+            batch.flush_chain(&chain.name, NOBODY);
+        }
+        write_chains(&mut batch, &changed);
+        let (going, coming) = difference(self.ranges.clone(), ranges.clone());
+        write_items(&mut batch, Change::Delete, &going, NOBODY);
+        write_items(&mut batch, Change::Add, &coming, NOBODY);
+        self.nftables.commit(batch)?;
+        self.chains = chains;
+        self.ranges = ranges;
+        Ok(going.len() + coming.len())
+    }
+
+    /// Brings Services into force with one transaction, but for those that the kernel refuses.
+    fn apply_services(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Applied, DataplaneError> {
+        let mut skipped: Vec<Skipped> = Vec::new();
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let wanted = services
+                .iter()
+                .filter(|service| skipped.iter().all(|skipped| skipped.service != **service));
+            let draft = Draft::new(plan, wanted, &mut self.in_force, &mut self.codes);
+            let error = match self.nftables.commit(draft.batch(&self.table, &self.codes)) {
+                Ok(()) => {
+                    let elements = draft.elements();
+                    draft.keep(&mut self.codes);
+                    return Ok(Applied { elements, skipped });
+                }
+                Err(error) => error,
+            };
+            let refused = draft.refused(&error);
+            draft.undo(&mut self.in_force);
+            match refused {
+                Some(refused) if rounds < ROUNDS_MAX => {
+                    for (service, reason) in refused {
+                        if skipped.iter().all(|skipped| skipped.service != service) {
+                            skipped.push(Skipped { service, reason });
+                        }
+                    }
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes treatments away that no Service has any more, once there are many. A failure costs nothing but
+    /// memory of the kernel's; the next repair finds them.
+    fn sweep(&mut self) {
+        if !self.codes.is_crowded() {
+            return;
+        }
+        let used: HashSet<u32> = self
+            .in_force
+            .services()
+            .flat_map(|(_, ports)| ports.iter().flat_map(Port::codes))
+            .collect();
+        let unused: Vec<u32> = self
+            .codes
+            .in_force()
+            .filter(|code| !used.contains(code))
+            .collect();
+        let items: Vec<Item> = unused.iter().filter_map(|code| self.codes.item(*code)).collect();
+        let chains = self.codes.take_out_of_force(&unused);
+        let mut elements = Batch::new(&self.table, None);
+        write_items(&mut elements, Change::Delete, &items, NOBODY);
+        // Kernels before 6.2 cannot delete an element and the chain that it leads to at once (NFT-21).
+        let result = self
+            .nftables
+            .commit(elements)
+            .and_then(|()| self.delete_chains(&chains));
+        if let Err(error) = result {
+            tracing::debug!(%error, "unused treatments stay until the next repair");
+        }
+    }
+
+    /// Takes chains away, in this order.
+    fn delete_chains(&mut self, names: &[String]) -> Result<(), CommitError> {
+        let mut batch = Batch::new(&self.table, None);
+        for name in names {
+            batch.flush_chain(name, NOBODY);
+        }
+        for name in names {
+            let chain = Chain {
+                name: name.clone(),
+                base: None,
+                comment: String::new(),
+            };
+            batch.chain(Change::Delete, &chain, NOBODY);
+        }
+        self.nftables.commit(batch)
+    }
+
+    fn apply_changes(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
+        let mut elements = 0;
+        let mut services = changes.services.clone();
+        if changes.everything {
+            elements += self.apply_settings(plan)?;
+            services.extend(self.in_force.services().map(|(service, _)| service.clone()));
+            services.extend(plan.services().cloned());
+            services.sort_unstable();
+            services.dedup();
+        }
+        let mut applied = self.apply_services(plan, &services)?;
+        applied.elements += elements;
+        self.sweep();
+        Ok(applied)
+    }
+}
+
+impl Dataplane for NftablesDataplane {
+    fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
+        if !self.is_known {
+            return self.synchronize(plan);
+        }
+        match self.apply_changes(plan, changes) {
+            Err(DataplaneError::Commit { source }) if is_drift(&source) => {
+                tracing::warn!(error = %source, "the table is not what was written; reading it back");
+                self.is_known = false;
+                self.synchronize(plan)
+            }
+            result => result,
+        }
+    }
+
+    fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
+        self.synchronize(plan).map(|applied| applied.elements)
+    }
+}
+
+/// Whether the kernel's state is not what the transaction was made for.
+fn is_drift(error: &CommitError) -> bool {
+    match error {
+        CommitError::Refused { refusals } => refusals.iter().any(|refusal| refusal.is_drift()),
+        CommitError::Changed => true,
+        CommitError::Socket { .. } | CommitError::NotPermitted => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Endpoints of a set by index. A change of one endpoint moves at most one other: whatever the order in the
+//! plan is, an endpoint that stays keeps its index, unless the set shrinks below it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use plan::{Backend, Family};
+
+/// Endpoints by index, packed: address, port, whether it is on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slots {
+    packed: Box<[u8]>,
+    family: Family,
+}
+
+const fn address_bytes(family: Family) -> usize {
+    super::layout::address_bytes(family)
+}
+
+impl Slots {
+    /// The wanted endpoints, where possible at the index that they had among `former` ones.
+    pub fn place(family: Family, former: &[SocketAddr], wanted: &[Backend]) -> Self {
+        let mut slots: Vec<Option<Backend>> = vec![None; wanted.len()];
+        let mut rest: Vec<Backend> = Vec::new();
+        let index_of = |backend: &Backend| former.iter().position(|former| *former == backend.address);
+        for backend in wanted {
+            match index_of(backend).and_then(|index| slots.get_mut(index)) {
+                Some(slot) if slot.is_none() => *slot = Some(*backend),
+                _ => rest.push(*backend),
+            }
+        }
+        let mut rest = rest.into_iter();
+        let mut packed = Vec::with_capacity(wanted.len() * (address_bytes(family) + 3));
+        for backend in slots.into_iter().filter_map(|slot| slot.or_else(|| rest.next())) {
+            match backend.address.ip() {
+                IpAddr::V4(ip) => packed.extend_from_slice(&ip.octets()),
+                IpAddr::V6(ip) => packed.extend_from_slice(&ip.octets()),
+            }
+            packed.extend_from_slice(&backend.address.port().to_be_bytes());
+            packed.push(u8::from(backend.local));
+        }
+        Self {
+            packed: packed.into_boxed_slice(),
+            family,
+        }
+    }
+
+    /// The endpoints in the order of their indexes.
+    pub fn iter(&self) -> impl Iterator<Item = Backend> + '_ {
+        let bytes = address_bytes(self.family);
+        self.packed.chunks_exact(bytes + 3).filter_map(move |packed| {
+            let (ip, rest) = packed.split_at_checked(bytes)?;
+            let [high, low, local] = *rest else { return None };
+            let ip = match self.family {
+                Family::V4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(ip).ok()?)),
+                Family::V6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
+            };
+            Some(Backend {
+                address: SocketAddr::new(ip, u16::from_be_bytes([high, low])),
+                local: local != 0,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

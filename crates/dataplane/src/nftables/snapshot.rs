@@ -1,0 +1,229 @@
+//! What the kernel has, read back and compared with what is wanted.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
+use plan::{Family, Set};
+
+use super::bytes::Bytes;
+use super::codes::Codes;
+use super::item::{Datum, Item, Place};
+use super::layout::{self, FAMILIES, Map, TREATMENTS, address_bytes};
+use super::skeleton;
+
+/// Whether the table is there, and of this layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is none.
+    Nothing,
+    /// There is one of another layout, or a damaged one.
+    Other,
+    /// It is as it should be, but for rules and elements.
+    Ours,
+}
+
+/// Looks for the table.
+pub fn find(nftables: &mut Nftables, table: &str, chains: &[(Chain, Vec<Rule>)]) -> Result<Found, ReadError> {
+    let Some(found) = nftables.table(table)? else {
+        return Ok(Found::Nothing);
+    };
+    if found != skeleton::table(table) {
+        return Ok(Found::Other);
+    }
+    let sets: HashMap<String, _> = nftables
+        .sets(table)?
+        .into_iter()
+        .map(|set| (set.name.clone(), set))
+        .collect();
+    if layout::sets().iter().any(|set| sets.get(&set.name) != Some(set)) {
+        return Ok(Found::Other);
+    }
+    let is_damaged = |found: &Chain| {
+        let wanted = chains.iter().find(|(wanted, _)| wanted.name == found.name);
+        found.base != wanted.and_then(|(wanted, _)| wanted.base)
+    };
+    let damaged = nftables.chains(table)?.iter().any(is_damaged);
+    Ok(if damaged { Found::Other } else { Found::Ours })
+}
+
+/// Learns the codes that an earlier process gave.
+pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut Codes) -> Result<(), ReadError> {
+    let pairs = nftables.elements(table, TREATMENTS, |element| {
+        let code = element.key.try_into().map(u32::from_ne_bytes).ok()?;
+        match element.data? {
+            ElementData::Verdict(verdict) => Some((code, verdict.to_owned())),
+            ElementData::Value(_) => None,
+        }
+    })?;
+    for (code, verdict) in pairs.into_iter().flatten() {
+        codes.remember(code, verdict);
+    }
+    Ok(())
+}
+
+/// The endpoints of all Service ports by index, as an earlier process left them.
+#[derive(Debug, Default)]
+pub struct FormerEndpoints(HashMap<(Bytes, bool), Vec<SocketAddr>>);
+
+impl FormerEndpoints {
+    /// Reads them.
+    pub fn read(nftables: &mut Nftables, table: &str) -> Result<Self, ReadError> {
+        let mut found: HashMap<(Bytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
+        for family in FAMILIES {
+            for (map, is_local) in [(Map::ClusterEndpoints, false), (Map::LocalEndpoints, true)] {
+                let elements = nftables.elements(table, map.name(family), |element| slot(family, element))?;
+                for (key, index, endpoint) in elements.into_iter().flatten() {
+                    found.entry((key, is_local)).or_default().push((index, endpoint));
+                }
+            }
+        }
+        let in_order = |mut slots: Vec<(u32, SocketAddr)>| -> Vec<SocketAddr> {
+            slots.sort_unstable();
+            slots.into_iter().map(|(_, endpoint)| endpoint).collect()
+        };
+        Ok(Self(
+            found
+                .into_iter()
+                .map(|(key, slots)| (key, in_order(slots)))
+                .collect(),
+        ))
+    }
+
+    /// Those of one Service port.
+    pub fn of(&self, key: &Bytes, set: Set) -> Vec<SocketAddr> {
+        let found = self.0.get(&(*key, set == Set::Local));
+        found.cloned().unwrap_or_default()
+    }
+}
+
+fn slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
+    let (key, index) = element.key.split_last_chunk::<4>()?;
+    let ElementData::Value(value) = element.data? else {
+        return None;
+    };
+    let (ip, rest) = value.split_at_checked(address_bytes(family))?;
+    let port = u16::from_be_bytes(*rest.first_chunk()?);
+    let ip = match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(ip).ok()?)),
+        Family::V6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
+    };
+    Some((
+        Bytes::from_slice(key)?,
+        u32::from_ne_bytes(*index),
+        SocketAddr::new(ip, port),
+    ))
+}
+
+/// The elements of a set or map, compactly: what they are told from others by, and a hash of the rest.
+#[derive(Debug)]
+pub struct Elements {
+    place: Place,
+    key_bytes: usize,
+    found: HashMap<Box<[u8]>, u64>,
+}
+
+impl Elements {
+    /// Reads them.
+    pub fn read(nftables: &mut Nftables, table: &str, place: Place) -> Result<Self, ReadError> {
+        let pairs = nftables.elements(table, place.name(), |element| {
+            (identity(&element), content(&element))
+        })?;
+        let key_bytes = match place {
+            Place::Map(map, family) => map.set(family).key_bytes(),
+            Place::Treatments | Place::Masqueraded => 4,
+        };
+        Ok(Self {
+            place,
+            key_bytes,
+            found: pairs.into_iter().collect(),
+        })
+    }
+
+    /// Compares with an element that is wanted. If another is there in its place, that has to go, then this has
+    /// to come; if none is, this has to come.
+    pub fn compare(&mut self, wanted: Item, going: &mut Vec<Item>, coming: &mut Vec<Item>) {
+        let element = wanted.element();
+        match self.found.remove(&identity(&element)) {
+            Some(found) if found == content(&element) => {}
+            Some(_) => {
+                going.push(wanted.clone());
+                coming.push(wanted);
+            }
+            None => coming.push(wanted),
+        }
+    }
+
+    /// What was not wanted.
+    pub fn stale(self) -> impl Iterator<Item = Item> {
+        let (place, key_bytes) = (self.place, self.key_bytes);
+        let no_comment: Arc<str> = Arc::from("");
+        self.found.into_keys().filter_map(move |identity| {
+            let (flag, keys) = identity.split_first()?;
+            let (key, key_end) = keys.split_at_checked(key_bytes)?;
+            let key_end = (!key_end.is_empty()).then(|| Bytes::from_slice(key_end));
+            Some(Item {
+                place,
+                key: Bytes::from_slice(key)?,
+                key_end: key_end.flatten().map(Box::new),
+                is_interval_end: *flag != 0,
+                datum: Datum::None,
+                comment: no_comment.clone(),
+            })
+        })
+    }
+}
+
+/// Affinities that keep clients at endpoints that have left.
+pub fn stale_affinities(
+    nftables: &mut Nftables,
+    table: &str,
+    family: Family,
+    members: &HashSet<Bytes>,
+) -> Result<Vec<Item>, ReadError> {
+    let place = Place::Map(Map::Affinity, family);
+    let no_comment: Arc<str> = Arc::from("");
+    let items = nftables.elements(table, place.name(), |element| {
+        let service = Bytes::from_slice(element.key.get(address_bytes(family)..)?)?;
+        let Some(ElementData::Value(number)) = element.data else {
+            return None;
+        };
+        let member = service.key(&Bytes::from_slice(number)?);
+        let key = Bytes::from_slice(element.key)?;
+        (!members.contains(&member)).then(|| Item::key(place, key, &no_comment))
+    })?;
+    Ok(items.into_iter().flatten().collect())
+}
+
+/// The rules of a table by chain; a chain without rules has none.
+pub fn read_chains(nftables: &mut Nftables, table: &str) -> Result<HashMap<String, Vec<Rule>>, ReadError> {
+    let mut chains: HashMap<String, Vec<Rule>> = nftables
+        .chains(table)?
+        .into_iter()
+        .map(|chain| (chain.name, Vec::new()))
+        .collect();
+    for (chain, rule) in nftables.rules(table)? {
+        chains.entry(chain).or_default().push(rule);
+    }
+    Ok(chains)
+}
+
+fn identity(element: &Element<'_>) -> Box<[u8]> {
+    let flag = [u8::from(element.is_interval_end)];
+    [&flag, element.key, element.key_end.unwrap_or_default()]
+        .concat()
+        .into()
+}
+
+fn content(element: &Element<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match element.data {
+        Some(ElementData::Value(value)) => value.hash(&mut hasher),
+        Some(ElementData::Verdict(verdict)) => verdict.hash(&mut hasher),
+        None => {}
+    }
+    element.comment.hash(&mut hasher);
+    hasher.finish()
+}

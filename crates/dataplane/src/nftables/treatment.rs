@@ -1,0 +1,208 @@
+//! Treatments: what happens to connections at a frontend, apart from which Service it is.
+//!
+//! Thousands of Services share a few dozen treatments: "one of 3 endpoints", "from outside one of 2 on this
+//! node, else one of 5". Each has a chain, and frontends hold its code.
+
+use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
+use plan::{Frontend, Origin, ServicePortPlan, Set, Target};
+
+use super::layout::{FAMILIES, Map};
+use super::rules::Writer;
+use super::skeleton::REJECT;
+
+/// How the key of a Service port is found, which is its first frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// The packet's destination is the first frontend.
+    First,
+    /// By the packet's destination, another address of the Service.
+    Address,
+    /// By the packet's destination port.
+    NodePort,
+}
+
+/// What happens to connections of one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Refused.
+    Reject,
+    /// Dropped.
+    Drop,
+    /// Sent to one of so many endpoints.
+    Balance(Set, u32),
+}
+
+/// What happens to connections at a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Treatment {
+    /// How the Service port is found.
+    pub entry: Entry,
+    /// What happens, by origin.
+    pub outcomes: [Outcome; 3],
+    /// Seconds for which clients are kept.
+    pub affinity_seconds: Option<u32>,
+    /// Whether only some sources may come in.
+    pub has_source_ranges: bool,
+    /// Who is masqueraded: bit 0 from outside, bit 1 from Pods, bit 2 from this node.
+    pub masquerade_bits: u32,
+}
+
+impl Treatment {
+    /// What a Service port's frontend asks for.
+    pub fn of(port: &ServicePortPlan, frontend: &Frontend, entry: Entry) -> Self {
+        let mut masquerade_bits = 0;
+        let outcomes = Origin::ALL.map(|origin| match frontend.target(origin) {
+            Target::Reject => Outcome::Reject,
+            Target::Drop => Outcome::Drop,
+            Target::Balance { set, masquerade } => {
+                masquerade_bits |= u32::from(masquerade) << origin as u32;
+                match port.backends(set).len() {
+                    0 => Outcome::Reject,
+                    count => Outcome::Balance(set, count as u32),
+                }
+            }
+        });
+        let balances = outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Balance(..)));
+        Self {
+            entry,
+            outcomes,
+            affinity_seconds: port.affinity_seconds.filter(|_| balances),
+            has_source_ranges: !frontend.source_ranges.is_empty(),
+            masquerade_bits,
+        }
+    }
+
+    /// Where packets go on.
+    pub fn verdict(&self) -> Verdict<String> {
+        let [outside, pod, node] = self.outcomes;
+        if !self.has_source_ranges && outside == pod && pod == node {
+            return self.outcome_verdict(outside);
+        }
+        let words = self.outcomes.map(word).join(".");
+        let ranges = if self.has_source_ranges { "-ranges" } else { "" };
+        Verdict::Goto(format!(
+            "{}-{words}{}{ranges}",
+            self.entry_word(),
+            self.affinity_word()
+        ))
+    }
+
+    /// The chains that it needs, those that lead to others last.
+    pub fn chains(&self) -> Vec<(Chain, Vec<Rule>)> {
+        let mut chains: Vec<(Chain, Vec<Rule>)> = Vec::new();
+        for outcome in self.outcomes {
+            if let Outcome::Balance(set, count) = outcome {
+                let chain = self.balance_chain(set, count);
+                if chains.iter().all(|(known, _)| known.name != chain.0.name) {
+                    chains.push(chain);
+                }
+            }
+        }
+        if let Verdict::Goto(name) = self.verdict()
+            && name != REJECT
+            && chains.iter().all(|(known, _)| known.name != name)
+        {
+            let chain = Chain {
+                name,
+                base: None,
+                comment: "by where connections come from".to_owned(),
+            };
+            chains.push((chain, self.origin_rules()));
+        }
+        chains
+    }
+
+    fn origin_rules(&self) -> Vec<Rule> {
+        let [outside, pod, node] = self.outcomes.map(|outcome| self.outcome_verdict(outcome));
+        let mut rules = Vec::new();
+        if self.has_source_ranges {
+            for family in FAMILIES {
+                let rule = Writer::of(family).is_out_of_ranges(family).verdict(Verdict::Drop);
+                rules.push(rule.comment("source ranges"));
+            }
+        }
+        if pod != node || node != outside {
+            for family in FAMILIES {
+                let rule = Writer::of(family).source_in(Map::Pods, family);
+                rules.push(rule.verdict(pod.clone()).comment("from a Pod"));
+            }
+            let rule = Writer::any().is_local(FibAddress::Source);
+            rules.push(rule.verdict(node).comment("from this node"));
+        }
+        rules.push(Writer::any().verdict(outside).done());
+        rules
+    }
+
+    fn balance_chain(&self, set: Set, count: u32) -> (Chain, Vec<Rule>) {
+        let mut rules = Vec::new();
+        for family in FAMILIES {
+            if let Some(seconds) = self.affinity_seconds {
+                let rule = Writer::of(family).keep(family, self.entry, set, seconds);
+                rules.push(rule.comment("the endpoint of last time"));
+                let rule = Writer::of(family).balance_and_keep(family, self.entry, set, count, seconds);
+                rules.push(rule.comment("another one, remembered"));
+            }
+            let rule = Writer::of(family).balance(family, self.entry, set, count);
+            rules.push(rule.comment(self.key_comment()));
+        }
+        let place = match set {
+            Set::Cluster => "",
+            Set::Local => " on this node",
+        };
+        let plural = if count == 1 { "" } else { "s" };
+        let chain = Chain {
+            name: self.balance_name(set, count),
+            base: None,
+            comment: format!("one of {count} endpoint{plural}{place}"),
+        };
+        (chain, rules)
+    }
+
+    fn outcome_verdict(&self, outcome: Outcome) -> Verdict<String> {
+        match outcome {
+            Outcome::Reject => Verdict::Goto(REJECT.to_owned()),
+            Outcome::Drop => Verdict::Drop,
+            Outcome::Balance(set, count) => Verdict::Goto(self.balance_name(set, count)),
+        }
+    }
+
+    fn balance_name(&self, set: Set, count: u32) -> String {
+        let word = word(Outcome::Balance(set, count));
+        format!("{}-{word}{}", self.entry_word(), self.affinity_word())
+    }
+
+    fn entry_word(&self) -> &'static str {
+        match self.entry {
+            Entry::First => "cluster-ip",
+            Entry::Address => "external",
+            Entry::NodePort => "node-port",
+        }
+    }
+
+    /// What nft does not show of a rule.
+    fn key_comment(&self) -> &'static str {
+        match self.entry {
+            Entry::First => "",
+            Entry::Address => "the key is what service-of-address4/6 has for the destination",
+            Entry::NodePort => "the key is what service-of-node-port4/6 has for the port",
+        }
+    }
+
+    fn affinity_word(&self) -> String {
+        match self.affinity_seconds {
+            Some(seconds) => format!("-sticky{seconds}s"),
+            None => String::new(),
+        }
+    }
+}
+
+fn word(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Reject => "reject".to_owned(),
+        Outcome::Drop => "drop".to_owned(),
+        Outcome::Balance(Set::Cluster, count) => format!("cluster{count}"),
+        Outcome::Balance(Set::Local, count) => format!("local{count}"),
+    }
+}

@@ -1,0 +1,169 @@
+//! Expressions from attributes.
+
+use super::encode::{ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INVERTED, TCP_RST};
+use super::*;
+
+/// The attributes of one expression. None has more than eight that matter here.
+struct Fields<'a>([Option<Attribute<'a>>; 8]);
+
+impl<'a> Fields<'a> {
+    fn read(data: Option<Attribute<'a>>) -> Self {
+        let mut fields = [None; 8];
+        for attribute in data.into_iter().flat_map(|data| data.nested()) {
+            if let Some(slot) = fields.get_mut(usize::from(attribute.kind)) {
+                *slot = Some(attribute);
+            }
+        }
+        Self(fields)
+    }
+
+    fn get(&self, kind: usize) -> Option<Attribute<'a>> {
+        self.0.get(kind).copied().flatten()
+    }
+
+    fn number(&self, kind: usize) -> Option<u32> {
+        self.get(kind)?.u32_be()
+    }
+
+    fn register(&self, kind: usize) -> Option<Register> {
+        Register::from_number(self.number(kind)?)
+    }
+
+    fn bytes(&self, kind: usize) -> Option<Vec<u8>> {
+        decode_value(self.get(kind)?).map(<[u8]>::to_vec)
+    }
+
+    fn text(&self, kind: usize) -> Option<String> {
+        self.get(kind)?.text().map(str::to_owned)
+    }
+}
+
+impl Expression {
+    /// Reads an element of a rule's list.
+    pub(crate) fn decode(element: Attribute<'_>) -> Self {
+        let (mut name, mut data) = ("", None);
+        for attribute in element.nested() {
+            match attribute.kind {
+                wire::EXPRESSION_NAME => name = attribute.text().unwrap_or_default(),
+                wire::EXPRESSION_DATA => data = Some(attribute),
+                _ => {}
+            }
+        }
+        decode_known(name, &Fields::read(data)).unwrap_or_else(|| Self::Other(name.to_owned()))
+    }
+}
+
+fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
+    Some(match name {
+        "payload" => Expression::Payload {
+            base: match fields.number(2)? {
+                1 => PayloadBase::Network,
+                2 => PayloadBase::Transport,
+                _ => return None,
+            },
+            offset: fields.number(3)?,
+            bytes: fields.number(4)?,
+            into: fields.register(1)?,
+        },
+        "meta" if fields.get(3).is_some() && fields.number(2)? == MetaKey::Mark as u32 => {
+            Expression::SetMark {
+                from: fields.register(3)?,
+            }
+        }
+        "meta" => Expression::Meta {
+            key: match fields.number(2)? {
+                3 => MetaKey::Mark,
+                15 => MetaKey::Family,
+                16 => MetaKey::Protocol,
+                _ => return None,
+            },
+            into: fields.register(1)?,
+        },
+        "ct" => Expression::Ct {
+            key: match (
+                fields.number(2)?,
+                fields.get(3).and_then(|direction| direction.u8()),
+            ) {
+                (2, None) => CtKey::Status,
+                (12, Some(0)) => CtKey::OriginalPort,
+                (20, Some(0)) => CtKey::OriginalIpv4,
+                (22, Some(0)) => CtKey::OriginalIpv6,
+                _ => return None,
+            },
+            into: fields.register(1)?,
+        },
+        "fib" if fields.number(2)? == ADDRESS_TYPE => Expression::FibType {
+            address: match fields.number(3)? {
+                1 => FibAddress::Source,
+                2 => FibAddress::Destination,
+                _ => return None,
+            },
+            into: fields.register(1)?,
+        },
+        "cmp" => Expression::Compare {
+            comparison: match fields.number(2)? {
+                0 => Comparison::Equal,
+                1 => Comparison::NotEqual,
+                _ => return None,
+            },
+            register: fields.register(1)?,
+            value: fields.bytes(3)?,
+        },
+        "bitwise" if fields.bytes(5)?.iter().all(|&byte| byte == 0) => Expression::Mask {
+            from: fields.register(1)?,
+            into: fields.register(2)?,
+            mask: fields.bytes(4)?,
+        },
+        "lookup" => decode_lookup(fields)?,
+        "immediate" => Expression::Verdict(Verdict::decode(fields.get(2)?)?.to_owned()),
+        "numgen" => Expression::Random {
+            modulus: fields.number(2)?,
+            into: fields.register(1)?,
+        },
+        _ => return decode_effect(name, fields),
+    })
+}
+
+fn decode_lookup(fields: &Fields<'_>) -> Option<Expression> {
+    let inverted = fields.number(5).unwrap_or(0) & INVERTED != 0;
+    let into = match fields.number(3) {
+        None if inverted => Destination::NotFound,
+        None => Destination::Found,
+        Some(0) => Destination::Verdict,
+        Some(number) => Destination::Register(Register::from_number(number)?),
+    };
+    Some(Expression::Lookup {
+        set: fields.text(1)?,
+        key: fields.register(2)?,
+        into,
+    })
+}
+
+fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
+    Some(match name {
+        "nat" if fields.number(1)? == DNAT => Expression::Dnat {
+            is_ipv6: fields.number(2)? == u32::from(wire::NFPROTO_IPV6),
+            address: fields.register(3)?,
+            port: fields.register(5)?,
+        },
+        "masq" => Expression::Masquerade,
+        "reject" => match (fields.number(1)?, fields.get(2).and_then(|code| code.u8())) {
+            (TCP_RST, _) => Expression::Reject(Rejection::TcpReset),
+            (ICMPX_UNREACH, Some(ICMPX_PORT_UNREACH)) => Expression::Reject(Rejection::PortUnreachable),
+            _ => return None,
+        },
+        "dynset" => Expression::Dynset {
+            operation: match fields.number(3)? {
+                0 => DynsetOperation::Add,
+                1 => DynsetOperation::Update,
+                2 => DynsetOperation::Delete,
+                _ => return None,
+            },
+            set: fields.text(1)?,
+            key: fields.register(4)?,
+            data: fields.register(5)?,
+            timeout_ms: fields.get(6)?.u64_be()?,
+        },
+        _ => return None,
+    })
+}

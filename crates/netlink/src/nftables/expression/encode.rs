@@ -1,0 +1,182 @@
+//! Expressions as attributes.
+
+use super::*;
+
+/// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`.
+const RANDOM_FULLY: u32 = 1 << 4;
+/// `NFT_LOOKUP_F_INV`.
+pub(super) const INVERTED: u32 = 1;
+/// `NFT_FIB_RESULT_ADDRTYPE`.
+pub(super) const ADDRESS_TYPE: u32 = 3;
+/// `NFT_NG_RANDOM`.
+const RANDOM: u32 = 1;
+/// `NFT_NAT_DNAT`.
+pub(super) const DNAT: u32 = 1;
+/// `NFT_REJECT_TCP_RST`.
+pub(super) const TCP_RST: u32 = 1;
+/// `NFT_REJECT_ICMPX_UNREACH` and `NFT_REJECT_ICMPX_PORT_UNREACH`.
+pub(super) const ICMPX_UNREACH: u32 = 2;
+pub(super) const ICMPX_PORT_UNREACH: u8 = 1;
+
+impl Expression {
+    /// The kernel's name of it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Payload { .. } => "payload",
+            Self::Meta { .. } | Self::SetMark { .. } => "meta",
+            Self::Ct { .. } => "ct",
+            Self::FibType { .. } => "fib",
+            Self::Compare { .. } => "cmp",
+            Self::Mask { .. } => "bitwise",
+            Self::Lookup { .. } => "lookup",
+            Self::Verdict(_) => "immediate",
+            Self::Random { .. } => "numgen",
+            Self::Dnat { .. } => "nat",
+            Self::Masquerade => "masq",
+            Self::Reject(_) => "reject",
+            Self::Dynset { .. } => "dynset",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Appends the expression to a list.
+    pub(crate) fn encode(&self, writer: &mut Writer) {
+        let element = writer.nest(wire::LIST_ELEMENT);
+        writer.text(wire::EXPRESSION_NAME, self.name());
+        let data = writer.nest(wire::EXPRESSION_DATA);
+        self.encode_data(writer);
+        writer.end(data);
+        writer.end(element);
+    }
+
+    fn encode_data(&self, writer: &mut Writer) {
+        match self {
+            Self::Payload {
+                base,
+                offset,
+                bytes,
+                into,
+            } => {
+                writer
+                    .u32_be(1, into.number())
+                    .u32_be(2, *base as u32)
+                    .u32_be(3, *offset)
+                    .u32_be(4, *bytes);
+            }
+            Self::Meta { key, into } => {
+                writer.u32_be(1, into.number()).u32_be(2, *key as u32);
+            }
+            Self::SetMark { from } => {
+                writer.u32_be(2, MetaKey::Mark as u32).u32_be(3, from.number());
+            }
+            Self::Ct { key, into } => {
+                writer.u32_be(1, into.number()).u32_be(2, *key as u32);
+                if *key != CtKey::Status {
+                    writer.attribute(3, &[0]); // IP_CT_DIR_ORIGINAL
+                }
+            }
+            Self::FibType { address, into } => {
+                writer
+                    .u32_be(1, into.number())
+                    .u32_be(2, ADDRESS_TYPE)
+                    .u32_be(3, *address as u32);
+            }
+            Self::Compare {
+                register,
+                comparison,
+                value,
+            } => {
+                writer.u32_be(1, register.number()).u32_be(2, *comparison as u32);
+                encode_value(writer, 3, value);
+            }
+            Self::Mask { from, into, mask } => {
+                writer
+                    .u32_be(1, from.number())
+                    .u32_be(2, into.number())
+                    .u32_be(3, mask.len() as u32);
+                encode_value(writer, 4, mask);
+                encode_value(writer, 5, &vec![0; mask.len()]);
+            }
+            Self::Lookup { set, key, into } => encode_lookup(writer, set, *key, *into),
+            Self::Verdict(verdict) => {
+                writer.u32_be(1, 0);
+                verdict.encode(writer, 2);
+            }
+            Self::Random { modulus, into } => {
+                writer
+                    .u32_be(1, into.number())
+                    .u32_be(2, *modulus)
+                    .u32_be(3, RANDOM)
+                    .u32_be(4, 0);
+            }
+            Self::Dnat { .. } | Self::Masquerade | Self::Reject(_) | Self::Dynset { .. } => {
+                self.encode_effect(writer);
+            }
+            Self::Other(_) => {}
+        }
+    }
+
+    /// The expressions that do something.
+    fn encode_effect(&self, writer: &mut Writer) {
+        match self {
+            Self::Dnat {
+                is_ipv6,
+                address,
+                port,
+            } => {
+                let family = if *is_ipv6 {
+                    wire::NFPROTO_IPV6
+                } else {
+                    wire::NFPROTO_IPV4
+                };
+                writer
+                    .u32_be(1, DNAT)
+                    .u32_be(2, u32::from(family))
+                    .u32_be(3, address.number())
+                    .u32_be(5, port.number());
+            }
+            Self::Masquerade => {
+                writer.u32_be(1, RANDOM_FULLY);
+            }
+            Self::Reject(Rejection::TcpReset) => {
+                writer.u32_be(1, TCP_RST).attribute(2, &[0]);
+            }
+            Self::Reject(Rejection::PortUnreachable) => {
+                writer
+                    .u32_be(1, ICMPX_UNREACH)
+                    .attribute(2, &[ICMPX_PORT_UNREACH]);
+            }
+            Self::Dynset {
+                set,
+                operation,
+                key,
+                data,
+                timeout_ms,
+            } => {
+                writer
+                    .text(1, set)
+                    .u32_be(3, *operation as u32)
+                    .u32_be(4, key.number())
+                    .u32_be(5, data.number())
+                    .attribute(6, &timeout_ms.to_be_bytes());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn encode_lookup(writer: &mut Writer, set: &str, key: Register, into: Destination) {
+    writer.text(1, set).u32_be(2, key.number());
+    match into {
+        Destination::Found => {}
+        Destination::NotFound => {
+            writer.u32_be(5, INVERTED);
+        }
+        Destination::Verdict => {
+            writer.u32_be(3, 0);
+        }
+        Destination::Register(register) => {
+            writer.u32_be(3, register.number());
+        }
+    }
+}

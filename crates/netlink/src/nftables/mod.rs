@@ -1,0 +1,31 @@
+//! nftables by netlink (`linux/netfilter/nf_tables.h`): typed expressions, sets, elements, and transactions.
+//!
+//! A [`Batch`] collects what is to change; [`Nftables::commit`] sends it as one datagram, and the kernel does
+//! all of it or nothing. What the kernel refuses comes back as [`Refusal`]s that name the message. Dumps read
+//! back what is there; what this crate has no type for reads as [`Expression::Other`].
+//!
+//! All tables are of the family `inet`: one table for IPv4 and IPv6.
+
+mod batch;
+mod comment;
+mod connection;
+mod element;
+mod error;
+mod expression;
+mod set;
+mod table;
+mod wire;
+
+pub use batch::{Batch, Change, ElementList};
+pub use connection::{Generation, Nftables};
+pub use element::{Element, ElementData};
+pub use error::{CommitError, ReadError, Refusal};
+pub use expression::{
+    Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
+    Rejection, Verdict,
+};
+pub use set::{Field, Set, SetValue};
+pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Tables, chains and rules.
+
+use crate::message::{Attributes, Writer};
+
+use super::comment;
+use super::expression::Expression;
+use super::wire;
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub comment: String,
+}
+
+impl Table {
+    pub(super) fn encode(&self, writer: &mut Writer) {
+        writer.text(wire::TABLE_NAME, &self.name);
+        encode_comment(writer, wire::TABLE_USERDATA, &self.comment);
+    }
+
+    pub(super) fn decode(attributes: Attributes<'_>) -> Option<Self> {
+        let (mut name, mut comment) = (None, "");
+        for attribute in attributes {
+            match attribute.kind {
+                wire::TABLE_NAME => name = attribute.text(),
+                wire::TABLE_USERDATA => {
+                    comment = comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        Some(Self {
+            name: name?.to_owned(),
+            comment: comment.to_owned(),
+        })
+    }
+}
+
+/// Where packets come into a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Hook {
+    /// All that comes in.
+    Prerouting = 0,
+    /// What is for this node.
+    Input = 1,
+    /// What is for others.
+    Forward = 2,
+    /// What this node sends.
+    Output = 3,
+    /// All that goes out.
+    Postrouting = 4,
+}
+
+/// What a chain at a hook is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainKind {
+    /// It sees every packet.
+    Filter,
+    /// It sees the first packet of each connection and may rewrite the connection.
+    Nat,
+}
+
+/// How a chain is tied to a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseChain {
+    /// What it is for.
+    pub kind: ChainKind,
+    /// The hook.
+    pub hook: Hook,
+    /// Its place there: lower comes first (`dstnat` is -100, `srcnat` 100).
+    pub priority: i32,
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// The hook, if packets come to it from there. Its policy is to accept.
+    pub base: Option<BaseChain>,
+    /// What it is for.
+    pub comment: String,
+}
+
+impl Chain {
+    pub(super) fn encode(&self, writer: &mut Writer, table: &str) {
+        writer
+            .text(wire::CHAIN_TABLE, table)
+            .text(wire::CHAIN_NAME, &self.name);
+        if let Some(base) = self.base {
+            let hook = writer.nest(wire::CHAIN_HOOK);
+            writer
+                .u32_be(wire::HOOK_NUMBER, base.hook as u32)
+                .u32_be(wire::HOOK_PRIORITY, base.priority as u32)
+                .end(hook)
+                .u32_be(wire::CHAIN_POLICY, 1) // NF_ACCEPT
+                .text(
+                    wire::CHAIN_TYPE,
+                    match base.kind {
+                        ChainKind::Filter => "filter",
+                        ChainKind::Nat => "nat",
+                    },
+                );
+        }
+        encode_comment(writer, wire::CHAIN_USERDATA, &self.comment);
+    }
+
+    /// Reads a chain: its table and itself.
+    pub(super) fn decode(attributes: Attributes<'_>) -> Option<(String, Self)> {
+        let (mut table, mut name, mut comment) = (None, None, "");
+        let (mut kind, mut hook, mut priority) = (None, None, None);
+        for attribute in attributes {
+            match attribute.kind {
+                wire::CHAIN_TABLE => table = attribute.text(),
+                wire::CHAIN_NAME => name = attribute.text(),
+                wire::CHAIN_TYPE => {
+                    kind = match attribute.text() {
+                        Some("filter") => Some(ChainKind::Filter),
+                        Some("nat") => Some(ChainKind::Nat),
+                        _ => None,
+                    };
+                }
+                wire::CHAIN_HOOK => {
+                    for inner in attribute.nested() {
+                        match inner.kind {
+                            wire::HOOK_NUMBER => hook = inner.u32_be().and_then(hook_of),
+                            wire::HOOK_PRIORITY => priority = inner.u32_be(),
+                            _ => {}
+                        }
+                    }
+                }
+                wire::CHAIN_USERDATA => {
+                    comment = comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        let base = match (kind, hook, priority) {
+            (Some(kind), Some(hook), Some(priority)) => Some(BaseChain {
+                kind,
+                hook,
+                priority: priority as i32,
+            }),
+            _ => None,
+        };
+        let chain = Self {
+            name: name?.to_owned(),
+            base,
+            comment: comment.to_owned(),
+        };
+        Some((table?.to_owned(), chain))
+    }
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// What it does, in order.
+    pub expressions: Vec<Expression>,
+    /// What it is for.
+    pub comment: String,
+}
+
+impl Rule {
+    pub(super) fn encode(&self, writer: &mut Writer, table: &str, chain: &str) {
+        writer.text(wire::RULE_TABLE, table).text(wire::RULE_CHAIN, chain);
+        let expressions = writer.nest(wire::RULE_EXPRESSIONS);
+        for expression in &self.expressions {
+            expression.encode(writer);
+        }
+        writer.end(expressions);
+        encode_comment(writer, wire::RULE_USERDATA, &self.comment);
+    }
+
+    /// Reads a rule: its table, its chain and itself.
+    pub(super) fn decode(attributes: Attributes<'_>) -> Option<(String, String, Self)> {
+        let (mut table, mut chain, mut rule) = (None, None, Self::default());
+        for attribute in attributes {
+            match attribute.kind {
+                wire::RULE_TABLE => table = attribute.text(),
+                wire::RULE_CHAIN => chain = attribute.text(),
+                wire::RULE_EXPRESSIONS => {
+                    rule.expressions = attribute.nested().map(Expression::decode).collect();
+                }
+                wire::RULE_USERDATA => {
+                    let comment = comment::read(attribute.value, comment::Owner::Most);
+                    rule.comment = comment.unwrap_or_default().to_owned();
+                }
+                _ => {}
+            }
+        }
+        Some((table?.to_owned(), chain?.to_owned(), rule))
+    }
+}
+
+fn encode_comment(writer: &mut Writer, kind: u16, text: &str) {
+    let mut user_data = Vec::new();
+    comment::append(&mut user_data, comment::Owner::Most, text);
+    if !user_data.is_empty() {
+        writer.attribute(kind, &user_data);
+    }
+}
+
+fn hook_of(number: u32) -> Option<Hook> {
+    Some(match number {
+        0 => Hook::Prerouting,
+        1 => Hook::Input,
+        2 => Hook::Forward,
+        3 => Hook::Output,
+        4 => Hook::Postrouting,
+        _ => return None,
+    })
+}
