@@ -299,11 +299,11 @@ fn keep_in_place(
     if endpoints == slice.endpoints && metadata.labels == slice.metadata.labels {
         return Kept::Same;
     }
-    Kept::Changed(EndpointSlice {
+    Kept::Changed(Box::new(EndpointSlice {
         metadata,
         endpoints,
         ..slice.clone()
-    })
+    }))
 }
 
 fn new_slice(inputs: &Inputs<'_>, family: AddressType, ports: Vec<EndpointPort>) -> EndpointSlice {

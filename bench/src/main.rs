@@ -1,0 +1,53 @@
+//! The benchmarks behind every figure that Portolan claims. Each starts the program that it measures, in
+//! network namespaces of its own where packets are sent, and prints one line a figure.
+//!
+//! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
+
+mod dns;
+mod percentiles;
+mod process;
+mod proxy;
+mod services;
+mod setting;
+mod world;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a benchmark ends with if it cannot be run.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Benchmarks of Portolan.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Flags {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    /// Create Services through the API: rate, latency and the server's memory
+    CreateServices(services::Flags),
+    /// Start the proxy beside many Services: time until the last one answers, memory; then replace an
+    /// endpoint again and again: time from the write until a connection reaches the new one
+    Proxy(proxy::Flags),
+    /// Ask DNS for cluster IPs: server CPU a query, and memory
+    Dns(dns::Flags),
+}
+
+fn main() -> ExitCode {
+    let result = match Flags::parse().benchmark {
+        Benchmark::CreateServices(flags) => services::run(&flags),
+        Benchmark::Proxy(flags) => proxy::run(&flags),
+        Benchmark::Dns(flags) => dns::run(&flags),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How quickly the API creates Services.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use client::{Client, Config};
+
+use crate::Failure;
+use crate::percentiles::Percentiles;
+use crate::setting::{Setting, enclosed};
+use crate::world;
+
+/// Flags of `bench create-services`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Services to create
+    #[arg(long, default_value_t = 5_000)]
+    services: usize,
+    /// Clients, each with a connection of its own and one request under way
+    #[arg(long, default_value_t = 16)]
+    clients: usize,
+    /// kubeconfig of another API server that is measured in the place of Portolan's
+    #[arg(long)]
+    kubeconfig: Option<std::path::PathBuf>,
+}
+
+/// Runs the benchmark.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    if let Some(path) = &flags.kubeconfig {
+        let config = Config::from_kubeconfig(path)?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(measure(flags, config))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    enclosed(|setting: Setting| {
+        let config = Config::from_kubeconfig(&setting.kubeconfig())?;
+        let cpu = setting.apiserver.cpu()?;
+        setting.with_api(async || measure(flags, config).await)?;
+        let used = setting.apiserver.cpu()? - cpu;
+        println!(
+            "server CPU a Service: {:.0} us",
+            used.as_secs_f64() * 1e6 / flags.services as f64
+        );
+        println!(
+            "server resident memory: {:.1} MiB",
+            setting.apiserver.resident_mib()?
+        );
+        Ok(())
+    })
+}
+
+async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
+    let mut clients = Vec::new();
+    for _ in 0..flags.clients.max(1) {
+        let client = Client::new(config.clone())?;
+        client.get::<serde_json::Value>("/version").await?;
+        clients.push(client);
+    }
+    let started = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        let share = (flags.services + flags.clients - 1 - number) / flags.clients;
+        tasks.spawn(create_share(client, number, share));
+    }
+    let mut latencies = Vec::with_capacity(flags.services);
+    while let Some(done) = tasks.join_next().await {
+        latencies.extend(done??);
+    }
+    let elapsed = started.elapsed().as_secs_f64();
+    let count = latencies.len();
+    let latencies = Percentiles::of(latencies).ok_or("nothing was measured")?;
+    println!(
+        "{count} Services by {} clients in {elapsed:.2} s: {:.0}/s",
+        flags.clients,
+        count as f64 / elapsed
+    );
+    println!(
+        "latency: p50 {:.2} ms, p99 {:.2} ms",
+        latencies.milliseconds(50),
+        latencies.milliseconds(99)
+    );
+    Ok(())
+}
+
+async fn create_share(client: Client, number: usize, share: usize) -> Result<Vec<Duration>, Failure> {
+    let mut latencies = Vec::with_capacity(share);
+    for index in 0..share {
+        let service = world::service(&format!("bench-{number}-{index}"));
+        let started = Instant::now();
+        world::post(&client, &service).await?;
+        latencies.push(started.elapsed());
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,59 @@
+//! The command line: subcommands and what they have in common.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+use crate::logging::LogFlags;
+
+/// Everything behind Kubernetes' `kind: Service`, in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "portolan", version, propagate_version = true, max_term_width = 110)]
+pub struct Cli {
+    /// What to log and how.
+    #[command(flatten)]
+    pub log: LogFlags,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands, in the order in which `--help` lists them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run all of it on this machine: API, controllers, proxy, DNS and agent
+    Up(commands::up::Flags),
+    /// Run a cluster in a box: nodes, Pods and a client outside, all in network namespaces
+    Playground(commands::playground::Flags),
+    /// Serve the Kubernetes API from an embedded store
+    Apiserver(commands::apiserver::Flags),
+    /// Keep EndpointSlices, and give Pods to Nodes
+    Controllers(commands::controllers::Flags),
+    /// Put Services into force in this machine's kernel
+    Proxy(commands::proxy::Flags),
+    /// Answer DNS for the cluster
+    Dns(commands::dns::Flags),
+    /// Run this Node's Pods as processes
+    Agent(commands::agent::Flags),
+    /// Print the version
+    Version,
+}
+
+/// Parses the command line. A bad value gets one clear line and exit code 2; `--help` and `--version`
+/// are printed and end well.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        if !error.use_stderr() {
+            print!("{error}");
+            return ExitCode::SUCCESS;
+        }
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        eprintln!(
+            "portolan: {} (see portolan --help)",
+            line.strip_prefix("error: ").unwrap_or(line)
+        );
+        ExitCode::from(crate::EXIT_USAGE)
+    })
+}

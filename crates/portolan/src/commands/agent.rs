@@ -1,0 +1,107 @@
+//! `portolan agent`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use agent::images::Images;
+use agent::{AtEnd, Settings};
+use clap::Args;
+use ipnet::IpNet;
+
+use super::{ClientFlags, Failure, runtime};
+use crate::flags::{at_most_one_a_family, cidr, host_name};
+
+/// Flags of `portolan agent`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    #[command(flatten)]
+    client: ClientFlags,
+    /// Name of this Node; the host's name if not given
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    #[command(flatten)]
+    pods: PodFlags,
+    /// Where the agent keeps what it must know after a restart, and the containers' logs
+    #[arg(long, default_value = "/var/lib/portolan/agent", value_name = "DIR")]
+    state_dir: PathBuf,
+}
+
+/// Flags that concern this Node and its Pods.
+#[derive(Clone, Debug, Args)]
+pub struct PodFlags {
+    /// Addresses of this Node, the primary one first; those of the default route's link if not given
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]")]
+    pub node_ip: Vec<IpAddr>,
+    /// Labels of the Node
+    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE", value_parser = label)]
+    pub node_labels: Vec<(String, String)>,
+    /// Ranges of the Pods' addresses, one a family; those of the Node object if not given
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
+    pub pod_cidr: Vec<IpNet>,
+    /// YAML file that says which program stands for which image
+    #[arg(long, value_name = "FILE")]
+    pub image_table: Option<PathBuf>,
+    /// Address of the cluster's DNS, for the Pods' resolv.conf
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "10.96.0.10",
+        value_name = "ADDRESS"
+    )]
+    pub cluster_dns: Vec<IpAddr>,
+    /// End the Pods with the agent; otherwise they run on and the next agent takes them over
+    #[arg(long)]
+    pub end_pods: bool,
+}
+
+/// How long Pods that end with the agent may take.
+const END_PODS_GRACE: Duration = Duration::from_secs(5);
+
+impl PodFlags {
+    /// What the agent is told.
+    pub fn settings(&self, node_name: String, state_dir: PathBuf, domain: &str) -> Result<Settings, Failure> {
+        if !self.pod_cidr.is_empty() {
+            at_most_one_a_family(&self.pod_cidr, "--pod-cidr")?;
+        }
+        let mut settings = Settings::new(node_name, state_dir);
+        settings.node_ips.clone_from(&self.node_ip);
+        settings.node_labels = BTreeMap::from_iter(self.node_labels.iter().cloned());
+        settings.pod_cidrs.clone_from(&self.pod_cidr);
+        settings.cluster_dns.servers.clone_from(&self.cluster_dns);
+        settings.cluster_dns.domain = domain.to_owned();
+        if let Some(path) = &self.image_table {
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| format!("--image-table {}: {e}", path.display()))?;
+            settings.images = serde_saphyr::from_str::<Images>(&text)
+                .map_err(|e| format!("--image-table {}: {e}", path.display()))?;
+        }
+        if self.end_pods {
+            settings.at_end = AtEnd::EndPods {
+                grace: END_PODS_GRACE,
+            };
+        }
+        Ok(settings)
+    }
+}
+
+/// Runs this Node's Pods until a signal asks to end.
+pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+    let node_name = flags.node_name.unwrap_or_else(host_name);
+    let settings = flags.pods.settings(node_name, flags.state_dir, "cluster.local")?;
+    let runtime = runtime(2)?;
+    runtime.block_on(async {
+        let client = flags.client.client()?;
+        agent::run(client, settings, crate::signal::asked_to_end()).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is not KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,39 @@
+//! `portolan controllers`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{ClientFlags, Failure, runtime};
+
+/// Flags of `portolan controllers`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    #[command(flatten)]
+    client: ClientFlags,
+    /// Services that are synced at the same time
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrent_service_endpoint_syncs: u16,
+    /// Most endpoints in one EndpointSlice
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max_endpoints_per_slice: u16,
+    /// Give Pods without a Node to one in turn; switch it off where a scheduler runs
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    place_pods: bool,
+}
+
+/// Runs the controllers until a signal asks to end.
+pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+    let options = controllers::Options {
+        concurrent_service_endpoint_syncs: flags.concurrent_service_endpoint_syncs.into(),
+        max_endpoints_per_slice: flags.max_endpoints_per_slice.into(),
+        place_pods: flags.place_pods,
+    };
+    let runtime = runtime(2)?;
+    runtime.block_on(async {
+        let client = flags.client.client()?;
+        tracing::info!(server = client.server(), "controllers started");
+        controllers::run(client, options, crate::signal::asked_to_end()).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}

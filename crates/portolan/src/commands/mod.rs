@@ -1,0 +1,64 @@
+//! One module a subcommand: its flags, and how it is put together from the crates.
+
+pub mod agent;
+pub mod apiserver;
+pub mod controllers;
+pub mod dns;
+pub mod playground;
+pub mod proxy;
+pub mod up;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::cli::Command;
+
+/// What a subcommand ends with if it does not end well: a chain of causes for people.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs a subcommand to its end.
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Up(flags) => up::run(flags),
+        Command::Playground(flags) => playground::run(flags),
+        Command::Apiserver(flags) => apiserver::run(flags),
+        Command::Controllers(flags) => controllers::run(flags),
+        Command::Proxy(flags) => proxy::run(flags),
+        Command::Dns(flags) => dns::run(flags),
+        Command::Agent(flags) => agent::run(flags),
+        Command::Version => {
+            println!("portolan {}", env!("CARGO_PKG_VERSION"));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Where the API server is; shared by everything that is a client of it.
+#[derive(Clone, Debug, Args)]
+pub struct ClientFlags {
+    /// kubeconfig file with the API server's address and our credentials; without it, the credentials
+    /// that Kubernetes gives a Pod are used
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+impl ClientFlags {
+    /// A client for that API server.
+    pub fn client(&self) -> Result<client::Client, client::ConfigError> {
+        let config = match &self.kubeconfig {
+            Some(path) => client::Config::from_kubeconfig(path)?,
+            None => client::Config::in_cluster()?,
+        };
+        client::Client::new(config)
+    }
+}
+
+/// The threads that a component works on: two are enough for everything but the API server.
+pub fn runtime(worker_threads: usize) -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(worker_threads)
+        .enable_all()
+        .build()
+}

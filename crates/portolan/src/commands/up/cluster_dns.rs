@@ -1,0 +1,48 @@
+//! The Service kube-dns, through which Pods reach the DNS server of this process (DNS-29).
+
+use std::net::SocketAddr;
+
+use client::{Client, ClientError, JSON, MERGE_PATCH};
+use http::Method;
+use serde_json::{Value, json};
+
+const SLICE: &str = "kube-dns-portolan";
+const SERVICES: &str = "/api/v1/namespaces/kube-system/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices";
+
+/// Creates the Service unless it is there, and lets its slice lead to `endpoint`.
+pub async fn publish(client: &Client, cluster_ip: &str, endpoint: SocketAddr) -> Result<(), ClientError> {
+    let port = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": 53, "targetPort": endpoint.port()});
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"}},
+        "spec": {"clusterIP": cluster_ip, "ports": [port("dns", "UDP"), port("dns-tcp", "TCP")]}});
+    create_unless_there(client, SERVICES, &service).await?;
+    let target =
+        |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": endpoint.port()});
+    let family = if endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
+    let content = json!({"endpoints": [{"addresses": [endpoint.ip()]}],
+                         "ports": [target("dns", "UDP"), target("dns-tcp", "TCP")]});
+    let mut slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
+        "metadata": {"name": SLICE, "labels": {"kubernetes.io/service-name": "kube-dns",
+                                               "endpointslice.kubernetes.io/managed-by": "portolan.dev"}}});
+    slice["endpoints"] = content["endpoints"].clone();
+    slice["ports"] = content["ports"].clone();
+    create_unless_there(client, SLICES, &slice).await?;
+    client
+        .request(
+            Method::PATCH,
+            &format!("{SLICES}/{SLICE}"),
+            MERGE_PATCH,
+            Some(&content),
+        )
+        .await?;
+    Ok(())
+}
+
+async fn create_unless_there(client: &Client, collection: &str, object: &Value) -> Result<(), ClientError> {
+    match client.request(Method::POST, collection, JSON, Some(object)).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_conflict() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

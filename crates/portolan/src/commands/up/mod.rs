@@ -1,0 +1,183 @@
+//! `portolan up`: all of it on this machine, in one process.
+
+mod cluster_dns;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use client::{Client, Config};
+use dataplane::nftables::{NftablesDataplane, Options};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::agent::PodFlags;
+use super::apiserver::{ServiceFlags, open_store};
+use super::dns::ZoneFlags;
+use super::proxy::NodeFlags;
+use super::{Failure, runtime};
+use crate::flags::cidr;
+
+/// How long requests under way may take at the end.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+/// Ranges of the Pods' addresses if none are given.
+const POD_CIDRS: [&str; 2] = ["10.244.0.0/24", "fd00:244::/64"];
+
+/// Flags of `portolan up`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Where the API is served over HTTPS
+    #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Directory of everything that is kept: store, certificates, kubeconfig, Pods
+    #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Where the administrator's kubeconfig is written, mode 0600; DIR/admin.conf if not given
+    #[arg(long, value_name = "FILE")]
+    write_kubeconfig: Option<PathBuf>,
+    /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
+    #[arg(long, default_value_t = 10053, value_name = "PORT")]
+    dns_port: u16,
+    #[command(flatten)]
+    services: ServiceFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    zone: ZoneFlags,
+    #[command(flatten)]
+    pods: PodFlags,
+}
+
+/// Runs everything until a signal asks to end.
+pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+    flags.services.check()?;
+    // The most likely thing to be missing is said before anything is started.
+    let dataplane = NftablesDataplane::open(Options::default())
+        .map_err(|e| format!("{e}; without root, try `portolan playground`"))?;
+    let runtime = runtime(std::thread::available_parallelism()?.get())?;
+    runtime.block_on(async {
+        let parts = Parts::new(&flags)?;
+        parts.run(dataplane).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The settings of all parts.
+struct Parts {
+    api: apiserver::Config,
+    kubeconfig: PathBuf,
+    node: proxy::Config,
+    dns: dns::Config,
+    agent: agent::Settings,
+    dns_endpoint: SocketAddr,
+    dns_cluster_ip: String,
+}
+
+impl Parts {
+    fn new(flags: &Flags) -> Result<Self, Failure> {
+        let node_name = flags.node.node_name();
+        let mut pods = flags.pods.clone();
+        if pods.pod_cidr.is_empty() {
+            pods.pod_cidr = POD_CIDRS
+                .iter()
+                .map(|text| cidr(text))
+                .collect::<Result<_, _>>()?;
+        }
+        let mut node = flags.node.config()?;
+        if node.cluster_cidrs.is_empty() {
+            node.cluster_cidrs.clone_from(&pods.pod_cidr);
+        }
+        let node_ips = match pods.node_ip.as_slice() {
+            [] => agent::network::node_addresses()?,
+            given => given.to_vec(),
+        };
+        let primary = *node_ips
+            .first()
+            .ok_or("this machine has no address beyond the loopback link; name one with --node-ip")?;
+        let dns_endpoint = SocketAddr::new(primary, flags.dns_port);
+        let listen = node_ips
+            .iter()
+            .map(|ip| SocketAddr::new(*ip, flags.dns_port))
+            .collect();
+        let kubeconfig = flags
+            .write_kubeconfig
+            .clone()
+            .unwrap_or_else(|| flags.data_dir.join("admin.conf"));
+        let dns_cluster_ip = pods
+            .cluster_dns
+            .first()
+            .ok_or("--cluster-dns needs an address")?
+            .to_string();
+        Ok(Self {
+            api: apiserver::Config {
+                listen: flags.listen,
+                data_dir: flags.data_dir.clone(),
+                node_name: node_name.clone(),
+                advertise_address: Some(primary),
+                service_cidrs: flags.services.service_cluster_ip_range.clone(),
+                node_ports: flags.services.node_ports(),
+                token_auth_file: None,
+                kubeconfig: Some(kubeconfig.clone()),
+                cluster_domain: flags.zone.cluster_domain.clone(),
+            },
+            kubeconfig,
+            node,
+            dns: flags.zone.config(listen)?,
+            agent: pods.settings(
+                node_name,
+                flags.data_dir.join("agent"),
+                &flags.zone.cluster_domain,
+            )?,
+            dns_endpoint,
+            dns_cluster_ip,
+        })
+    }
+
+    /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails ends all.
+    async fn run(self, dataplane: NftablesDataplane) -> Result<(), Failure> {
+        let store = open_store(&self.api)?;
+        let server = apiserver::Server::start(self.api, store).await?;
+        let client = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
+        cluster_dns::publish(&client, &self.dns_cluster_ip, self.dns_endpoint).await?;
+        let (end, ended) = watch::channel(false);
+        let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
+        let (c, e) = (client.clone(), ended.clone());
+        parts.spawn(async move {
+            controllers::run(c, controllers::Options::default(), until(e)).await;
+            Ok(())
+        });
+        let (c, e) = (client.clone(), ended.clone());
+        parts.spawn(async move { Ok(proxy::run(self.node, c, dataplane, until(e)).await?) });
+        let (c, e) = (client.clone(), ended.clone());
+        parts.spawn(async move {
+            tokio::select! {
+                outcome = dns::run(self.dns, Some(c)) => Ok(outcome?),
+                () = until(e) => Ok(()),
+            }
+        });
+        parts.spawn(async move { Ok(agent::run(client, self.agent, until(ended)).await?) });
+        println!(
+            "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n",
+            self.kubeconfig.display()
+        );
+        let outcome = tokio::select! {
+            () = crate::signal::asked_to_end() => Ok(()),
+            Some(first) = parts.join_next() => first.map_err(Failure::from).and_then(|outcome| outcome),
+        };
+        end.send_replace(true);
+        while let Some(part) = parts.join_next().await {
+            if let Err(error) = part.map_err(Failure::from).and_then(|outcome| outcome) {
+                tracing::error!(%error, "a part did not end well");
+            }
+        }
+        server.drain(DRAIN_PATIENCE).await;
+        outcome
+    }
+}
+
+/// Resolves when the end is told, or nobody is left to tell it.
+async fn until(mut ended: watch::Receiver<bool>) {
+    drop(ended.wait_for(|ended| *ended).await);
+}

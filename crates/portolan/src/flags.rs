@@ -1,0 +1,69 @@
+//! Values of flags, parsed once at the edge.
+
+use ipnet::IpNet;
+
+/// A range of ports, both ends included, written `A-B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first port.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
+}
+
+/// Parses `A-B`, or `A+N` for N further ports, as upstream does.
+pub fn port_range(text: &str) -> Result<PortRange, String> {
+    let wanted = || format!("{text:?} is not a port range; write it as FIRST-LAST, for example 30000-32767");
+    let (first, last) = if let Some((first, more)) = text.split_once('+') {
+        let first: u16 = first.trim().parse().map_err(|_| wanted())?;
+        let more: u16 = more.trim().parse().map_err(|_| wanted())?;
+        (first, first.checked_add(more).ok_or_else(wanted)?)
+    } else {
+        let (first, last) = text.split_once('-').ok_or_else(wanted)?;
+        (
+            first.trim().parse().map_err(|_| wanted())?,
+            last.trim().parse().map_err(|_| wanted())?,
+        )
+    };
+    if first == 0 || first > last {
+        return Err(wanted());
+    }
+    Ok(PortRange { first, last })
+}
+
+/// Parses one CIDR; host bits are not allowed, since they most often are a mistake.
+pub fn cidr(text: &str) -> Result<IpNet, String> {
+    let net: IpNet = text
+        .trim()
+        .parse()
+        .map_err(|_| format!("{text:?} is not a CIDR; an example is 10.96.0.0/16"))?;
+    if net.trunc() != net {
+        return Err(format!(
+            "{text:?} has bits set behind the prefix; did you mean {}?",
+            net.trunc()
+        ));
+    }
+    Ok(net)
+}
+
+/// The CIDRs of a list are one, or two of different families.
+pub fn at_most_one_a_family(nets: &[IpNet], flag: &str) -> Result<(), String> {
+    let count = |v4: bool| nets.iter().filter(|net| net.addr().is_ipv4() == v4).count();
+    if nets.is_empty() || count(true) > 1 || count(false) > 1 {
+        return Err(format!(
+            "{flag} takes one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma"
+        ));
+    }
+    Ok(())
+}
+
+/// This machine's name, in lower case as Node names are (KPF-09).
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The example manifests, and the Service of the cluster's DNS.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use client::{Client, Config, JSON};
+use http::Method;
+use serde_json::{Value, json};
+use testbed::Cluster;
+
+use super::components::DNS_PORT;
+use crate::commands::Failure;
+
+/// The address of the cluster's DNS, the tenth of the range by convention (DNS-29).
+pub const DNS_CLUSTER_IP: &str = "10.96.0.10";
+/// How long the API may refuse an object because something that it needs is not there yet.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const EXAMPLES: &[&str] = &[
+    include_str!("../../../../examples/01-my-service.yaml"),
+    include_str!("../../../../examples/02-named-port.yaml"),
+    include_str!("../../../../examples/03-two-ports.yaml"),
+    include_str!("../../../../examples/04-without-selector.yaml"),
+    include_str!("../../../../examples/05-node-port.yaml"),
+    include_str!("../../../../examples/06-external-name.yaml"),
+    include_str!("../../../../examples/07-headless.yaml"),
+    include_str!("../../../../examples/08-session-affinity.yaml"),
+    include_str!("../../../../examples/09-external-ips.yaml"),
+    include_str!("../../../../examples/10-dual-stack.yaml"),
+    include_str!("../../../../examples/11-chosen-cluster-ip.yaml"),
+];
+
+/// Creates all objects, from the control plane.
+pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), Failure> {
+    let dns = dns_objects(cluster);
+    cluster.control_plane()?.enter(move || in_runtime(&kubeconfig, dns))?
+}
+
+/// The Service kube-dns with its endpoints on the control plane.
+fn dns_objects(cluster: &Cluster) -> Vec<Value> {
+    let address = cluster.topology.control_plane.address.ipv4.to_string();
+    let port = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": 53, "targetPort": DNS_PORT});
+    let target = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": DNS_PORT});
+    vec![
+        json!({"apiVersion": "v1", "kind": "Service",
+               "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
+               "spec": {"clusterIP": DNS_CLUSTER_IP, "ports": [port("dns", "UDP"), port("dns-tcp", "TCP")]}}),
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+               "metadata": {"name": "kube-dns-control-plane", "namespace": "kube-system",
+                            "labels": {"kubernetes.io/service-name": "kube-dns"}},
+               "addressType": "IPv4", "endpoints": [{"addresses": [address]}],
+               "ports": [target("dns", "UDP"), target("dns-tcp", "TCP")]}),
+    ]
+}
+
+fn in_runtime(kubeconfig: &Path, dns: Vec<Value>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
+        for object in dns {
+            create(&client, &object).await?;
+        }
+        for text in EXAMPLES {
+            for object in documents(text)? {
+                create(&client, &object).await?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The documents of a manifest.
+fn documents(text: &str) -> Result<Vec<Value>, Failure> {
+    let parts = text.split("\n---\n");
+    parts.map(|part| Ok(serde_saphyr::from_str(part)?)).collect()
+}
+
+async fn create(client: &Client, object: &Value) -> Result<(), Failure> {
+    let path = collection_of(object)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match client.request(Method::POST, &path, JSON, Some(object)).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.code().is_none_or(|code| code >= 500) && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => return Err(format!("{}: {error}", object["metadata"]["name"]).into()),
+        }
+    }
+}
+
+fn collection_of(object: &Value) -> Result<String, Failure> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    match kind {
+        "Service" => Ok(format!("/api/v1/namespaces/{namespace}/services")),
+        "Pod" => Ok(format!("/api/v1/namespaces/{namespace}/pods")),
+        "EndpointSlice" => Ok(format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices")),
+        _ => Err(format!("an example has an object of kind {kind:?}, which is not known here").into()),
+    }
+}

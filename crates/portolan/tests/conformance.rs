@@ -1,0 +1,131 @@
+//! The recorded behaviour of the reference components, put to Portolan over the network.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Api, TOKEN, conformance, free_dns_port, has, portolan, run_conformance};
+
+fn run_api(test: &str, file: &str, prefix: &str, known: &str) {
+    if !has(test, "python3", "--version") {
+        return;
+    }
+    let api = Api::start();
+    let mut runner = Command::new("python3");
+    runner
+        .arg(conformance("run_api.py"))
+        .args(["--server", &api.server, "--token", TOKEN, "--prefix", prefix])
+        .arg(conformance("api").join(file));
+    run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
+}
+
+#[test]
+fn service_create() {
+    run_api(
+        "service_create",
+        "service-create.json",
+        "c",
+        include_str!("known_failures/service-create.txt"),
+    );
+}
+
+#[test]
+fn service_delete() {
+    run_api(
+        "service_delete",
+        "service-delete.json",
+        "d",
+        include_str!("known_failures/service-delete.txt"),
+    );
+}
+
+#[test]
+fn service_update() {
+    run_api(
+        "service_update",
+        "service-update.json",
+        "u",
+        include_str!("known_failures/service-update.txt"),
+    );
+}
+
+#[test]
+fn machinery() {
+    run_api(
+        "machinery",
+        "machinery.json",
+        "m",
+        include_str!("known_failures/machinery.txt"),
+    );
+}
+
+#[test]
+fn endpoints_write() {
+    run_api(
+        "endpoints_write",
+        "endpoints-write.json",
+        "e",
+        include_str!("known_failures/endpoints-write.txt"),
+    );
+}
+
+#[test]
+fn dns() {
+    if !has("dns", "python3", "--version") {
+        return;
+    }
+    let api = Api::start();
+    let dns = format!("127.0.0.1:{}", free_dns_port());
+    // The reference ran without a forwarder.
+    let _server = portolan(&[
+        "dns",
+        &format!("--kubeconfig={}", api.kubeconfig().display()),
+        &format!("--listen={dns}"),
+        "--forward=",
+    ]);
+    let mut runner = Command::new("python3");
+    runner
+        .arg(conformance("run_dns.py"))
+        .args(["--api", &api.server, "--token", TOKEN, "--dns", &dns])
+        .arg(conformance("dns.json"));
+    let known = include_str!("known_failures/dns.txt");
+    run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
+}
+
+/// Needs root, since the runner names its network namespaces with `ip netns`.
+#[test]
+fn dataplane_nftables() {
+    let test = "dataplane_nftables";
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: it needs root");
+        return;
+    }
+    if !has(test, "python3", "--version") || !has(test, "ip", "-V") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let portolan = env!("CARGO_BIN_EXE_portolan");
+    let api = format!(
+        "{portolan} apiserver --listen={{addr}}:{{port}} --data-dir={{dir}}/data \
+         --service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112 --write-kubeconfig={{dir}}/admin.conf"
+    );
+    let proxy = format!(
+        "{portolan} proxy --kubeconfig={{kubeconfig}} --hostname-override={{node}} --proxy-mode=nftables \
+         --cluster-cidr=10.244.0.0/16,fd00:244::/32"
+    );
+    let mut runner = Command::new("python3");
+    runner
+        .arg(conformance("run_dataplane.py"))
+        .args([
+            "--api-cmd",
+            &api,
+            "--kubeconfig-out",
+            "{dir}/admin.conf",
+            "--proxy-cmd",
+            &proxy,
+        ])
+        .args(["--mode", "nftables", "--either", "--prefix", "pt-"])
+        .arg(conformance("dataplane.json"));
+    let known = include_str!("known_failures/dataplane-nftables.txt");
+    run_conformance(&mut runner, &directory.path().join("results.json"), known);
+}

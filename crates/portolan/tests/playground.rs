@@ -1,0 +1,25 @@
+//! The playground, as a newcomer starts it.
+
+mod support;
+
+use std::process::Command;
+
+#[test]
+fn every_example_answers_and_nothing_stays() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    let output = command
+        .args(["playground", "--check"])
+        .output()
+        .expect("the binary under test starts");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if text.contains("user namespaces") || text.contains("the kernel refuses") {
+        println!("skipped: every_example_answers_and_nothing_stays: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.matches("[ok]").count(), 11, "{text}");
+}

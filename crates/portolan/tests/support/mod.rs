@@ -1,0 +1,174 @@
+//! What the integration tests share: Portolan's components as processes on loopback.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a component may take to come up on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The token of the tests' user.
+pub const TOKEN: &str = "test-token";
+
+/// A process that ends with this value.
+pub struct Component(Child);
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        self.0
+            .kill()
+            .and_then(|()| self.0.wait())
+            .expect("a component that can be ended");
+    }
+}
+
+/// An API server on loopback, started as the recordings were made.
+pub struct Api {
+    /// Its files.
+    pub directory: tempfile::TempDir,
+    /// Its URL.
+    pub server: String,
+    _process: Component,
+}
+
+impl Api {
+    /// Starts the server and waits until it listens.
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let tokens = directory.path().join("tokens.csv");
+        fs::write(&tokens, format!("{TOKEN},tester,tester,\"system:masters\"\n")).expect("a token file");
+        let port = free_tcp_port();
+        let process = portolan(&[
+            "apiserver",
+            &format!("--listen=127.0.0.1:{port}"),
+            &format!("--data-dir={}", directory.path().join("data").display()),
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
+            &format!("--token-auth-file={}", tokens.display()),
+            &format!(
+                "--write-kubeconfig={}",
+                directory.path().join("admin.conf").display()
+            ),
+        ]);
+        wait_for("the API server", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        let server = format!("https://127.0.0.1:{port}");
+        let api = Self {
+            directory,
+            server,
+            _process: process,
+        };
+        wait_for("the admin kubeconfig", || api.kubeconfig().exists());
+        api
+    }
+
+    /// The admin kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("admin.conf")
+    }
+}
+
+/// Starts Portolan with these arguments.
+pub fn portolan(arguments: &[&str]) -> Component {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    command
+        .args(arguments)
+        .arg("--log-level=warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    Component(command.spawn().expect("the binary under test starts"))
+}
+
+/// Waits until something holds.
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(
+            Instant::now() < deadline,
+            "{what} is not there after {PATIENCE:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A port that nobody listens on now.
+pub fn free_tcp_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a free port")
+        .port()
+}
+
+/// A port that is free for UDP and TCP.
+pub fn free_dns_port() -> u16 {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let port = udp.local_addr().expect("bound").port();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A file of the recorded conformance cases.
+pub fn conformance(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../conformance")
+        .join(name)
+}
+
+/// Whether a program can be started; says by the test's name that it is skipped if not.
+pub fn has(test: &str, program: &str, argument: &str) -> bool {
+    let found = Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !found.as_ref().is_ok_and(|status| status.success()) {
+        println!("skipped: {test}: {program} is not installed");
+        return false;
+    }
+    true
+}
+
+/// Runs a conformance runner and compares the cases that fail with the list of those that are known to:
+/// a case that fails anew is a fault, one that passes now leaves the list.
+pub fn run_conformance(runner: &mut Command, results: &Path, known: &str) {
+    let output = runner
+        .arg("--json")
+        .arg(results)
+        .output()
+        .expect("python3 starts");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let json = fs::read(results).unwrap_or_else(|e| panic!("the runner wrote no results ({e}):\n{text}"));
+    let results: std::collections::BTreeMap<String, bool> =
+        serde_json::from_slice(&json).expect("results are a map from case to outcome");
+    assert!(!results.is_empty(), "no case was run:\n{text}");
+    let failed: BTreeSet<&str> = results
+        .iter()
+        .filter(|(_, ok)| !**ok)
+        .map(|(id, _)| id.as_str())
+        .collect();
+    let known: BTreeSet<&str> = known
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    println!("{} of {} cases pass", results.len() - failed.len(), results.len());
+    let new: Vec<_> = failed.difference(&known).collect();
+    assert!(new.is_empty(), "cases fail that did not: {new:#?}\n{text}");
+    let mended: Vec<_> = known
+        .difference(&failed)
+        .filter(|id| results.contains_key(**id))
+        .collect();
+    assert!(
+        mended.is_empty(),
+        "cases pass that are listed as failing; take them off the list: {mended:#?}"
+    );
+}
