@@ -26,6 +26,9 @@ pub struct Observed<'a> {
     pub host_ips: &'a [IpAddr],
     /// When the agent first saw it.
     pub start_time: Timestamp,
+    /// The conditions as they were told last, for the times of their changes. Not those of the Pod as it is
+    /// watched: it lags behind, and two times would chase each other.
+    pub told: &'a [PodCondition],
 }
 
 /// The `status` to be merged into the Pod's.
@@ -108,28 +111,28 @@ fn conditions(pod: &Pod, observed: &Observed<'_>, phase: Phase, now: Timestamp) 
     );
     let mut list = vec![
         condition(
-            pod,
+            observed.told,
             "PodReadyToStartContainers",
             !observed.pod_ips.is_empty(),
             None,
             now,
         ),
         condition(
-            pod,
+            observed.told,
             "Initialized",
             containers.is_initialized(),
             Some(&init_reason),
             now,
         ),
         condition(
-            pod,
+            observed.told,
             "Ready",
             containers_ready && missing_gate.is_none(),
             Some(&ready_reason),
             now,
         ),
         condition(
-            pod,
+            observed.told,
             "ContainersReady",
             containers_ready,
             Some(&unready_reason),
@@ -137,24 +140,20 @@ fn conditions(pod: &Pod, observed: &Observed<'_>, phase: Phase, now: Timestamp) 
         ),
     ];
     // Whoever bound the Pod to the node says so; a Pod that was created with a node name has nobody else.
-    list.push(condition(pod, "PodScheduled", true, None, now));
+    list.push(condition(observed.told, "PodScheduled", true, None, now));
     list
 }
 
 /// A condition whose time is that of the last change.
 fn condition(
-    pod: &Pod,
+    told: &[PodCondition],
     kind: &str,
     holds: bool,
     otherwise: Option<&(&str, String)>,
     now: Timestamp,
 ) -> Value {
     let status = if holds { "True" } else { "False" };
-    let before = pod
-        .status
-        .conditions
-        .iter()
-        .find(|c| c.kind == kind && c.status == status);
+    let before = told.iter().find(|c| c.kind == kind && c.status == status);
     let since = before.and_then(|c| c.last_transition_time.clone());
     let mut condition = json!({
         "type": kind,

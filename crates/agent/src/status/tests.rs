@@ -28,6 +28,7 @@ fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
         pod_ips: &ips,
         host_ips: &["172.30.0.11".parse().unwrap()],
         start_time: at(0),
+        told: &pod.status.conditions,
     };
     build(pod, &observed, at(9))
 }
@@ -137,5 +138,33 @@ fn ends_are_told_with_code_signal_and_times() {
     assert_eq!(
         (&last["startedAt"], &last["finishedAt"]),
         (&json!(seconds(at(1))), &json!(seconds(at(4))))
+    );
+}
+
+#[test]
+fn what_was_told_goes_before_what_is_watched() {
+    // The watched Pod lags behind: it does not know yet that Ready was told to be false since second 3.
+    let watched = pod(json!({}));
+    let told = [PodCondition {
+        kind: "Ready".to_owned(),
+        status: "False".to_owned(),
+        last_transition_time: Some(seconds(at(3))),
+    }];
+    let observed = Observed {
+        containers: &containers(),
+        ready: &BTreeMap::new(),
+        pod_ips: &[],
+        host_ips: &[],
+        start_time: at(0),
+        told: &told,
+    };
+    let status = build(&watched, &observed, at(9));
+    assert_eq!(
+        condition_of(&status, "Ready")["lastTransitionTime"],
+        seconds(at(3))
+    );
+    assert_eq!(
+        condition_of(&status, "Initialized")["lastTransitionTime"],
+        seconds(at(9))
     );
 }

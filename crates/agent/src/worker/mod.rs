@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use api::object::{ObjectKey, Resource};
+use api::object::{ObjectKey, PodCondition, Resource};
 use client::Client;
 use jiff::Timestamp;
 use netlink::route::LinkName;
+use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -90,6 +91,8 @@ struct Worker {
     sandbox: Option<Sandbox>,
     addresses: Vec<IpAddr>,
     start_time: Timestamp,
+    /// The conditions that were told last.
+    told: Vec<PodCondition>,
     /// By container: whether it is ready.
     readiness: BTreeMap<String, Readiness>,
     probes: BTreeMap<String, AbortHandle>,
@@ -148,6 +151,7 @@ impl Worker {
                 .as_ref()
                 .and_then(|t| t.parse().ok())
                 .unwrap_or(now),
+            told: pod.status.conditions.clone(),
             sandbox: None,
             addresses: Vec::new(),
             readiness: BTreeMap::new(),
@@ -266,10 +270,10 @@ impl Worker {
         let container = self.pod.spec.containers.iter().find(|c| c.name == *name);
         let probe = container.and_then(|c| c.readiness_probe.as_ref());
         // A result of a container that has ended meanwhile finds no readiness here.
-        if let (Some(probe), Some(readiness)) = (probe, self.readiness.get_mut(name)) {
-            if readiness.count(result.succeeded, probe) {
-                tracing::debug!(pod = %self.key, container = name, ready = readiness.is_ready(), "readiness changed");
-            }
+        if let (Some(probe), Some(readiness)) = (probe, self.readiness.get_mut(name))
+            && readiness.count(result.succeeded, probe)
+        {
+            tracing::debug!(pod = %self.key, container = name, ready = readiness.is_ready(), "readiness changed");
         }
     }
 
@@ -280,7 +284,7 @@ impl Worker {
     }
 
     /// Tells the API what is.
-    fn report(&self) {
+    fn report(&mut self) {
         let ready = self
             .readiness
             .iter()
@@ -293,9 +297,12 @@ impl Worker {
             pod_ips: &pod_ips,
             host_ips: &self.context.host_ips,
             start_time: self.start_time,
+            told: &self.told,
         };
-        self.reporter
-            .tell(status::build(&self.pod, &observed, Timestamp::now()));
+        let status = status::build(&self.pod, &observed, Timestamp::now());
+        // Written by `build`, so it is a list of conditions.
+        self.told = Vec::deserialize(&status["conditions"]).unwrap_or_default();
+        self.reporter.tell(status);
     }
 
     /// A Pod in the node's network has the node's addresses.

@@ -258,10 +258,10 @@ impl Worker {
 
     /// Ends the sandbox, if there is one, and takes the network away; the addresses stay the Pod's.
     pub(super) async fn remove_sandbox(&mut self) {
-        if let Some(sandbox) = self.sandbox.take() {
-            if let Err(error) = sandbox.kill().await {
-                tracing::error!(pod = %self.key, %error, "ending the Pod's sandbox");
-            }
+        if let Some(sandbox) = self.sandbox.take()
+            && let Err(error) = sandbox.kill().await
+        {
+            tracing::error!(pod = %self.key, %error, "ending the Pod's sandbox");
         }
         let link = self.link.clone();
         let gone = tokio::task::spawn_blocking(move || network::disconnect(&link)).await;

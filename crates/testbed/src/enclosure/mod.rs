@@ -100,12 +100,17 @@ pub fn enclose(listener: Option<&TcpListener>) -> Result<Option<ExitStatus>, Enc
     Ok(Some(status))
 }
 
-/// Inside: the listening socket that was handed to [`enclose`], if there was one. To be called once.
+/// Inside: the listening socket that was handed to [`enclose`], if there was one. To be called once. Programs
+/// that are started from here do not get it.
 pub fn host_listener() -> Option<TcpListener> {
     let descriptor = env::var(LISTENER_VARIABLE).ok()?.parse().ok()?;
     // SAFETY: the variable is set by `enclose` only, which leaves this descriptor open for this purpose;
     // nothing else in this process knows it.
-    Some(unsafe { TcpListener::from_raw_fd(descriptor) })
+    let listener = unsafe { TcpListener::from_raw_fd(descriptor) };
+    rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC)
+        .inspect_err(|error| tracing::warn!(%error, "the listener on the host"))
+        .ok()?;
+    Some(listener)
 }
 
 /// This program once more, marked as inside.
