@@ -185,7 +185,6 @@ impl Components {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(arguments)
-            .arg("--logging-format=text")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
