@@ -39,8 +39,9 @@ pub struct Plan {
 #[derive(Default)]
 struct Entry {
     record: Option<Box<ServiceRecord>>,
-    /// By name.
-    slices: BTreeMap<Arc<str>, SliceRecord>,
+    /// Sorted by name. A list, since most Services have one slice, and an empty place in a tree costs as
+    /// much as a full one.
+    slices: Vec<(Arc<str>, SliceRecord)>,
     decided: Decided,
 }
 
@@ -95,9 +96,12 @@ impl Plan {
         }
         let owner = self.key(&slice.metadata.namespace, owner);
         self.slice_owners.insert(key.clone(), owner.name.clone());
-        let entry = self.services.entry(owner.clone()).or_default();
-        if entry.slices.get(&key.name) != Some(&record) {
-            entry.slices.insert(key.name, record);
+        if self
+            .services
+            .entry(owner.clone())
+            .or_default()
+            .set_slice(key.name, record)
+        {
             self.touched.insert(owner);
         }
     }
@@ -112,7 +116,7 @@ impl Plan {
             name,
         };
         if let Some(entry) = self.services.get_mut(&owner) {
-            entry.slices.remove(&key.name);
+            entry.slices.retain(|(name, _)| *name != key.name);
             self.touched.insert(owner);
         }
     }
@@ -281,7 +285,7 @@ impl Plan {
         };
         let decided = match &entry.record {
             Some(record) => {
-                let slices = entry.slices.values().collect();
+                let slices = entry.slices.iter().map(|(_, slice)| slice).collect();
                 let (claims, settings, node) = (&self.claims, &self.settings, &self.node);
                 Inputs {
                     key: &key,
@@ -337,13 +341,31 @@ impl Plan {
 }
 
 impl Entry {
+    /// Sets a slice; tells whether that changes anything.
+    fn set_slice(&mut self, name: Arc<str>, record: SliceRecord) -> bool {
+        match self.slices.binary_search_by(|(known, _)| known.cmp(&name)) {
+            Ok(index) => {
+                let changes = self.slices.get(index).is_none_or(|(_, known)| *known != record);
+                if let Some(slot) = self.slices.get_mut(index).filter(|_| changes) {
+                    slot.1 = record;
+                }
+                changes
+            }
+            Err(index) => {
+                self.slices.reserve_exact(1);
+                self.slices.insert(index, (name, record));
+                true
+            }
+        }
+    }
+
     fn faults(&self) -> impl Iterator<Item = &Fault> {
         // Slices without their Service concern nobody.
-        let slices = self.slices.values().filter(|_| self.record.is_some());
+        let slices = self.slices.iter().filter(|_| self.record.is_some());
         let of_record = self.record.iter().flat_map(|record| &record.faults);
         of_record
             .chain(&self.decided.taken)
-            .chain(slices.filter_map(|slice| slice.fault.as_deref()))
+            .chain(slices.filter_map(|(_, slice)| slice.fault.as_deref()))
     }
 }
 

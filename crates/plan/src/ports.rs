@@ -47,6 +47,7 @@ impl Inputs<'_> {
                 decided.ports.push(plan);
             }
         }
+        decided.ports.shrink_to_fit(); // kept as long as the Service is
         decided
     }
 
@@ -143,6 +144,7 @@ impl Inputs<'_> {
                 },
             });
         }
+        frontends.shrink_to_fit();
         frontends
     }
 
