@@ -141,7 +141,10 @@ pub(crate) fn document(content_type: &'static str, bytes: Bytes) -> Answer {
 /// A failure as a `Status`.
 pub(crate) fn failure(failure: &Failure) -> Answer {
     let mut answer = tree(failure.code(), &failure.status());
-    if failure.code() == StatusCode::SERVICE_UNAVAILABLE {
+    if matches!(
+        failure.code(),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+    ) {
         answer
             .headers_mut()
             .insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -3,11 +3,12 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::ip::Family;
 use api::kind::{self, Kind};
-use api::tree::set_or_clear;
+use api::tree::{child, set_or_clear, texts};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use store::Revision;
@@ -49,6 +50,8 @@ pub(crate) struct Essentials {
     secure_port: u16,
     /// Addresses that Pods and other machines reach the server at; none if it can only be reached from here.
     addresses: Vec<IpAddr>,
+    /// Whether it was said that the stored default range is another than the configured one.
+    has_warned: AtomicBool,
 }
 
 impl Essentials {
@@ -70,6 +73,7 @@ impl Essentials {
             ranges: config.service_cidrs.clone(),
             secure_port: listening.port(),
             addresses,
+            has_warned: AtomicBool::new(false),
         }
     }
 
@@ -92,15 +96,33 @@ impl Essentials {
 
     async fn ensure_service_cidr(&self, resources: &Resources) -> Result<(), BootstrapError> {
         let kind = find("networking.k8s.io", "servicecidrs")?;
+        let failed = |failure: Failure| refused(kind, DEFAULT_SERVICE_CIDR, &failure);
         let cidr = default_service_cidr(&self.ranges, jiff::Timestamp::now());
-        let is_new = self
+        let target = Target::object(kind, "", DEFAULT_SERVICE_CIDR);
+        if self
             .create_if_absent(resources, kind, "", DEFAULT_SERVICE_CIDR, &cidr)
-            .await?;
-        if is_new {
-            let mut target = target_of(kind, "", DEFAULT_SERVICE_CIDR);
-            target.subresource = Some("status");
-            let written = write(resources, &target, &cidr).await;
-            written.map_err(|failure| refused(kind, DEFAULT_SERVICE_CIDR, &failure))?;
+            .await?
+        {
+            let status = target.with_subresource("status");
+            return write(resources, &status, &cidr).await.map_err(failed);
+        }
+        let Some(stored) = resources.stored(&target).await.map_err(failed)? else {
+            return Ok(());
+        };
+        let (wanted, found) = (child(&cidr, "spec"), child(&stored.object, "spec"));
+        let (wanted, found) = (texts(wanted, "cidrs"), texts(found, "cidrs"));
+        if let [only] = found.as_slice()
+            && let [first, _] = wanted.as_slice()
+            && only == first
+        {
+            // A cluster that becomes dual-stack (CIDR-06).
+            write(resources, &target, &cidr).await.map_err(failed)?;
+        } else if wanted != found && !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                ?wanted,
+                ?found,
+                "the default ServiceCIDR is not the configured one (CIDR-07)"
+            );
         }
         Ok(())
     }
@@ -115,7 +137,7 @@ impl Essentials {
             (find("", "endpoints")?, endpoints),
             (find("discovery.k8s.io", "endpointslices")?, slice),
         ] {
-            let target = target_of(kind, "default", "kubernetes");
+            let target = Target::object(kind, "default", "kubernetes");
             let written = write(resources, &target, &object).await;
             written.map_err(|failure| refused(kind, "kubernetes", &failure))?;
         }
@@ -131,7 +153,7 @@ impl Essentials {
         name: &str,
         object: &Value,
     ) -> Result<bool, BootstrapError> {
-        let target = target_of(kind, namespace, name);
+        let target = Target::object(kind, namespace, name);
         let created = decided(&target, || async {
             if resources.stored(&target).await?.is_some() {
                 return Ok(false);
@@ -194,16 +216,6 @@ fn find(group: &str, plural: &str) -> Result<&'static Kind, BootstrapError> {
         name: plural.to_owned(),
         reason: "it is not served".to_owned(),
     })
-}
-
-fn target_of(kind: &'static Kind, namespace: &str, name: &str) -> Target {
-    Target {
-        kind,
-        namespace: kind.namespaced.then(|| namespace.to_owned()),
-        name: Some(name.to_owned()),
-        subresource: None,
-        is_watch_path: false,
-    }
 }
 
 fn refused(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {

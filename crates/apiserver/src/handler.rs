@@ -2,30 +2,21 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body as _, Incoming};
+use http::{Method, Request, StatusCode, header};
+use hyper::body::Incoming;
 
 use crate::answer::{self, Answer};
 use crate::authentication::{Authenticator, Identity};
+use crate::call::{Call, Verb};
 use crate::documents;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::negotiation::{body_format, patch_format, representation};
-use crate::printing::{self, IncludeObject};
-use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
-use crate::resource::{Outcome, Resources};
+use crate::request_body::{BodyRoom, RequestBody};
+use crate::resource::Resources;
 use crate::route::{Route, Target, route};
-
-/// Largest body that is read, upstream's limit; an object of this size still fits the store.
-pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
-/// How long a body may take to arrive: 3 MB at the speed of a modem, and less than clients wait for an answer.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =
@@ -36,30 +27,7 @@ pub(crate) struct Handler {
     pub(crate) resources: Arc<Resources>,
     pub(crate) authenticator: Authenticator,
     pub(crate) metrics: Metrics,
-    /// Whether all that has to be there at the start is.
-    pub(crate) is_ready: AtomicBool,
-}
-
-/// What a verb needs of a request; owned, as writes outlive their connection.
-struct Call {
-    target: Target,
-    verb: Verb,
-    headers: HeaderMap,
-    query: String,
-    body: Bytes,
-}
-
-/// What is done with a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
+    pub(crate) bodies: BodyRoom,
 }
 
 impl Handler {
@@ -93,8 +61,10 @@ impl Handler {
             Route::Version => return Ok(documents::version()),
             _ => {}
         }
-        self.authenticator
+        let identity = self
+            .authenticator
             .authenticate(request.headers(), connection.as_ref())?;
+        tracing::debug!(user = %identity.user, method = %request.method(), path = uri.path(), "a request");
         match route {
             Route::Resource(target) => self.resource(target, request).await,
             Route::Document(path) => {
@@ -114,10 +84,10 @@ impl Handler {
         }
     }
 
+    /// The server takes requests only when all is there that has to be, so it is ready until it is asked to end.
     fn health(&self, path: &str) -> Answer {
-        let is_asked = path.starts_with("/readyz") || path.starts_with("/healthz");
-        if is_asked && !self.is_ready.load(Ordering::Acquire) {
-            return answer::text(StatusCode::INTERNAL_SERVER_ERROR, "the server is starting\n");
+        if path.starts_with("/readyz") && self.resources.shutdown.is_asked() {
+            return answer::text(StatusCode::INTERNAL_SERVER_ERROR, "the server is ending\n");
         }
         answer::text(StatusCode::OK, "ok")
     }
@@ -130,7 +100,7 @@ impl Handler {
     ) -> Result<Answer, Failure> {
         let begin = Instant::now();
         let query = request.uri().query().unwrap_or_default().to_owned();
-        let verb = verb_of(&target, request.method(), &query)?;
+        let verb = Verb::of(&target, request.method(), &query)?;
         let label = self.metrics.label(target.kind, target.subresource, verb.label());
         let is_deprecated = target.kind.kind == "Endpoints";
         let called = self.clone().call(target, verb, query, request).await;
@@ -153,11 +123,9 @@ impl Handler {
         request: Request<Incoming>,
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
-        let takes_body = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
-        let body = if takes_body {
-            read_body(body).await?
-        } else {
-            Bytes::new()
+        let body = match verb.is_read() {
+            true => RequestBody::none(),
+            false => self.bodies.read(body).await?,
         };
         let call = Call {
             target,
@@ -166,7 +134,7 @@ impl Handler {
             query,
             body,
         };
-        if !takes_body {
+        if verb.is_read() {
             return call.read(&self.resources).await;
         }
         // A write goes on when the client hangs up: half of it would leave reservations that nobody owns.
@@ -178,172 +146,6 @@ impl Handler {
                 Err(Failure::internal("the server met an unexpected condition"))
             }
         }
-    }
-}
-
-impl Verb {
-    /// The label of metrics.
-    fn label(self) -> &'static str {
-        match self {
-            Verb::Get => "GET",
-            Verb::List => "LIST",
-            Verb::Watch => "WATCH",
-            Verb::Create => "POST",
-            Verb::Update => "PUT",
-            Verb::Patch => "PATCH",
-            Verb::Delete => "DELETE",
-            Verb::DeleteCollection => "DELETECOLLECTION",
-        }
-    }
-
-    /// The word of discovery.
-    fn word(self) -> &'static str {
-        match self {
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Watch => "watch",
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Patch => "patch",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
-        }
-    }
-}
-
-impl Call {
-    async fn read(&self, resources: &Resources) -> Result<Answer, Failure> {
-        let query = Query::parse(&self.query);
-        let form = representation(&self.headers)?;
-        let include = IncludeObject::read(query.text("includeObject"));
-        let kind = self.target.kind;
-        match self.verb {
-            Verb::Watch => {
-                let options = ListOptions {
-                    watch: true,
-                    ..ListOptions::read(&query)?
-                };
-                let lines = resources.watch(&self.target, &options, form, include).await?;
-                Ok(answer::stream(lines))
-            }
-            Verb::List => {
-                let options = ListOptions::read(&query)?;
-                let page = resources.list(&self.target, &options).await?;
-                Ok(answer::pieces(printing::page(kind, page, form, include)?))
-            }
-            _ => {
-                let bytes = resources.get(&self.target, &query).await?;
-                Ok(answer::json(
-                    StatusCode::OK,
-                    printing::object(kind, bytes, form, include)?,
-                ))
-            }
-        }
-    }
-
-    async fn write(&self, resources: &Resources) -> Result<Answer, Failure> {
-        let query = Query::parse(&self.query);
-        let (target, headers, body) = (&self.target, &self.headers, &self.body);
-        let outcome = match self.verb {
-            Verb::Create => {
-                let options = WriteOptions::read(&query, "CreateOptions")?;
-                resources
-                    .create(target, body, body_format(headers)?, options)
-                    .await?
-            }
-            Verb::Update => {
-                let options = WriteOptions::read(&query, "UpdateOptions")?;
-                resources
-                    .update(target, body, body_format(headers)?, options)
-                    .await?
-            }
-            Verb::Patch => {
-                let format = patch_format(headers)?;
-                let options = WriteOptions::read(&query, "PatchOptions")?;
-                resources.patch(target, body, format, options).await?
-            }
-            Verb::Delete => {
-                let options = DeleteOptions::read(&query, body, body_format(headers)?)?;
-                resources.delete(target, &options).await?
-            }
-            _ => return self.delete_collection(resources, &query).await,
-        };
-        self.answer_with(outcome, &query)
-    }
-
-    async fn delete_collection(&self, resources: &Resources, query: &Query<'_>) -> Result<Answer, Failure> {
-        let form = representation(&self.headers)?;
-        let options = DeleteOptions::read(query, &self.body, body_format(&self.headers)?)?;
-        let selection = ListOptions::read(query)?;
-        let page = resources
-            .delete_collection(&self.target, &options, &selection)
-            .await?;
-        let include = IncludeObject::read(query.text("includeObject"));
-        Ok(answer::pieces(printing::page(
-            self.target.kind,
-            page,
-            form,
-            include,
-        )?))
-    }
-
-    fn answer_with(&self, outcome: Outcome, query: &Query<'_>) -> Result<Answer, Failure> {
-        let form = match outcome.is_status {
-            true => crate::negotiation::Representation::Objects,
-            false => representation(&self.headers)?,
-        };
-        let include = IncludeObject::read(query.text("includeObject"));
-        let bytes = printing::object(self.target.kind, outcome.object, form, include)?;
-        Ok(answer::with_warnings(
-            answer::json(outcome.code, bytes),
-            &outcome.warnings,
-        ))
-    }
-}
-
-/// What a method means for a target; an error if discovery does not offer it.
-fn verb_of(target: &Target, method: &Method, query: &str) -> Result<Verb, Failure> {
-    let is_named = target.name.is_some();
-    let is_watch = || target.is_watch_path || Query::parse(query).flag("watch") == Some(true);
-    let verb = match (method.as_str(), is_named) {
-        ("GET" | "HEAD", true) if target.is_watch_path => Verb::Watch,
-        ("GET" | "HEAD", true) => Verb::Get,
-        ("GET" | "HEAD", false) if is_watch() => Verb::Watch,
-        ("GET" | "HEAD", false) => Verb::List,
-        ("POST", false) => Verb::Create,
-        ("PUT", true) => Verb::Update,
-        ("PATCH", true) => Verb::Patch,
-        ("DELETE", true) => Verb::Delete,
-        ("DELETE", false) => Verb::DeleteCollection,
-        _ => return Err(Failure::method_not_allowed()),
-    };
-    let offered = match target.subresource.and_then(|name| target.kind.subresource(name)) {
-        Some(subresource) => subresource.verbs,
-        None => target.kind.verbs,
-    };
-    let needs_namespace = verb == Verb::Create && target.kind.namespaced && target.namespace.is_none();
-    if !offered.contains(&verb.word()) || needs_namespace {
-        return Err(Failure::method_not_allowed());
-    }
-    Ok(verb)
-}
-
-async fn read_body(body: Incoming) -> Result<Bytes, Failure> {
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(Failure::too_large(BODY_BYTES_MAX));
-    }
-    let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect());
-    match reading.await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Failure::too_large(BODY_BYTES_MAX)),
-        Ok(Err(error)) => Err(Failure::bad_request(format!(
-            "the body could not be read: {error}"
-        ))),
-        Err(_) => Err(Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "Timeout",
-            "the body of the request did not arrive in time",
-        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The API server: HTTPS, discovery, and the verbs of the Kubernetes API on objects that a [`store`] keeps.
 //!
-//! A request goes through these modules in this order: `server` (connections), `handler` (who asks, which verb),
+//! A request goes through these modules in this order: `server` (connections), `handler` (who asks), `call` (which verb),
 //! `route` (a path is data), `query` and `negotiation` (options and media types), `resource` (the verbs, with what is
 //! particular to a kind in one table of strategies), `service` (what Services are given), `printing` and `answer`.
 //! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
@@ -8,8 +8,10 @@
 mod answer;
 mod authentication;
 mod bootstrap;
+mod call;
 mod config;
 mod documents;
+mod event_expiry;
 mod failure;
 mod handler;
 pub mod kubeconfig;
@@ -20,6 +22,7 @@ pub mod pki;
 mod printing;
 mod private_file;
 mod query;
+mod request_body;
 mod resource;
 mod route;
 mod server;

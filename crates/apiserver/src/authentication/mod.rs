@@ -13,6 +13,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::failure::Failure;
 
+/// The group of everybody who has proved an identity.
+const AUTHENTICATED: &str = "system:authenticated";
+
 /// Somebody who has proved who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -34,6 +37,7 @@ impl Identity {
         let groups = subject
             .iter_organization()
             .filter_map(|group| group.as_str().ok())
+            .chain([AUTHENTICATED])
             .map(str::to_owned)
             .collect();
         (!user.is_empty()).then_some(Identity {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Identity;
+use super::{AUTHENTICATED, Identity};
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +77,7 @@ impl Tokens {
                 .map(str::trim)
                 .filter(|group| !group.is_empty())
                 .map(str::to_owned)
-                // What everybody is in who proved an identity.
-                .chain(["system:authenticated".to_owned()])
+                .chain([AUTHENTICATED.to_owned()])
                 .collect();
             let identity = Identity {
                 user: user.clone(),

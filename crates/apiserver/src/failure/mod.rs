@@ -170,6 +170,12 @@ impl Failure {
         Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
+    /// 429: more than can be taken now; trying again later helps.
+    pub(crate) fn too_many_requests() -> Failure {
+        let message = "too many requests at a time, please try again later";
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+    }
+
     /// 500: our fault. The message is shown to the client; what it must not see belongs in the log.
     pub fn internal(message: impl Into<String>) -> Failure {
         let detail = message.into();

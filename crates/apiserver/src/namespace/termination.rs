@@ -126,13 +126,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     if !is_empty {
         return Ok(false);
     }
-    let target = Target {
-        kind: namespace_kind()?,
-        namespace: None,
-        name: Some(name.to_owned()),
-        subresource: Some("finalize"),
-        is_watch_path: false,
-    };
+    let target = Target::object(namespace_kind()?, "", name).with_subresource("finalize");
     let Some(stored) = resources.stored(&target).await? else {
         return Ok(true);
     };
@@ -149,13 +143,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
 
 /// Deletes the objects of a kind in a Namespace; tells whether there are none any more.
 async fn empty(resources: &Resources, kind: &'static Kind, namespace: &str) -> Result<bool, Failure> {
-    let collection = Target {
-        kind,
-        namespace: Some(namespace.to_owned()),
-        name: None,
-        subresource: None,
-        is_watch_path: false,
-    };
+    let collection = Target::collection(kind, Some(namespace));
     let everything = ListOptions::default();
     match resources
         .delete_collection(&collection, &DeleteOptions::default(), &everything)

@@ -17,15 +17,7 @@ impl Resources {
     ) -> Result<Page, Failure> {
         let page = self.list(target, selection).await?;
         for entry in &page.entries {
-            let mut segments = entry.key.rsplit('/');
-            let (name, namespace) = (segments.next(), segments.next());
-            let one = Target {
-                kind: target.kind,
-                namespace: namespace.filter(|_| target.kind.namespaced).map(str::to_owned),
-                name: name.map(str::to_owned),
-                subresource: None,
-                is_watch_path: false,
-            };
+            let one = Target::at_key(target.kind, &entry.key);
             match self.delete_object(&one, options).await {
                 Ok(_) => {}
                 Err(failure) if failure.code() == http::StatusCode::NOT_FOUND => {}

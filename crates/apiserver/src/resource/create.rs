@@ -60,7 +60,7 @@ impl Resources {
         if !errors.is_empty() {
             return Err(Failure::invalid(kind, name, &errors).into());
         }
-        warnings.extend((strategy.warnings)(&object, None));
+        warnings.extend((strategy.warnings)(&object));
         (strategy.default_on_read)(&mut object, self.services.families().primary);
 
         let name = name_of(&object);

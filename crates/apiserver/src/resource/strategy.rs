@@ -6,11 +6,11 @@ use api::ip::Family;
 use api::kind::Kind;
 use api::metadata::{self, NameForm};
 use api::network;
+use api::pod;
 use api::service as services;
-use api::tree::{child, number, set, set_or_clear};
+use api::tree::set_or_clear;
 use serde_json::Value;
 
-use super::metadata_mut;
 use crate::namespace;
 use crate::service::Registry;
 
@@ -34,8 +34,10 @@ pub(crate) struct Strategy {
     pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
     /// Completes an object as readers expect it; gets the primary family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
-    /// What the client is told about an accepted object; gets the old one too, if there is one.
-    pub(crate) warnings: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// What the client is told about an accepted object.
+    pub(crate) warnings: fn(&Value) -> Vec<String>,
+    /// The same for an update of the status.
+    pub(crate) status_warnings: fn(&Value) -> Vec<String>,
     /// Tells the Service registry what has been written under a name, or that it was removed.
     pub(crate) committed: fn(&Registry, &str, Option<&Value>),
 }
@@ -69,7 +71,8 @@ const PLAIN: Strategy = Strategy {
     validate_update: metadata::validate_update,
     validate_status_update: metadata::validate_update,
     default_on_read: |_, _| {},
-    warnings: |_, _| Vec::new(),
+    warnings: |_| Vec::new(),
+    status_warnings: |_| Vec::new(),
     committed: |_, _, _| {},
 };
 
@@ -89,7 +92,8 @@ static SERVICE: Strategy = Strategy {
     validate_update: services::validate_update,
     validate_status_update: services::validate_status_update,
     default_on_read: services::default_on_read,
-    warnings: |service, _| services::warnings(service),
+    warnings: services::warnings,
+    status_warnings: services::status_warnings,
     ..PLAIN
 };
 
@@ -97,7 +101,7 @@ static ENDPOINTS: Strategy = Strategy {
     default_on_write: endpoints::default_endpoints_on_write,
     validate: endpoints::validate_endpoints,
     validate_update: endpoints::validate_endpoints_update,
-    warnings: |endpoints, _| endpoints::endpoints_warnings(endpoints),
+    warnings: endpoints::endpoints_warnings,
     ..PLAIN
 };
 
@@ -107,7 +111,7 @@ static ENDPOINT_SLICE: Strategy = Strategy {
     prepare_update: endpoints::prepare_slice_update,
     validate: endpoints::validate_slice,
     validate_update: endpoints::validate_slice_update,
-    warnings: |slice, _| endpoints::slice_warnings(slice),
+    warnings: endpoints::slice_warnings,
     ..PLAIN
 };
 
@@ -149,11 +153,13 @@ static NAMESPACE: Strategy = Strategy {
 };
 
 static POD: Strategy = Strategy {
-    prepare_create: |pod| set(pod, "status", serde_json::json!({"phase": "Pending"})),
-    prepare_update: |new, old| {
-        keep_status(new, old);
-        count_spec_changes(new, old);
-    },
+    default_on_write: pod::default_pod_on_write,
+    prepare_create: pod::prepare_pod_create,
+    prepare_update: pod::prepare_pod_update,
+    prepare_status_update: pod::prepare_pod_status_update,
+    validate: pod::validate_pod,
+    validate_update: pod::validate_pod_update,
+    validate_status_update: pod::validate_pod_status_update,
     ..PLAIN
 };
 
@@ -169,12 +175,4 @@ fn keep_spec(new: &mut Value, old: &Value) {
 
 fn keep_status(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
-}
-
-/// A changed spec is a new generation.
-fn count_spec_changes(new: &mut Value, old: &Value) {
-    if child(new, "spec") != child(old, "spec") {
-        let generation = number(child(old, "metadata"), "generation") + 1;
-        set(metadata_mut(new), "generation", generation);
-    }
 }

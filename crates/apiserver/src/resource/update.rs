@@ -79,7 +79,10 @@ impl Resources {
         if !errors.is_empty() {
             return Err(Failure::invalid(kind, name, &errors).into());
         }
-        warnings.extend((strategy.warnings)(&new, Some(old)));
+        warnings.extend(match target.subresource {
+            None => (strategy.warnings)(&new),
+            Some(_) => (strategy.status_warnings)(&new),
+        });
         (strategy.default_on_read)(&mut new, self.services.families().primary);
         if new == *old {
             return Ok(Outcome::ok(stored.entry.value, warnings));

@@ -32,6 +32,11 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct Shutdown(pub(crate) watch::Receiver<bool>);
 
 impl Shutdown {
+    /// Whether the server is to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Resolves when the server is to end.
     pub(crate) async fn asked(&mut self) {
         // An error means that the server's handle was dropped, which ends it too.

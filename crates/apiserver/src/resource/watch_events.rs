@@ -162,13 +162,7 @@ mod tests {
 
     fn lines(query: &str) -> Lines {
         let kind = find("", "v1", "services").unwrap();
-        let target = Target {
-            kind,
-            namespace: Some("default".into()),
-            name: None,
-            subresource: None,
-            is_watch_path: false,
-        };
+        let target = Target::collection(kind, Some("default"));
         let options = ListOptions::read(&Query::parse(query)).unwrap();
         Lines {
             kind,

@@ -41,6 +41,40 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// All objects of a kind, or those in one namespace.
+    pub(crate) fn collection(kind: &'static Kind, namespace: Option<&str>) -> Target {
+        Target {
+            kind,
+            namespace: namespace.filter(|_| kind.namespaced).map(str::to_owned),
+            name: None,
+            subresource: None,
+            is_watch_path: false,
+        }
+    }
+
+    /// One object; `namespace` does not count for a kind without namespaces.
+    pub(crate) fn object(kind: &'static Kind, namespace: &str, name: &str) -> Target {
+        Target {
+            name: Some(name.to_owned()),
+            ..Target::collection(kind, Some(namespace))
+        }
+    }
+
+    /// The object at a store key of its kind.
+    pub(crate) fn at_key(kind: &'static Kind, key: &str) -> Target {
+        let mut segments = key.rsplit('/');
+        let (name, namespace) = (segments.next(), segments.next());
+        Target::object(kind, namespace.unwrap_or_default(), name.unwrap_or_default())
+    }
+
+    /// The same object's subresource.
+    pub(crate) fn with_subresource(self, subresource: &'static str) -> Target {
+        Target {
+            subresource: Some(subresource),
+            ..self
+        }
+    }
+
     /// The namespace, "" if the path has none.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()

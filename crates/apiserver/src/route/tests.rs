@@ -75,3 +75,15 @@ fn documents_and_health() {
     assert!(matches!(route("/readyz"), Route::Health));
     assert!(matches!(route("/"), Route::Document(_)));
 }
+
+#[test]
+fn keys_lead_back_to_their_objects() {
+    for path in [
+        "/api/v1/namespaces/default/services/web",
+        "/apis/networking.k8s.io/v1/ipaddresses/fd00::1",
+    ] {
+        let target = target(path);
+        let back = Target::at_key(target.kind, &target.key());
+        assert_eq!((back.namespace, back.name), (target.namespace, target.name));
+    }
+}

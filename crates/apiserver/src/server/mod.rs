@@ -9,7 +9,6 @@ pub use tls::TlsError;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use store::Store;
@@ -21,11 +20,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::authentication::{Authenticator, TokenFileError, Tokens};
 use crate::bootstrap::{self, BootstrapError};
 use crate::config::Config;
+use crate::event_expiry;
 use crate::handler::Handler;
 use crate::kubeconfig;
 use crate::metrics::Metrics;
 use crate::namespace;
 use crate::pki::{Pki, PkiError, serving_names};
+use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
 use crate::service::{Registry, RegistryError, ServiceConfig};
 use limits::{ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX};
@@ -118,11 +119,11 @@ impl Server {
             resources: resources.clone(),
             authenticator: Authenticator::new(tokens.unwrap_or_default()),
             metrics: Metrics::new(),
-            is_ready: AtomicBool::new(false),
+            bodies: BodyRoom::new(),
         });
-        handler.is_ready.store(true, Ordering::Release);
         let mut background = JoinSet::new();
         background.spawn(namespace::run_termination(resources.clone()));
+        background.spawn(event_expiry::run(resources.clone()));
         background.spawn(bootstrap::keep(essentials, resources, shutdown.clone()));
         background.spawn(renew(certificates, serving, shutdown.clone()));
         let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));

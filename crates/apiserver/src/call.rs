@@ -1,0 +1,193 @@
+//! One verb on its target, with all it needs of the request.
+
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::answer::{self, Answer};
+use crate::failure::Failure;
+use crate::negotiation::{Representation, body_format, patch_format, representation};
+use crate::printing::{self, IncludeObject};
+use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
+use crate::request_body::RequestBody;
+use crate::resource::{Outcome, Resources};
+use crate::route::Target;
+
+/// What a verb needs of a request; owned, as writes outlive their connection.
+pub(crate) struct Call {
+    /// What it is about.
+    pub(crate) target: Target,
+    /// What is done with it.
+    pub(crate) verb: Verb,
+    /// The request's headers.
+    pub(crate) headers: HeaderMap,
+    /// The query, not yet decoded.
+    pub(crate) query: String,
+    /// The body; empty for reads.
+    pub(crate) body: RequestBody,
+}
+
+/// What is done with a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// What a method means for a target; an error if discovery does not offer it.
+    pub(crate) fn of(target: &Target, method: &Method, query: &str) -> Result<Verb, Failure> {
+        let is_named = target.name.is_some();
+        let is_watch = || target.is_watch_path || Query::parse(query).flag("watch") == Some(true);
+        let verb = match (method.as_str(), is_named) {
+            ("GET" | "HEAD", true) if target.is_watch_path => Verb::Watch,
+            ("GET" | "HEAD", true) => Verb::Get,
+            ("GET" | "HEAD", false) if is_watch() => Verb::Watch,
+            ("GET" | "HEAD", false) => Verb::List,
+            ("POST", false) => Verb::Create,
+            ("PUT", true) => Verb::Update,
+            ("PATCH", true) => Verb::Patch,
+            ("DELETE", true) => Verb::Delete,
+            ("DELETE", false) => Verb::DeleteCollection,
+            _ => return Err(Failure::method_not_allowed()),
+        };
+        let offered = match target.subresource.and_then(|name| target.kind.subresource(name)) {
+            Some(subresource) => subresource.verbs,
+            None => target.kind.verbs,
+        };
+        let needs_namespace = verb == Verb::Create && target.kind.namespaced && target.namespace.is_none();
+        if !offered.contains(&verb.word()) || needs_namespace {
+            return Err(Failure::method_not_allowed());
+        }
+        Ok(verb)
+    }
+
+    /// The label of metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::List => "LIST",
+            Verb::Watch => "WATCH",
+            Verb::Create => "POST",
+            Verb::Update => "PUT",
+            Verb::Patch => "PATCH",
+            Verb::Delete => "DELETE",
+            Verb::DeleteCollection => "DELETECOLLECTION",
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
+
+    /// The word of discovery.
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+impl Call {
+    /// Answers a read.
+    pub(crate) async fn read(&self, resources: &Resources) -> Result<Answer, Failure> {
+        let query = Query::parse(&self.query);
+        let form = representation(&self.headers)?;
+        let include = IncludeObject::read(query.text("includeObject"));
+        let kind = self.target.kind;
+        match self.verb {
+            Verb::Watch => {
+                let options = ListOptions {
+                    watch: true,
+                    ..ListOptions::read(&query)?
+                };
+                let lines = resources.watch(&self.target, &options, form, include).await?;
+                Ok(answer::stream(lines))
+            }
+            Verb::List => {
+                let options = ListOptions::read(&query)?;
+                let page = resources.list(&self.target, &options).await?;
+                Ok(answer::pieces(printing::page(kind, page, form, include)?))
+            }
+            _ => {
+                let bytes = resources.get(&self.target, &query).await?;
+                Ok(answer::json(
+                    StatusCode::OK,
+                    printing::object(kind, bytes, form, include)?,
+                ))
+            }
+        }
+    }
+
+    /// Carries out a write.
+    pub(crate) async fn write(&self, resources: &Resources) -> Result<Answer, Failure> {
+        let query = Query::parse(&self.query);
+        let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
+        let outcome = match self.verb {
+            Verb::Create => {
+                let options = WriteOptions::read(&query, "CreateOptions")?;
+                resources
+                    .create(target, body, body_format(headers)?, options)
+                    .await?
+            }
+            Verb::Update => {
+                let options = WriteOptions::read(&query, "UpdateOptions")?;
+                resources
+                    .update(target, body, body_format(headers)?, options)
+                    .await?
+            }
+            Verb::Patch => {
+                let format = patch_format(headers)?;
+                let options = WriteOptions::read(&query, "PatchOptions")?;
+                resources.patch(target, body, format, options).await?
+            }
+            Verb::Delete => {
+                let options = DeleteOptions::read(&query, body, body_format(headers)?)?;
+                resources.delete(target, &options).await?
+            }
+            _ => return self.delete_collection(resources, &query).await,
+        };
+        self.answer_with(outcome, &query)
+    }
+
+    async fn delete_collection(&self, resources: &Resources, query: &Query<'_>) -> Result<Answer, Failure> {
+        let form = representation(&self.headers)?;
+        let options = DeleteOptions::read(query, self.body.bytes(), body_format(&self.headers)?)?;
+        let selection = ListOptions::read(query)?;
+        let page = resources
+            .delete_collection(&self.target, &options, &selection)
+            .await?;
+        let include = IncludeObject::read(query.text("includeObject"));
+        Ok(answer::pieces(printing::page(
+            self.target.kind,
+            page,
+            form,
+            include,
+        )?))
+    }
+
+    fn answer_with(&self, outcome: Outcome, query: &Query<'_>) -> Result<Answer, Failure> {
+        let form = match outcome.is_status {
+            true => Representation::Objects,
+            false => representation(&self.headers)?,
+        };
+        let include = IncludeObject::read(query.text("includeObject"));
+        let bytes = printing::object(self.target.kind, outcome.object, form, include)?;
+        Ok(answer::with_warnings(
+            answer::json(outcome.code, bytes),
+            &outcome.warnings,
+        ))
+    }
+}
