@@ -33,6 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shutdown = async move {
         terminated.recv().await;
     };
-    proxy::run(config, client, NftablesDataplane::open(Options::default())?, shutdown).await?;
+    proxy::run(
+        config,
+        client,
+        NftablesDataplane::open(Options::default())?,
+        shutdown,
+    )
+    .await?;
     Ok(())
 }

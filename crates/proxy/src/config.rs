@@ -94,3 +94,6 @@ impl FromStr for NodePortSelection {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

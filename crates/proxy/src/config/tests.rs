@@ -1,0 +1,16 @@
+use super::*;
+
+#[test]
+fn node_port_addresses_are_read_as_upstream_writes_them() {
+    let read = |text: &str| text.parse::<NodePortSelection>();
+    assert_eq!(read("primary").ok(), Some(NodePortSelection::Primary));
+    assert_eq!(read("").ok(), Some(NodePortSelection::All));
+    assert_eq!(read("0.0.0.0/0,::/0").ok(), Some(NodePortSelection::All));
+    let one = vec!["192.0.2.0/24".parse().expect("CIDR")];
+    assert_eq!(read(" 192.0.2.0/24 ").ok(), Some(NodePortSelection::Within(one)));
+    let error = read("192.0.2.0/24,secondary").expect_err("no CIDR");
+    assert!(
+        error.to_string().starts_with("\"secondary\" is neither"),
+        "{error}"
+    );
+}
