@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod flags;
 mod logging;
+mod memory;
 mod playground;
 mod signal;
 
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    memory::bound();
     // Sandboxes and the echo program are this program under hidden names, without threads and logs.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(code) = agent::internal_command(&arguments) {
