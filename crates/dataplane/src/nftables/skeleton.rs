@@ -96,7 +96,8 @@ pub fn masqueraded() -> Vec<Item> {
 fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
-        rules.push(Writer::of(family).treat_address(family, TREATMENTS).done());
+        let addresses = Writer::of(family).treat_address(family, TREATMENTS);
+        rules.push(addresses.comment("by the treatment of the address; the mark is put back"));
         rules.push(node_ports(family, settings));
         let refused = Writer::of(family).destination_in(Map::ClusterIps, family);
         rules.push(
@@ -123,7 +124,8 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
             Writer::of(family).destination_in(Map::NodePortAddresses, family)
         }
     };
-    rule.treat_node_port(family, TREATMENTS).done()
+    rule.treat_node_port(family, TREATMENTS)
+        .comment("by the treatment of the node port; the mark is put back")
 }
 
 fn redirected() -> (Chain, Vec<Rule>) {
@@ -176,12 +178,10 @@ fn masquerade_some(bits: u32) -> (Chain, Vec<Rule>) {
             rule.verdict(verdict(1)).done()
         })
         .collect();
-    rules.push(
-        Writer::any()
-            .is_local(FibAddress::Source)
-            .verdict(verdict(2))
-            .done(),
-    );
+    if verdict(2) != verdict(0) {
+        let rule = Writer::any().is_local(FibAddress::Source);
+        rules.push(rule.verdict(verdict(2)).done());
+    }
     rules.push(Writer::any().verdict(verdict(0)).done());
     (
         chain(

@@ -16,10 +16,10 @@ use super::item::{Item, Place};
 use super::layout::{self, FAMILIES, Map};
 use super::port::{Port, Shared};
 use super::snapshot::{self, Elements, FormerEndpoints, Found};
-use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, ranges, skeleton};
+use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, is_drift, ranges, skeleton};
 
-/// How often the table is read anew because another program changed the ruleset meanwhile. After that it is
-/// written without the kernel's check that nothing has changed.
+/// How often the table is read anew because another program changed the ruleset meanwhile, or it turned out to
+/// be otherwise than it was read. After that it is written without the kernel's check that nothing has changed.
 const ATTEMPTS_MAX: usize = 4;
 
 /// What is to be done to the table.
@@ -98,7 +98,11 @@ impl NftablesDataplane {
             let generation = self.nftables.generation()?;
             let services = self.replan(plan, &skipped)?;
             let codes = self.used_codes();
-            let mending = self.compare(plan, &chains, &services, &codes)?;
+            let mut mending = self.compare(plan, &chains, &services, &codes)?;
+            if mending.count > 0 {
+                // While the kernel enlarges a map's hash table, a list of it may miss elements.
+                mending = self.compare(plan, &chains, &services, &codes)?;
+            }
             let expected = (attempts < ATTEMPTS_MAX).then_some(generation);
             let error = match self.nftables.commit(mending.batch(&self.table, expected)) {
                 Ok(()) => {
@@ -112,7 +116,7 @@ impl NftablesDataplane {
                         skipped,
                     });
                 }
-                Err(CommitError::Changed) if attempts < ATTEMPTS_MAX => {
+                Err(error) if is_drift(&error) && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     continue;
                 }

@@ -1,1 +1,330 @@
+use std::collections::BTreeSet;
 
+use api::object::{EndpointSlice, Service};
+use netlink::nftables::{Element, ElementData, Refusal};
+use plan::{Family, NodePortAddresses, Settings};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::layout::{FAMILIES, Map};
+use super::*;
+
+const TABLE: &str = "portolan";
+
+fn settings() -> Settings {
+    Settings {
+        node_name: "node-a".to_owned(),
+        cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap()],
+        service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
+        ..Settings::default()
+    }
+}
+
+/// A sticky Service with a node port, and so many endpoints, the first on this node.
+fn put(plan: &mut Plan, number: usize, endpoints: usize) {
+    let ip = format!("10.96.0.{}", number + 1);
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": format!("s{number}")},
+        "spec": {
+            "type": "NodePort", "clusterIP": ip, "clusterIPs": [ip], "sessionAffinity": "ClientIP",
+            "ports": [{"name": "http", "port": 80, "nodePort": 30_000 + number}],
+        },
+    }))
+    .unwrap();
+    let endpoints: Vec<_> = (0..endpoints)
+        .map(|index| {
+            let node = if index == 0 { "node-a" } else { "node-b" };
+            json!({"addresses": [format!("10.244.{number}.{}", index + 1)], "nodeName": node})
+        })
+        .collect();
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "ns", "name": format!("s{number}"),
+            "labels": {"kubernetes.io/service-name": format!("s{number}")},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8080}],
+        "endpoints": endpoints,
+    }))
+    .unwrap();
+    plan.apply_service(&service);
+    plan.apply_slice(&slice);
+}
+
+fn loaded(services: usize) -> (Plan, NftablesDataplane) {
+    let mut plan = Plan::new(settings());
+    for number in 0..services {
+        put(&mut plan, number, 3);
+    }
+    let changes = plan.take_changes();
+    let mut dataplane = NftablesDataplane::open(Options::default()).unwrap();
+    dataplane.apply(&plan, &changes).unwrap();
+    (plan, dataplane)
+}
+
+fn update(plan: &mut Plan, dataplane: &mut NftablesDataplane) -> Applied {
+    let changes = plan.take_changes();
+    dataplane.apply(plan, &changes).unwrap()
+}
+
+/// All elements and rules, as text.
+fn dump() -> BTreeSet<String> {
+    let mut nftables = Nftables::open().unwrap();
+    let mut lines = BTreeSet::new();
+    for set in layout::sets() {
+        let elements = nftables.elements(TABLE, &set.name, |element| format!("{} {element:?}", set.name));
+        lines.extend(elements.unwrap());
+    }
+    let rules = nftables.rules(TABLE).unwrap();
+    lines.extend(rules.iter().map(|(chain, rule)| format!("{chain} {rule:?}")));
+    lines
+}
+
+fn tamper(write: impl FnOnce(&mut Batch)) {
+    let mut batch = Batch::new(TABLE, None);
+    write(&mut batch);
+    Nftables::open().unwrap().commit(batch).unwrap();
+}
+
+const FRONTEND: [u8; 12] = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0];
+
+#[test]
+fn drift_is_counted_and_mended() {
+    testbed::in_namespace(|| {
+        let (plan, mut dataplane) = loaded(3);
+        let before = dump();
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        tamper(|batch| {
+            batch
+                .elements(Change::Delete, Map::Services.name(Family::V4), 0)
+                .push(&Element::key(&FRONTEND));
+            batch
+                .elements(Change::Add, Map::ClusterIps.name(Family::V4), 0)
+                .push(&Element::key(&[10, 96, 0, 200]));
+            batch.flush_chain("services", 0);
+        });
+        assert_ne!(dump(), before);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 3);
+        assert_eq!(dump(), before);
+    });
+}
+
+#[test]
+fn a_change_on_top_of_drift_mends_it() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(3);
+        let before = dump();
+        tamper(|batch| {
+            batch
+                .elements(Change::Delete, Map::Services.name(Family::V4), 0)
+                .push(&Element::key(&FRONTEND));
+        });
+        put(&mut plan, 0, 4);
+        update(&mut plan, &mut dataplane);
+        put(&mut plan, 0, 3);
+        update(&mut plan, &mut dataplane);
+        dataplane.repair(&plan).unwrap();
+        assert_eq!(dump(), before);
+    });
+}
+
+#[test]
+fn a_table_that_someone_took_away_comes_back() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(3);
+        let before = dump();
+        let mut other = NftablesDataplane::open(Options::default()).unwrap();
+        assert!(other.cleanup().unwrap());
+        assert!(!other.cleanup().unwrap());
+        plan.remove_service(&ObjectKey::new("ns", "s2"));
+        update(&mut plan, &mut dataplane);
+        put(&mut plan, 2, 3);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(dump(), before);
+    });
+}
+
+#[test]
+fn the_next_process_writes_only_what_is_different() {
+    testbed::in_namespace(|| {
+        let (mut plan, _) = loaded(3);
+        let before = dump();
+        let mut next = NftablesDataplane::open(Options::default()).unwrap();
+        plan.mark_everything();
+        assert_eq!(update(&mut plan, &mut next).elements, 0);
+        assert_eq!(dump(), before);
+
+        put(&mut plan, 1, 2);
+        plan.take_changes();
+        let mut third = NftablesDataplane::open(Options::default()).unwrap();
+        plan.mark_everything();
+        let elements = update(&mut plan, &mut third).elements;
+        // Endpoint, number and member go; two frontends, two treatments and four chains are others.
+        assert!((3..=12).contains(&elements), "{elements}");
+        assert_eq!(third.repair(&plan).unwrap(), 0);
+    });
+}
+
+#[test]
+fn affinities_outlive_a_restart_unless_their_endpoint_has_left() {
+    testbed::in_namespace(|| {
+        let (mut plan, dataplane) = loaded(1);
+        let mut nftables = Nftables::open().unwrap();
+        let members = Map::ClusterMembers.name(Family::V4);
+        let numbers = nftables
+            .elements(TABLE, members, |element| {
+                <[u8; 4]>::try_from(&element.key[12..]).unwrap()
+            })
+            .unwrap();
+        assert_eq!(numbers.len(), 3);
+        let client = |last: u8| -> Vec<u8> { [&[192, 0, 2, last][..], &FRONTEND].concat() };
+        tamper(|batch| {
+            let mut list = batch.elements(Change::Add, Map::Affinity.name(Family::V4), 0);
+            for (last, number) in numbers.iter().enumerate() {
+                list.push(&Element::pair(&client(last as u8), ElementData::Value(number)));
+            }
+        });
+        drop(dataplane);
+        put(&mut plan, 0, 2);
+        plan.take_changes();
+        plan.mark_everything();
+        let mut next = NftablesDataplane::open(Options::default()).unwrap();
+        update(&mut plan, &mut next);
+        let kept = nftables
+            .elements(TABLE, Map::Affinity.name(Family::V4), |element| {
+                element.key.to_vec()
+            })
+            .unwrap();
+        assert_eq!(kept.len(), 2, "the third endpoint has left");
+    });
+}
+
+#[test]
+fn settings_change_without_touching_services() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(2);
+        let own = |ip: &str| vec![ip.parse().unwrap()];
+        plan.set_node_addresses(own("172.30.0.11"), NodePortAddresses::Primary(own("172.30.0.11")));
+        plan.set_service_cidrs(vec![
+            "10.96.0.0/16".parse().unwrap(),
+            "255.255.0.0/16".parse().unwrap(),
+        ]);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        plan.set_node_addresses(own("172.30.0.12"), NodePortAddresses::Primary(own("172.30.0.12")));
+        assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
+    });
+}
+
+#[test]
+fn treatments_that_nobody_has_are_swept_away() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(1);
+        for endpoints in 1..250 {
+            put(&mut plan, 0, endpoints);
+            update(&mut plan, &mut dataplane);
+        }
+        let chains = Nftables::open().unwrap().chains(TABLE).unwrap().len();
+        assert!(chains < 400, "{chains} chains");
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        let chains = Nftables::open().unwrap().chains(TABLE).unwrap().len();
+        assert!(chains < 20, "{chains} chains");
+    });
+}
+
+#[test]
+fn a_refused_service_is_named() {
+    let mut plan = Plan::new(settings());
+    put(&mut plan, 0, 1);
+    put(&mut plan, 1, 1);
+    plan.take_changes();
+    let services: Vec<ObjectKey> = plan.services().cloned().collect();
+    let (mut in_force, mut codes) = (InForce::default(), Codes::default());
+    let draft = Draft::new(&plan, services.iter(), &mut in_force, &mut codes);
+    let refused = |owner, errno| CommitError::Refused {
+        refusals: vec![Refusal {
+            owner,
+            operation: "add elements to services4".to_owned(),
+            errno,
+            text: None,
+        }],
+    };
+    let names = draft.refused(&refused(Some(1), libc::EINVAL)).unwrap();
+    assert_eq!(names.len(), 1);
+    assert_eq!(names[0].0, services[1]);
+    assert_eq!(draft.refused(&refused(Some(NOBODY), libc::EINVAL)), None);
+    assert_eq!(
+        draft.refused(&refused(Some(1), libc::ENOENT)),
+        None,
+        "that is drift"
+    );
+
+    draft.undo(&mut in_force);
+    assert_eq!(in_force.services().count(), 0);
+    assert_eq!(in_force.shared().count(), 0);
+}
+
+#[test]
+fn names_fit_the_kernel_and_declarations_have_room_for_their_elements() {
+    let mut plan = Plan::new(settings());
+    put(&mut plan, 0, 2);
+    plan.take_changes();
+    let (mut in_force, mut codes) = (InForce::default(), Codes::default());
+    let services: Vec<ObjectKey> = plan.services().cloned().collect();
+    let draft = Draft::new(&plan, services.iter(), &mut in_force, &mut codes);
+    assert!(draft.elements() > 0);
+    for (_, ports) in in_force.services() {
+        for port in ports {
+            let mut items = Vec::new();
+            port.all_items(&"ns/s0:http".into(), &mut items);
+            for item in items {
+                let item::Place::Map(map, family) = item.place else {
+                    panic!("a Service's element in {:?}", item.place);
+                };
+                assert_eq!(item.key.as_slice().len(), map.set(family).key_bytes(), "{map:?}");
+            }
+        }
+    }
+    for family in FAMILIES {
+        assert!(Map::ALL.iter().all(|map| map.name(family).len() < 32));
+    }
+}
+
+fn numbered(numbers: &[(u8, u8)]) -> Vec<Item> {
+    let mut items: Vec<Item> = numbers
+        .iter()
+        .map(|(key, value)| {
+            let place = item::Place::Map(Map::Services, Family::V4);
+            let bytes = |number: &u8| bytes::Bytes::new().mark(u32::from(*number));
+            Item::pair(place, bytes(key), bytes(value), &"".into())
+        })
+        .collect();
+    items.sort_by_key(|item| item.key);
+    items.dedup_by_key(|item| item.key);
+    items
+}
+
+proptest! {
+    #[test]
+    fn a_difference_makes_the_new_of_the_old(
+        old in proptest::collection::vec((0u8..12, 0u8..3), 0..12),
+        new in proptest::collection::vec((0u8..12, 0u8..3), 0..12),
+    ) {
+        let (old, new) = (numbered(&old), numbered(&new));
+        let (going, coming) = difference(old.clone(), new.clone());
+        let mut result = old;
+        for item in &going {
+            let at = result.iter().position(|own| own == item);
+            prop_assert!(at.is_some(), "what goes was there");
+            result.remove(at.unwrap_or_default());
+        }
+        for item in &coming {
+            prop_assert!(result.iter().all(|own| own.key != item.key), "nothing is added twice");
+            result.push(item.clone());
+        }
+        result.sort_by_key(|item| item.key);
+        prop_assert_eq!(result, new.clone());
+        prop_assert!(going.len() + coming.len() <= 24);
+        prop_assert!(coming.iter().all(|item| !going.contains(item)), "nothing goes in order to come back");
+    }
+}

@@ -1,0 +1,225 @@
+//! What the kernel does to real packets is what `Plan::decide` says, for random Services.
+
+mod services;
+mod world;
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+
+use api::object::Protocol;
+use dataplane::Dataplane;
+use dataplane::nftables::{NftablesDataplane, Options};
+use plan::{NodePortAddresses, Packet, Plan, Settings, Verdict};
+use proptest::test_runner::{Config, TestRunner};
+
+use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
+use world::{Member, Outcome, World};
+
+/// Random clusters, each on top of the one before. More find more.
+const CLUSTERS: u32 = 32;
+/// Connections that a client with session affinity makes in a row.
+const STICKY_TRIES: usize = 4;
+
+#[test]
+fn packets_go_where_the_plan_says() {
+    testbed::in_namespace(|| {
+        let run = Run::new();
+        let config = Config {
+            cases: CLUSTERS,
+            failure_persistence: None,
+            max_shrink_iters: 0,
+            ..Config::default()
+        };
+        let outcome = TestRunner::new_with_rng(config, rng()).run(&services::cluster(), |cluster| {
+            run.check(&cluster);
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            panic!("{error}");
+        }
+    });
+}
+
+/// The same clusters at every run, so that a failure is one that can be found again.
+fn rng() -> proptest::test_runner::TestRng {
+    proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha)
+}
+
+struct Run {
+    world: World,
+    plan: RefCell<Plan>,
+    dataplane: RefCell<NftablesDataplane>,
+    before: RefCell<Cluster>,
+    clusters: Cell<usize>,
+    /// The last client port of a UDP socket.
+    port: AtomicU16,
+}
+
+impl Run {
+    fn new() -> Self {
+        let world = World::new();
+        let plan = Plan::new(Settings {
+            node_name: "node".to_owned(),
+            cluster_cidrs: nets(["10.244.0.0/16", "fd00:244::/32"]),
+            service_cidrs: nets(["10.96.0.0/24", "fd00:10:96::/120"]),
+            node_port_addresses: NodePortAddresses::All,
+            masquerade_all: false,
+            node_addresses: World::node_addresses(),
+        });
+        let dataplane = world
+            .node()
+            .enter(|| NftablesDataplane::open(Options::default()).unwrap());
+        Self {
+            world,
+            plan: RefCell::new(plan),
+            dataplane: RefCell::new(dataplane),
+            before: RefCell::default(),
+            clusters: Cell::new(0),
+            port: AtomicU16::new(0),
+        }
+    }
+
+    fn check(&self, cluster: &Cluster) {
+        self.apply(cluster);
+        let plan = self.plan.borrow();
+        // The Pod elsewhere has a node of its own that its connections go by.
+        let clients = self.world.members.iter().filter(|client| client.name != "remote");
+        thread::scope(|scope| {
+            for client in clients {
+                let probes = Probes {
+                    plan: &plan,
+                    client,
+                    port: &self.port,
+                };
+                scope.spawn(move || probes.run());
+            }
+        });
+    }
+
+    /// Makes the cluster what it is now, by way of one of: the same dataplane, or the next process's.
+    fn apply(&self, cluster: &Cluster) {
+        let number = self.clusters.get();
+        self.clusters.set(number + 1);
+        let mut plan = self.plan.borrow_mut();
+        cluster.replace(&self.before.borrow(), &mut plan);
+        self.before.replace(cluster.clone());
+        let mut dataplane = self.dataplane.borrow_mut();
+        let changes = plan.take_changes();
+        if number % 3 == 2 {
+            let open = || NftablesDataplane::open(Options::default()).unwrap();
+            *dataplane = self.world.node().enter(open);
+        }
+        let applied = dataplane.apply(&plan, &changes).unwrap();
+        assert_eq!(applied.skipped, [], "the kernel refuses Services");
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0, "drift right after a change");
+    }
+}
+
+/// The connections of one client.
+#[derive(Clone, Copy)]
+struct Probes<'a> {
+    plan: &'a Plan,
+    client: &'a Member,
+    port: &'a AtomicU16,
+}
+
+impl Probes<'_> {
+    /// One after the other, as affinity asks for. Those that are to have no answer wait for it all together.
+    fn run(&self) {
+        thread::scope(|scope| {
+            for address in SERVICE_IPS.iter().copied().chain(["172.30.0.11", "fd00:30::11"]) {
+                let address: IpAddr = address.parse().unwrap();
+                let is_node = self.plan.settings().node_addresses.contains(&address);
+                let ports = if is_node { NODE_PORTS } else { SERVICE_PORTS };
+                for port in ports {
+                    for protocol in [Protocol::Tcp, Protocol::Udp] {
+                        let packet = Packet {
+                            source: self.client.source_towards(address),
+                            destination: address,
+                            port,
+                            protocol,
+                        };
+                        match self.plan.decide(&packet).verdict {
+                            Verdict::NotAService => {}
+                            Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => {
+                                scope.spawn(move || {
+                                    assert_eq!(
+                                        self.ask(&packet, false),
+                                        Outcome::Silence,
+                                        "{}",
+                                        self.say(&packet)
+                                    );
+                                });
+                            }
+                            _ => self.probe(&packet),
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn probe(&self, packet: &Packet) {
+        let what = self.say(packet);
+        let verdict = self.plan.decide(packet).verdict;
+        let Verdict::Balanced {
+            choices,
+            affinity_seconds,
+            ..
+        } = verdict
+        else {
+            assert_eq!(self.ask(packet, true), Outcome::Refused, "{what}");
+            return;
+        };
+        let tries = if affinity_seconds.is_some() {
+            STICKY_TRIES
+        } else {
+            1
+        };
+        let mut chosen = Vec::new();
+        for _ in 0..tries {
+            let outcome = self.ask(packet, true);
+            let Outcome::Answered { by, source } = outcome else {
+                panic!("{what}: {outcome:?}");
+            };
+            let choice = choices.iter().find(|choice| choice.address == by);
+            let choice = choice.unwrap_or_else(|| panic!("{what}: went to {by}"));
+            // The node's own connections may keep their address when they are masqueraded.
+            let is_visible = !World::node_addresses().contains(&packet.source);
+            assert!(
+                (source != packet.source) == choice.masquerade || !is_visible,
+                "{what}: {by} was asked from {source}"
+            );
+            chosen.push(by);
+        }
+        chosen.dedup();
+        assert_eq!(chosen.len(), 1, "{what}: no affinity: {chosen:?}");
+    }
+
+    fn say(&self, packet: &Packet) -> String {
+        let Packet {
+            destination,
+            port,
+            protocol,
+            ..
+        } = packet;
+        let decision = self.plan.decide(packet);
+        format!(
+            "{} to {destination} port {port}/{}: {decision}",
+            self.client.name,
+            protocol.as_str()
+        )
+    }
+
+    fn ask(&self, packet: &Packet, is_answer_due: bool) -> Outcome {
+        let port = 20_000 + self.port.fetch_add(1, Ordering::Relaxed) % 10_000;
+        let to = SocketAddr::new(packet.destination, packet.port);
+        self.client.ask(packet.protocol, to, port, is_answer_due)
+    }
+}
+
+fn nets(texts: [&str; 2]) -> Vec<ipnet::IpNet> {
+    texts.map(|text| text.parse().unwrap()).to_vec()
+}

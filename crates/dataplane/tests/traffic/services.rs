@@ -1,0 +1,154 @@
+//! Random Services and their endpoints.
+
+use api::object::{EndpointSlice, ObjectKey, Service};
+use plan::Plan;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::world::POD_PORTS;
+
+/// Addresses that Services may have, in pairs of families, and one of each range that none has.
+pub const SERVICE_IPS: [&str; 10] = [
+    "10.96.0.1",
+    "fd00:10:96::1",
+    "10.96.0.2",
+    "fd00:10:96::2",
+    "198.51.100.1",
+    "2001:db8::1",
+    "203.0.113.1",
+    "2001:db8:1::1",
+    "10.96.0.99",
+    "fd00:10:96::99",
+];
+/// Ports that Services may have.
+pub const SERVICE_PORTS: [u16; 2] = [80, 81];
+/// Node ports that Services may have.
+pub const NODE_PORTS: [u16; 2] = [30_080, 30_081];
+
+const PODS: [([&str; 2], &str); 3] = [
+    (["10.244.1.2", "fd00:244:1::2"], "node"),
+    (["10.244.1.3", "fd00:244:1::3"], "node"),
+    (["10.244.2.2", "fd00:244:2::2"], "other"),
+];
+
+/// A cluster's Services: two at most, so that each has addresses of its own.
+pub type Services = Vec<RandomService>;
+
+/// The Services of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    services: Services,
+}
+
+/// A Service, and which Pods serve it.
+#[derive(Clone, Debug)]
+pub struct RandomService {
+    is_exposed: bool,
+    is_internal_local: bool,
+    is_external_local: bool,
+    is_sticky: bool,
+    has_ranges: bool,
+    is_udp: bool,
+    pods: [bool; 3],
+    pod_port: usize,
+}
+
+pub fn cluster() -> impl Strategy<Value = Cluster> {
+    let flags = any::<[bool; 6]>();
+    let pods = any::<[bool; 3]>();
+    let service = (flags, pods, 0..POD_PORTS.len()).prop_map(|(flags, pods, pod_port)| RandomService {
+        is_exposed: flags[0],
+        is_internal_local: flags[1],
+        is_external_local: flags[2],
+        is_sticky: flags[3],
+        has_ranges: flags[4],
+        is_udp: flags[5],
+        pods,
+        pod_port,
+    });
+    prop::collection::vec(service, 1..=2).prop_map(|services| Cluster { services })
+}
+
+impl Cluster {
+    /// Puts this cluster's objects into a plan in the place of a former's.
+    pub fn replace(&self, former: &Self, plan: &mut Plan) {
+        for number in self.services.len()..former.services.len() {
+            plan.remove_service(&ObjectKey::new("ns", &name(number)));
+            for family in 0..2 {
+                plan.remove_slice(&ObjectKey::new("ns", &slice_name(number, family)));
+            }
+        }
+        for (number, service) in self.services.iter().enumerate() {
+            plan.apply_service(&service.service(number));
+            for family in 0..2 {
+                plan.apply_slice(&service.slice(number, family));
+            }
+        }
+    }
+}
+
+impl RandomService {
+    fn service(&self, number: usize) -> Service {
+        let protocol = if self.is_udp { "UDP" } else { "TCP" };
+        let ips = |first: usize| [SERVICE_IPS[first], SERVICE_IPS[first + 1]];
+        let local = |is_local: bool| if is_local { "Local" } else { "Cluster" };
+        let mut spec = json!({
+            "type": "ClusterIP",
+            "clusterIP": ips(2 * number)[0],
+            "clusterIPs": ips(2 * number),
+            "ipFamilies": ["IPv4", "IPv6"],
+            "internalTrafficPolicy": local(self.is_internal_local),
+            "sessionAffinity": if self.is_sticky { "ClientIP" } else { "None" },
+            "ports": [{"name": "p", "protocol": protocol, "port": 80}],
+        });
+        let mut status = Value::Null;
+        if self.is_exposed {
+            spec["type"] = json!("LoadBalancer");
+            spec["ports"][0]["nodePort"] = json!(NODE_PORTS[number]);
+            spec["externalTrafficPolicy"] = json!(local(self.is_external_local));
+            if self.has_ranges {
+                spec["loadBalancerSourceRanges"] = json!([
+                    "10.244.1.0/25",
+                    "10.244.1.2/32",
+                    "fd00:244:1::2/128",
+                    "172.30.0.100/32"
+                ]);
+            }
+            let ingress = ips(4 + 2 * number).map(|ip| json!({"ip": ip}));
+            status = json!({"loadBalancer": {"ingress": ingress}});
+        }
+        let metadata = json!({"namespace": "ns", "name": name(number)});
+        let object = match status {
+            Value::Null => json!({"metadata": metadata, "spec": spec}),
+            status => json!({"metadata": metadata, "spec": spec, "status": status}),
+        };
+        serde_json::from_value(object).expect("a Service")
+    }
+
+    fn slice(&self, number: usize, family: usize) -> EndpointSlice {
+        let protocol = if self.is_udp { "UDP" } else { "TCP" };
+        let pods = PODS.iter().zip(self.pods).filter(|(_, serves)| *serves);
+        let endpoints: Vec<Value> = pods
+            .map(|((addresses, node), _)| json!({"addresses": [addresses[family]], "nodeName": node}))
+            .collect();
+        serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "ns",
+                "name": slice_name(number, family),
+                "labels": {"kubernetes.io/service-name": name(number)},
+            },
+            "addressType": if family == 0 { "IPv4" } else { "IPv6" },
+            "ports": [{"name": "p", "protocol": protocol, "port": POD_PORTS[self.pod_port]}],
+            "endpoints": endpoints,
+        }))
+        .expect("a slice")
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("s{number}")
+}
+
+fn slice_name(number: usize, family: usize) -> String {
+    format!("s{number}-{family}")
+}

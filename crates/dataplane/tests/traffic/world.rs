@@ -1,0 +1,249 @@
+//! A node with two Pods, a Pod elsewhere and a client outside: network namespaces, joined by veth pairs to the
+//! node. Pods answer with their name and the address that they were asked from.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use api::object::Protocol;
+use ipnet::IpNet;
+use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, NetworkNamespace, Route};
+
+/// The ports that Pods answer on.
+pub const POD_PORTS: [u16; 2] = [8080, 8081];
+
+const GATEWAYS: [&str; 2] = ["10.244.1.1", "fd00:244:1::1"];
+const NODE: [&str; 2] = ["172.30.0.11", "fd00:30::11"];
+
+/// How long an answer may take that is to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long is waited for an answer that is not to come.
+const SILENCE: Duration = Duration::from_millis(120);
+
+/// Somebody who connects.
+pub struct Member {
+    pub name: &'static str,
+    pub addresses: [IpAddr; 2],
+    namespace: NetworkNamespace,
+}
+
+pub struct World {
+    /// The node first, then the client outside, then the Pods.
+    pub members: Vec<Member>,
+}
+
+/// What came of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A Pod, by its address, was asked on this port and saw this source.
+    Answered {
+        by: SocketAddr,
+        source: IpAddr,
+    },
+    Refused,
+    Silence,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let mut members = vec![Member {
+            name: "node",
+            addresses: addresses(NODE),
+            namespace: NetworkNamespace::create().unwrap(),
+        }];
+        set_node(&members[0]);
+        for (name, pair) in [
+            ("outside", ["172.30.0.100", "fd00:30::100"]),
+            ("pod-a", ["10.244.1.2", "fd00:244:1::2"]),
+            ("pod-b", ["10.244.1.3", "fd00:244:1::3"]),
+            ("remote", ["10.244.2.2", "fd00:244:2::2"]),
+        ] {
+            let member = Member {
+                name,
+                addresses: addresses(pair),
+                namespace: NetworkNamespace::create().unwrap(),
+            };
+            let near = if name == "outside" {
+                addresses(NODE)
+            } else {
+                addresses(GATEWAYS)
+            };
+            join(&members[0], &member, near);
+            if name != "outside" {
+                member.serve();
+            }
+            members.push(member);
+        }
+        // What the node itself sends to Services' addresses must have some way to go.
+        let mut node = Connection::open_in(&members[0].namespace).unwrap();
+        for gateway in members[1].addresses {
+            node.add_route(&Route::default_via(gateway)).unwrap();
+        }
+        Self { members }
+    }
+
+    pub fn node(&self) -> &Member {
+        &self.members[0]
+    }
+
+    /// The addresses that are the node's own.
+    pub fn node_addresses() -> Vec<IpAddr> {
+        [addresses(NODE), addresses(GATEWAYS)].concat()
+    }
+}
+
+impl Member {
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.namespace.enter(work).unwrap()
+    }
+
+    /// The source address that a connection to `to` has.
+    pub fn source_towards(&self, to: IpAddr) -> IpAddr {
+        self.enter(|| {
+            let socket = UdpSocket::bind((unspecified(to), 0)).unwrap();
+            socket.connect((to, 9)).unwrap();
+            socket.local_addr().unwrap().ip()
+        })
+    }
+
+    /// Connects and asks. `port` is the client's own, to be another each time, so that no flow of before is met.
+    pub fn ask(&self, protocol: Protocol, to: SocketAddr, port: u16, is_answer_due: bool) -> Outcome {
+        let patience = if is_answer_due { PATIENCE } else { SILENCE };
+        let answer = self.enter(|| match protocol {
+            Protocol::Tcp => ask_tcp(to, patience),
+            Protocol::Udp | Protocol::Sctp => ask_udp(to, port, patience),
+        });
+        match answer {
+            Ok(text) => {
+                let (by, source) = text.split_once(' ').expect("two words");
+                Outcome::Answered {
+                    by: by.parse().unwrap(),
+                    source: source.parse().unwrap(),
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Outcome::Refused,
+            Err(_) => Outcome::Silence,
+        }
+    }
+
+    fn serve(&self) {
+        for address in self.addresses {
+            for port in POD_PORTS {
+                let at = SocketAddr::new(address, port);
+                let (listener, socket) =
+                    self.enter(|| (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
+                let answer = move |peer: SocketAddr| format!("{at} {}", peer.ip());
+                thread::spawn(move || {
+                    while let Ok((mut stream, peer)) = listener.accept() {
+                        // The client may be gone already; it then fails by itself.
+                        stream.write_all(answer(peer).as_bytes()).ok();
+                    }
+                });
+                thread::spawn(move || {
+                    let mut buffer = [0; 16];
+                    while let Ok((_, peer)) = socket.recv_from(&mut buffer) {
+                        socket.send_to(answer(peer).as_bytes(), peer).ok();
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn ask_tcp(to: SocketAddr, patience: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&to, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn ask_udp(to: SocketAddr, port: u16, patience: Duration) -> std::io::Result<String> {
+    let socket = UdpSocket::bind((unspecified(to.ip()), port))?;
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(patience))?;
+    match socket.send(b"?") {
+        // What is refused or dropped on the way out looks like this; a refusal comes by ICMP besides.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+        sent => {
+            sent?;
+        }
+    }
+    let mut buffer = [0; 128];
+    let bytes = socket.recv(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
+}
+
+fn set_node(node: &Member) {
+    node.enter(|| {
+        settle();
+        testbed::write_sysctl("net.ipv4.ip_forward", "1").unwrap();
+        testbed::write_sysctl("net.ipv6.conf.all.forwarding", "1").unwrap();
+        // Refusals are not to be held back, however many come.
+        testbed::write_sysctl("net.ipv4.icmp_ratelimit", "0").unwrap();
+        testbed::write_sysctl("net.ipv6.icmp.ratelimit", "0").unwrap();
+        testbed::write_sysctl("net.ipv4.conf.all.send_redirects", "0").unwrap();
+        testbed::write_sysctl("net.ipv4.conf.default.send_redirects", "0").unwrap();
+    });
+    up(node, "lo");
+}
+
+/// Joins a member with the node by a pair of links of its own, and gives it the node as its gateway.
+fn join(node: &Member, member: &Member, near: [IpAddr; 2]) {
+    member.enter(settle);
+    up(member, "lo");
+    let near_name: LinkName = format!("to-{}", member.name).parse().unwrap();
+    let far_name: LinkName = "eth0".parse().unwrap();
+    let mut at_node = Connection::open_in(&node.namespace).unwrap();
+    at_node
+        .add_veth(&near_name, &far_name, Some(member.namespace.as_fd()))
+        .unwrap();
+    let near_link = up(node, near_name.as_str());
+    let far_link = up(member, "eth0");
+    let mut at_member = Connection::open_in(&member.namespace).unwrap();
+    for (near, far) in near.into_iter().zip(member.addresses) {
+        at_node.add_address(near_link, host(near)).unwrap();
+        at_member.add_address(far_link, host(far)).unwrap();
+        at_node.add_route(&Route::on_link(host(far), near_link)).unwrap();
+        at_member
+            .add_route(&Route::on_link(host(near), far_link))
+            .unwrap();
+        at_member.add_route(&Route::default_via(near)).unwrap();
+    }
+}
+
+fn up(member: &Member, name: &str) -> LinkIndex {
+    let mut connection = Connection::open_in(&member.namespace).unwrap();
+    let link = connection.link_index(&name.parse().unwrap()).unwrap();
+    connection.change_link(link, &LinkChange::up()).unwrap();
+    link
+}
+
+/// Addresses usable at once, and no filter on the way back.
+fn settle() {
+    for (name, value) in [
+        ("net.ipv6.conf.all.accept_dad", "0"),
+        ("net.ipv6.conf.default.accept_dad", "0"),
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+    ] {
+        testbed::write_sysctl(name, value).unwrap();
+    }
+}
+
+fn host(address: IpAddr) -> IpNet {
+    IpNet::from(address)
+}
+
+fn unspecified(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+fn addresses(pair: [&str; 2]) -> [IpAddr; 2] {
+    pair.map(|text| text.parse().unwrap())
+}
