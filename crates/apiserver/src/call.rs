@@ -59,7 +59,10 @@ impl Verb {
             Some(subresource) => subresource.verbs,
             None => target.kind.verbs,
         };
-        let needs_namespace = verb == Verb::Create && target.kind.namespaced && target.namespace.is_none();
+        // Across all namespaces there is only reading.
+        let needs_namespace = matches!(verb, Verb::Create | Verb::DeleteCollection)
+            && target.kind.namespaced
+            && target.namespace.is_none();
         if !offered.contains(&verb.word()) || needs_namespace {
             return Err(Failure::method_not_allowed());
         }

@@ -1,6 +1,8 @@
 use http::HeaderValue;
+use rustls::pki_types::pem::PemObject;
 
 use super::*;
+use crate::pki::{Pki, serving_names};
 
 fn with(authorization: &'static str) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -25,4 +27,18 @@ fn a_wrong_token_is_not_made_up_for_by_a_certificate() {
     );
     assert_eq!(by(&HeaderMap::new(), None), Err(Failure::unauthorized()));
     assert_eq!(by(&with("Bearer"), Some(&admin)), Err(Failure::unauthorized()));
+}
+
+#[test]
+fn a_certificate_names_user_and_groups() {
+    let directory = tempfile::tempdir().unwrap();
+    let pki = Pki::open(directory.path(), &serving_names("box", "cluster.local", &[])).unwrap();
+    let certificate = CertificateDer::from_pem_slice(pki.admin.certificate.as_bytes()).unwrap();
+    let identity = Identity::of_certificate(&certificate).unwrap();
+    assert_eq!(identity.user, "kubernetes-admin");
+    assert_eq!(identity.groups, ["system:masters", "system:authenticated"]);
+    assert_eq!(
+        Identity::of_certificate(&CertificateDer::from_slice(b"nonsense")),
+        None
+    );
 }

@@ -32,3 +32,21 @@ async fn health_and_version_are_for_everybody() {
     assert_eq!(version["gitVersion"], "v1.36.2+portolan");
     assert_eq!(version["minor"], json!("36"));
 }
+
+#[tokio::test]
+async fn a_certificate_of_our_authority_is_enough() {
+    let mut api = Api::start().await;
+    let no_token = [("authorization", "")];
+    api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
+        .await
+        .expect(401);
+    api.use_certificate();
+    api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
+        .await
+        .expect(200);
+    // A wrong token is not made up for by it.
+    let wrong = [("authorization", "Bearer wrong")];
+    api.send(Method::GET, "/api/v1/namespaces", &wrong, "")
+        .await
+        .expect(401);
+}

@@ -1,20 +1,20 @@
 //! A server on a free port of loopback, with a store of its own, and a client for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Config, NODE_PORTS_DEFAULT, Server};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore};
@@ -29,7 +29,7 @@ const TOKEN: &str = "t0ken";
 pub struct Api {
     pub server: Server,
     pub directory: TempDir,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: ApiClient,
 }
 
 /// An answer, read to its end.
@@ -75,31 +75,21 @@ impl Api {
         let server = Server::start(config(path.clone()), Arc::new(store))
             .await
             .unwrap();
-        let authority = std::fs::read(path.join("pki/ca.crt")).unwrap();
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&authority) {
-            roots.add(certificate.unwrap()).unwrap();
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_only()
-            .enable_http1()
-            .enable_http2()
-            .build();
+        let client = client(&path, false);
         Api {
             server,
             directory,
-            client: Client::builder(TokioExecutor::new()).build(connector),
+            client,
         }
     }
 
-    /// Sends a request as the administrator and reads the head of the answer.
+    /// Proves who it is by the administrator's certificate from now on, where no token is sent.
+    pub fn use_certificate(&mut self) {
+        self.client = client(self.directory.path(), true);
+    }
+
+    /// Sends a request, by default as the owner of a token, and reads the head of the answer. An empty header is
+    /// left out.
     pub async fn open(
         &self,
         method: Method,
@@ -109,11 +99,13 @@ impl Api {
     ) -> http::Response<Incoming> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("https://{}{path}", self.server.address()))
-            .header("authorization", format!("Bearer {TOKEN}"));
-        for (name, value) in headers {
-            if let Some(headers) = request.headers_mut() {
-                headers.insert(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+            .uri(format!("https://{}{path}", self.server.address()));
+        let token = format!("Bearer {TOKEN}");
+        for (name, value) in [("authorization", token.as_str())].iter().chain(headers) {
+            let headers = request.headers_mut().unwrap();
+            match value.is_empty() {
+                true => drop(headers.remove(*name)),
+                false => drop(headers.insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap())),
             }
         }
         let request = request.body(Full::new(body)).unwrap();
@@ -193,6 +185,40 @@ impl Api {
         self.server.drain(PATIENCE).await;
         self.directory
     }
+}
+
+type ApiClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// A client that trusts the authority of the server with this directory.
+fn client(directory: &Path, with_certificate: bool) -> ApiClient {
+    let read = |file: &str| std::fs::read(directory.join("pki").join(file)).unwrap();
+    let certificates = |file: &str| -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(&read(file))
+            .map(Result::unwrap)
+            .collect()
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("ca.crt") {
+        roots.add(certificate).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let tls = match with_certificate {
+        true => {
+            let key = PrivateKeyDer::from_pem_slice(&read("admin.key")).unwrap();
+            tls.with_client_auth_cert(certificates("admin.crt"), key).unwrap()
+        }
+        false => tls.with_no_client_auth(),
+    };
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_only()
+        .enable_http1()
+        .enable_http2();
+    Client::builder(TokioExecutor::new()).build(connector.build())
 }
 
 fn config(data_dir: PathBuf) -> Config {

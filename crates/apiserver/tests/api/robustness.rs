@@ -73,6 +73,7 @@ async fn verbs_that_a_path_does_not_take() {
         (Method::PUT, config_maps("")),
         (Method::PATCH, config_maps("")),
         (Method::DELETE, "/api/v1/namespaces".to_owned()),
+        (Method::DELETE, "/api/v1/configmaps".to_owned()),
         (Method::POST, "/api/v1/nodes/n/status".to_owned()),
         (Method::OPTIONS, config_maps("a")),
     ] {
