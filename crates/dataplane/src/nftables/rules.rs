@@ -119,7 +119,7 @@ impl Writer {
     }
 
     /// Only if the source, or destination, is this node's own.
-    pub fn is_local(self, address: FibAddress) -> Self {
+    pub fn only_local(self, address: FibAddress) -> Self {
         self.push(Expression::FibType { address, into: START }).compare(
             START,
             Comparison::Equal,
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// Only if the destination is no loopback address.
-    pub fn is_not_loopback(self, family: Family) -> Self {
+    pub fn only_off_loopback(self, family: Family) -> Self {
         let writer = self.destination(family, START);
         match family {
             Family::V4 => writer
@@ -146,7 +146,7 @@ impl Writer {
     }
 
     /// Only connections whose destination was rewritten.
-    pub fn is_redirected(self) -> Self {
+    pub fn only_redirected(self) -> Self {
         self.push(Expression::Ct {
             key: CtKey::Status,
             into: START,
@@ -160,19 +160,19 @@ impl Writer {
     }
 
     /// Only if the destination is in a set of addresses.
-    pub fn destination_in(self, map: Map, family: Family) -> Self {
+    pub fn only_destination_in(self, map: Map, family: Family) -> Self {
         self.destination(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
 
     /// Only if the source is in a set of addresses.
-    pub fn source_in(self, map: Map, family: Family) -> Self {
+    pub fn only_source_in(self, map: Map, family: Family) -> Self {
         self.source(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
 
     /// Only if source and destination are one endpoint on this node.
-    pub fn is_hairpin(self, family: Family) -> Self {
+    pub fn only_hairpin(self, family: Family) -> Self {
         let destination = START.plus(address_bytes(family));
         self.source(family, START)
             .destination(family, destination)
@@ -180,7 +180,7 @@ impl Writer {
     }
 
     /// Only if the source is in none of the ranges that the frontend has.
-    pub fn is_out_of_ranges(self, family: Family) -> Self {
+    pub fn only_out_of_ranges(self, family: Family) -> Self {
         let source = START.plus(address_bytes(family) + 8);
         self.frontend(family, START).source(family, source).lookup(
             Map::SourceRanges.name(family),

@@ -72,7 +72,7 @@ pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
             PRIORITY_SRCNAT,
             "connections that go out",
         ),
-        vec![Writer::any().is_redirected().goto(REDIRECTED).done()],
+        vec![Writer::any().only_redirected().goto(REDIRECTED).done()],
     ));
     chains
 }
@@ -99,13 +99,13 @@ fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
         let addresses = Writer::of(family).treat_address(family, TREATMENTS);
         rules.push(addresses.comment("by the treatment of the address; the mark is put back"));
         rules.push(node_ports(family, settings));
-        let refused = Writer::of(family).destination_in(Map::ClusterIps, family);
+        let refused = Writer::of(family).only_destination_in(Map::ClusterIps, family);
         rules.push(
             refused
                 .goto(REJECT)
                 .comment("a port that the Service does not have"),
         );
-        let unknown = Writer::of(family).destination_in(Map::ServiceCidrs, family);
+        let unknown = Writer::of(family).only_destination_in(Map::ServiceCidrs, family);
         rules.push(
             unknown
                 .verdict(Verdict::Drop)
@@ -118,10 +118,10 @@ fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
 fn node_ports(family: Family, settings: &Settings) -> Rule {
     let rule = match settings.node_port_addresses {
         NodePortAddresses::All => Writer::of(family)
-            .is_local(FibAddress::Destination)
-            .is_not_loopback(family),
+            .only_local(FibAddress::Destination)
+            .only_off_loopback(family),
         NodePortAddresses::Primary(_) | NodePortAddresses::Within(_) => {
-            Writer::of(family).destination_in(Map::NodePortAddresses, family)
+            Writer::of(family).only_destination_in(Map::NodePortAddresses, family)
         }
     };
     rule.treat_node_port(family, TREATMENTS)
@@ -131,7 +131,7 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
 fn redirected() -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
-        rules.push(Writer::of(family).is_hairpin(family).goto(MASQUERADE).done());
+        rules.push(Writer::of(family).only_hairpin(family).goto(MASQUERADE).done());
         rules.push(
             Writer::of(family)
                 .masquerade_by_address(family, MASQUERADED)
@@ -174,12 +174,12 @@ fn masquerade_some(bits: u32) -> (Chain, Vec<Rule>) {
     let mut rules: Vec<Rule> = FAMILIES
         .into_iter()
         .map(|family| {
-            let rule = Writer::of(family).source_in(Map::Pods, family);
+            let rule = Writer::of(family).only_source_in(Map::Pods, family);
             rule.verdict(verdict(1)).done()
         })
         .collect();
     if verdict(2) != verdict(0) {
-        let rule = Writer::any().is_local(FibAddress::Source);
+        let rule = Writer::any().only_local(FibAddress::Source);
         rules.push(rule.verdict(verdict(2)).done());
     }
     rules.push(Writer::any().verdict(verdict(0)).done());

@@ -119,16 +119,18 @@ impl Treatment {
         let mut rules = Vec::new();
         if self.has_source_ranges {
             for family in FAMILIES {
-                let rule = Writer::of(family).is_out_of_ranges(family).verdict(Verdict::Drop);
+                let rule = Writer::of(family)
+                    .only_out_of_ranges(family)
+                    .verdict(Verdict::Drop);
                 rules.push(rule.comment("source ranges"));
             }
         }
         if pod != node || node != outside {
             for family in FAMILIES {
-                let rule = Writer::of(family).source_in(Map::Pods, family);
+                let rule = Writer::of(family).only_source_in(Map::Pods, family);
                 rules.push(rule.verdict(pod.clone()).comment("from a Pod"));
             }
-            let rule = Writer::any().is_local(FibAddress::Source);
+            let rule = Writer::any().only_local(FibAddress::Source);
             rules.push(rule.verdict(node).comment("from this node"));
         }
         rules.push(Writer::any().verdict(outside).done());

@@ -1,0 +1,297 @@
+//! A table with one of everything.
+
+use crate::nftables::*;
+
+pub const TABLE: &str = "golden";
+
+pub fn table() -> Table {
+    Table {
+        name: TABLE.to_owned(),
+        comment: "a table".to_owned(),
+    }
+}
+
+pub fn chain(name: &str, base: Option<BaseChain>) -> Chain {
+    Chain {
+        name: name.to_owned(),
+        base,
+        comment: format!("chain {name}"),
+    }
+}
+
+pub fn nat(hook: Hook, priority: i32) -> Option<BaseChain> {
+    Some(BaseChain {
+        kind: ChainKind::Nat,
+        hook,
+        priority,
+    })
+}
+
+fn set(name: &str, key: &[Field], value: SetValue) -> Set {
+    Set {
+        name: name.to_owned(),
+        key: key.to_vec(),
+        value,
+        is_interval: false,
+        dynamic_size: None,
+        comment: format!("set {name}"),
+    }
+}
+
+pub fn sets() -> Vec<Set> {
+    let frontend = [Field::Ipv4, Field::Protocol, Field::Port];
+    vec![
+        set("codes", &frontend, SetValue::Fields(vec![Field::Mark])),
+        set(
+            "endpoints",
+            &[Field::Mark, Field::Mark],
+            SetValue::Fields(vec![Field::Ipv4, Field::Port]),
+        ),
+        set("verdicts", &[Field::Mark], SetValue::Verdict),
+        set("ports", &[Field::Port], SetValue::None),
+        set("six", &[Field::Ipv6], SetValue::None),
+        Set {
+            is_interval: true,
+            ..set("ranges", &[Field::Ipv4], SetValue::None)
+        },
+        Set {
+            is_interval: true,
+            ..set("pairs", &[Field::Port, Field::Ipv4], SetValue::None)
+        },
+        Set {
+            dynamic_size: Some(1000),
+            ..set("kept", &[Field::Ipv4], SetValue::Fields(vec![Field::Mark]))
+        },
+    ]
+}
+
+/// Rules with every expression that there is, such that the kernel takes them: chain, rule, what nft shows.
+pub fn rules() -> Vec<(&'static str, Rule, &'static str)> {
+    [dispatch(), refusals(), effects()].concat()
+}
+
+const fn r(index: u8) -> Register {
+    Register::at(index)
+}
+
+fn rule(expressions: Vec<Expression>) -> Rule {
+    Rule {
+        expressions,
+        comment: "why".to_owned(),
+    }
+}
+
+/// A rule for IPv4 only, as nft must know before it shows addresses.
+fn with_ipv4(rest: Vec<Expression>) -> Rule {
+    let ipv4 = [
+        meta(MetaKey::Family, r(0)),
+        compare(r(0), Comparison::Equal, &[libc::NFPROTO_IPV4 as u8]),
+    ];
+    rule(ipv4.into_iter().chain(rest).collect())
+}
+
+fn meta(key: MetaKey, into: Register) -> Expression {
+    Expression::Meta { key, into }
+}
+
+fn ct(key: CtKey, into: Register) -> Expression {
+    Expression::Ct { key, into }
+}
+
+fn compare(register: Register, comparison: Comparison, value: &[u8]) -> Expression {
+    Expression::Compare {
+        register,
+        comparison,
+        value: value.to_vec(),
+    }
+}
+
+fn mask(register: Register, mask: [u8; 4]) -> Expression {
+    Expression::Mask {
+        from: register,
+        into: register,
+        mask: mask.to_vec(),
+    }
+}
+
+fn lookup(set: &str, key: Register, into: Destination) -> Expression {
+    Expression::Lookup {
+        set: set.to_owned(),
+        key,
+        into,
+    }
+}
+
+fn payload(base: PayloadBase, offset: u32, bytes: u32, into: Register) -> Expression {
+    Expression::Payload {
+        base,
+        offset,
+        bytes,
+        into,
+    }
+}
+
+fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
+    let by_code = with_ipv4(vec![
+        payload(PayloadBase::Network, 16, 4, r(0)),
+        meta(MetaKey::Protocol, r(1)),
+        payload(PayloadBase::Transport, 2, 2, r(2)),
+        lookup("codes", r(0), Destination::Register(r(0))),
+        Expression::SetMark { from: r(0) },
+        meta(MetaKey::Mark, r(0)),
+        mask(r(0), [255, 0, 0, 0]),
+        lookup("verdicts", r(0), Destination::Verdict),
+    ]);
+    let balance = with_ipv4(vec![
+        meta(MetaKey::Mark, r(4)),
+        Expression::Random {
+            modulus: 3,
+            into: r(5),
+        },
+        lookup("endpoints", r(4), Destination::Register(r(6))),
+        Expression::Dnat {
+            is_ipv6: false,
+            address: r(6),
+            port: r(7),
+        },
+    ]);
+    vec![
+        (
+            "pre",
+            by_code,
+            "meta mark set ip daddr . meta l4proto . th dport map @codes \
+             meta mark & 0x000000ff vmap @verdicts comment \"why\"",
+        ),
+        (
+            "pre",
+            balance,
+            "dnat ip to meta mark . numgen random mod 3 map @endpoints",
+        ),
+    ]
+}
+
+fn refusals() -> Vec<(&'static str, Rule, &'static str)> {
+    let strangers = rule(vec![
+        Expression::FibType {
+            address: FibAddress::Destination,
+            into: r(0),
+        },
+        compare(r(0), Comparison::NotEqual, &2u32.to_ne_bytes()),
+        Expression::Reject(Rejection::PortUnreachable),
+    ]);
+    let tcp = rule(vec![
+        meta(MetaKey::Protocol, r(0)),
+        compare(r(0), Comparison::Equal, &[6]),
+        Expression::Reject(Rejection::TcpReset),
+    ]);
+    vec![
+        ("pre", strangers, "fib daddr type != local reject comment \"why\""),
+        (
+            "pre",
+            tcp,
+            "meta l4proto tcp reject with tcp reset comment \"why\"",
+        ),
+    ]
+}
+
+fn effects() -> Vec<(&'static str, Rule, &'static str)> {
+    let keep = with_ipv4(vec![
+        payload(PayloadBase::Network, 12, 4, r(0)),
+        meta(MetaKey::Mark, r(1)),
+        Expression::Dynset {
+            set: "kept".to_owned(),
+            operation: DynsetOperation::Update,
+            key: r(0),
+            data: r(1),
+            timeout_ms: 60_000,
+        },
+        lookup("ranges", r(0), Destination::NotFound),
+        Expression::Verdict(Verdict::Drop),
+    ]);
+    let masquerade = rule(vec![
+        ct(CtKey::Status, r(0)),
+        mask(r(0), 32u32.to_ne_bytes()),
+        compare(r(0), Comparison::NotEqual, &[0; 4]),
+        Expression::Masquerade,
+    ]);
+    let jump = with_ipv4(vec![
+        ct(CtKey::OriginalIpv4, r(0)),
+        lookup("ranges", r(0), Destination::Found),
+        ct(CtKey::OriginalPort, r(4)),
+        lookup("ports", r(4), Destination::Found),
+        Expression::Verdict(Verdict::Jump("end".to_owned())),
+    ]);
+    vec![
+        (
+            "pre",
+            keep,
+            "update @kept { ip saddr timeout 1m : meta mark } ip saddr != @ranges drop comment \"why\"",
+        ),
+        (
+            "post",
+            masquerade,
+            "ct status dnat masquerade fully-random comment \"why\"",
+        ),
+        (
+            "post",
+            jump,
+            "ct original ip daddr @ranges ct original proto-dst @ports jump end comment \"why\"",
+        ),
+    ]
+}
+
+pub fn elements() -> Vec<(&'static str, Vec<Element<'static>>)> {
+    let end = |key| Element {
+        is_interval_end: true,
+        ..Element::key(key)
+    };
+    vec![
+        (
+            "codes",
+            vec![Element {
+                comment: "default/web:http",
+                ..Element::pair(
+                    &[10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0],
+                    ElementData::Value(&[5, 0, 0, 0]),
+                )
+            }],
+        ),
+        (
+            "verdicts",
+            vec![
+                Element::pair(&[1, 0, 0, 0], ElementData::Verdict(Verdict::Goto("end"))),
+                Element::pair(&[2, 0, 0, 0], ElementData::Verdict(Verdict::Drop)),
+                Element::pair(&[3, 0, 0, 0], ElementData::Verdict(Verdict::Return)),
+            ],
+        ),
+        ("ranges", vec![Element::key(&[10, 0, 0, 0]), end(&[11, 0, 0, 0])]),
+        (
+            "pairs",
+            vec![Element {
+                key_end: Some(&[0, 80, 0, 0, 10, 255, 255, 255]),
+                ..Element::key(&[0, 80, 0, 0, 10, 0, 0, 0])
+            }],
+        ),
+    ]
+}
+
+pub fn golden_batch() -> Batch {
+    let mut batch = Batch::new(TABLE, None);
+    batch.table(Change::Add, &table(), 1);
+    for set in sets() {
+        batch.set(Change::Add, &set, 2);
+    }
+    batch.chain(Change::Add, &chain("end", None), 3);
+    batch.chain(Change::Add, &chain("pre", nat(Hook::Prerouting, -100)), 3);
+    batch.chain(Change::Add, &chain("post", nat(Hook::Postrouting, 100)), 3);
+    for (chain, rule, _) in rules() {
+        batch.rule(chain, &rule, 4);
+    }
+    for (set, elements) in elements() {
+        let mut list = batch.elements(Change::Add, set, 5);
+        for element in &elements {
+            list.push(element);
+        }
+    }
+    batch
+}
