@@ -4,6 +4,8 @@
 //! `route` (a path is data), `query` and `negotiation` (options and media types), `resource` (the verbs, with what is
 //! particular to a kind in one table of strategies), `service` (what Services are given), `printing` and `answer`.
 //! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
+//!
+//! Everybody who proves an identity may do everything: there is no authorization yet.
 
 mod answer;
 mod authentication;
