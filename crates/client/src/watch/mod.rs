@@ -21,8 +21,9 @@ use tokio::sync::mpsc;
 
 use stream::{Lines, WatchEvent};
 
-/// Objects asked for in one page of a list: bounds what both sides hold at once.
-const PAGE_OBJECTS: usize = 5_000;
+/// Objects asked for in one page of a list: bounds what both sides hold at once. Larger pages load a large
+/// collection hardly any quicker, but cost the memory of a whole page beside what is kept of it.
+const PAGE_OBJECTS: usize = 500;
 /// Seconds after which the server ends a watch, so that load spreads over servers again.
 const WATCH_SECONDS: u32 = 300;
 /// Events taken from a watch at once: enough to batch a burst, few enough to hold.
