@@ -1,7 +1,6 @@
 //! Codes of treatments: what frontends hold, and what the verdict map leads on from.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use netlink::nftables::{Chain, Rule, Verdict};
 
@@ -56,7 +55,7 @@ impl Codes {
         let place = Place::Treatments;
         Some(Item {
             datum: Datum::Verdict(treatment.verdict()),
-            ..Item::key(place, Bytes::new().mark(code), &Arc::from(""))
+            ..Item::key(place, Bytes::new().mark(code))
         })
     }
 

@@ -56,27 +56,35 @@ pub struct Item {
     /// What it holds.
     pub datum: Datum,
     /// Which Service port it is for, as people name it.
-    pub comment: Arc<str>,
+    pub comment: Option<Arc<str>>,
 }
 
 impl Item {
     /// An element of a set.
-    pub fn key(place: Place, key: Bytes, comment: &Arc<str>) -> Self {
+    pub fn key(place: Place, key: Bytes) -> Self {
         Self {
             place,
             key,
             key_end: None,
             is_interval_end: false,
             datum: Datum::None,
-            comment: comment.clone(),
+            comment: None,
         }
     }
 
     /// An element of a data map.
-    pub fn pair(place: Place, key: Bytes, value: Bytes, comment: &Arc<str>) -> Self {
+    pub fn pair(place: Place, key: Bytes, value: Bytes) -> Self {
         Self {
             datum: Datum::Value(value),
-            ..Self::key(place, key, comment)
+            ..Self::key(place, key)
+        }
+    }
+
+    /// The same with a comment.
+    pub fn with_comment(self, comment: &Arc<str>) -> Self {
+        Self {
+            comment: Some(comment.clone()),
+            ..self
         }
     }
 
@@ -91,7 +99,7 @@ impl Item {
                 Datum::Value(value) => Some(ElementData::Value(value.as_slice())),
                 Datum::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
             },
-            comment: &self.comment,
+            comment: self.comment.as_deref().unwrap_or_default(),
         }
     }
 

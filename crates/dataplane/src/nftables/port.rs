@@ -50,15 +50,14 @@ pub enum Shared {
 impl Shared {
     /// Its element.
     pub fn item(self) -> Item {
-        let no_comment = Arc::from("");
         match self {
             Self::ClusterIp(ip) => {
                 let place = Place::Map(Map::ClusterIps, Family::of(ip));
-                Item::key(place, Bytes::new().address(ip), &no_comment)
+                Item::key(place, Bytes::new().address(ip))
             }
             Self::LocalEndpoint(ip) => {
                 let place = Place::Map(Map::Hairpin, Family::of(ip));
-                Item::key(place, Bytes::new().address(ip).address(ip), &no_comment)
+                Item::key(place, Bytes::new().address(ip).address(ip))
             }
         }
     }
@@ -137,21 +136,23 @@ impl Port {
         addresses.chain(local)
     }
 
-    /// Appends its elements in a map.
+    /// Appends its elements in a map. Frontends carry the comment; the many elements that their endpoints are
+    /// do not: it would double what they take.
     pub fn items(&self, map: Map, comment: &Arc<str>, items: &mut Vec<Item>) {
         let place = Place::Map(map, self.family);
         match map {
-            Map::ClusterEndpoints => self.endpoint_items(place, Set::Cluster, comment, items),
-            Map::LocalEndpoints => self.endpoint_items(place, Set::Local, comment, items),
-            Map::ClusterNumbers => self.number_items(place, Set::Cluster, comment, items),
-            Map::LocalNumbers => self.number_items(place, Set::Local, comment, items),
-            Map::ClusterMembers => self.member_items(place, Set::Cluster, comment, items),
-            Map::LocalMembers => self.member_items(place, Set::Local, comment, items),
+            Map::ClusterEndpoints => self.endpoint_items(place, Set::Cluster, items),
+            Map::LocalEndpoints => self.endpoint_items(place, Set::Local, items),
+            Map::ClusterNumbers => self.number_items(place, Set::Cluster, items),
+            Map::LocalNumbers => self.number_items(place, Set::Local, items),
+            Map::ClusterMembers => self.member_items(place, Set::Cluster, items),
+            Map::LocalMembers => self.member_items(place, Set::Local, items),
             Map::Services | Map::NodePorts => {
                 for frontend in &self.frontends {
                     if (frontend.entry == Entry::NodePort) == (map == Map::NodePorts) {
                         let code = Bytes::new().mark(frontend.code);
-                        items.push(Item::pair(place, frontend.key(self.protocol), code, comment));
+                        let item = Item::pair(place, frontend.key(self.protocol), code);
+                        items.push(item.with_comment(comment));
                     }
                 }
             }
@@ -162,12 +163,7 @@ impl Port {
                 };
                 for frontend in self.frontends.iter().filter(|frontend| frontend.entry == entry) {
                     let key = frontend.key(self.protocol);
-                    items.push(Item::pair(
-                        place,
-                        key,
-                        Bytes::new().mark(0).key(&self.key()),
-                        comment,
-                    ));
+                    items.push(Item::pair(place, key, Bytes::new().mark(0).key(&self.key())));
                 }
             }
             Map::SourceRanges => {
@@ -175,7 +171,7 @@ impl Port {
                     let key = frontend.key(self.protocol);
                     items.extend(frontend.source_ranges.iter().map(|range| Item {
                         key_end: Some(Box::new(key.address(range.broadcast()))),
-                        ..Item::key(place, key.address(range.network()), comment)
+                        ..Item::key(place, key.address(range.network())).with_comment(comment)
                     }));
                 }
             }
@@ -195,37 +191,32 @@ impl Port {
         }
     }
 
-    fn endpoint_items(&self, place: Place, set: Set, comment: &Arc<str>, items: &mut Vec<Item>) {
+    fn endpoint_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
         let key = self.key();
         for (index, backend) in self.slots(set).iter().enumerate() {
-            items.push(Item::pair(
-                place,
-                key.mark(index as u32),
-                endpoint(&backend),
-                comment,
-            ));
+            items.push(Item::pair(place, key.mark(index as u32), endpoint(&backend)));
         }
     }
 
-    fn number_items(&self, place: Place, set: Set, comment: &Arc<str>, items: &mut Vec<Item>) {
+    fn number_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
         if self.is_sticky {
             let key = self.key();
             for (index, backend) in self.slots(set).iter().enumerate() {
                 let number = Bytes::new().mark(number(&backend));
-                items.push(Item::pair(place, key.mark(index as u32), number, comment));
+                items.push(Item::pair(place, key.mark(index as u32), number));
             }
         }
     }
 
     /// Two endpoints of one number are hardly ever seen; the second then stands back.
-    fn member_items(&self, place: Place, set: Set, comment: &Arc<str>, items: &mut Vec<Item>) {
+    fn member_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
         if self.is_sticky {
             let key = self.key();
             let mut seen = HashSet::new();
             for backend in self.slots(set).iter() {
                 let number = number(&backend);
                 if seen.insert(number) {
-                    items.push(Item::pair(place, key.mark(number), endpoint(&backend), comment));
+                    items.push(Item::pair(place, key.mark(number), endpoint(&backend)));
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! The elements that settings ask for: ranges of addresses, and where node ports answer.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use plan::{Family, Settings};
@@ -12,7 +11,6 @@ use super::layout::{FAMILIES, Map};
 
 /// All of them.
 pub fn items(settings: &Settings) -> Vec<Item> {
-    let no_comment = Arc::from("");
     let mut items = Vec::new();
     for family in FAMILIES {
         range_items(
@@ -32,7 +30,7 @@ pub fn items(settings: &Settings) -> Vec<Item> {
         items.extend(
             addresses
                 .into_iter()
-                .map(|ip| Item::key(place, Bytes::new().address(ip), &no_comment)),
+                .map(|ip| Item::key(place, Bytes::new().address(ip))),
         );
     }
     items
@@ -40,22 +38,17 @@ pub fn items(settings: &Settings) -> Vec<Item> {
 
 /// A range is two elements: its first address, and the first address behind it, if there is one.
 fn range_items(place: Place, family: Family, ranges: &[IpNet], items: &mut Vec<Item>) {
-    let no_comment = Arc::from("");
     let own: Vec<IpNet> = ranges
         .iter()
         .copied()
         .filter(|range| Family::of(range.addr()) == family)
         .collect();
     for range in IpNet::aggregate(&own) {
-        items.push(Item::key(
-            place,
-            Bytes::new().address(range.network()),
-            &no_comment,
-        ));
+        items.push(Item::key(place, Bytes::new().address(range.network())));
         if let Some(end) = next(range.broadcast()) {
             items.push(Item {
                 is_interval_end: true,
-                ..Item::key(place, Bytes::new().address(end), &no_comment)
+                ..Item::key(place, Bytes::new().address(end))
             });
         }
     }

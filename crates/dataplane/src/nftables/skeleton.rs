@@ -1,7 +1,5 @@
 //! The part of the table that is the same whatever Services there are: base chains and what they lead to.
 
-use std::sync::Arc;
-
 use netlink::nftables::{BaseChain, Chain, ChainKind, FibAddress, Hook, Rejection, Rule, Table, Verdict};
 use plan::{Family, NodePortAddresses, Settings};
 
@@ -79,7 +77,6 @@ pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
 
 /// The elements of the map from masquerade bits to verdicts, which never change.
 pub fn masqueraded() -> Vec<Item> {
-    let no_comment = Arc::from("");
     let verdict = |bits: u32| match bits {
         0 => Verdict::Return,
         MASQUERADE_BITS => Verdict::Goto(MASQUERADE.to_owned()),
@@ -88,7 +85,7 @@ pub fn masqueraded() -> Vec<Item> {
     (0..=MASQUERADE_BITS)
         .map(|bits| Item {
             datum: Datum::Verdict(verdict(bits)),
-            ..Item::key(Place::Masqueraded, Bytes::new().mark(bits), &no_comment)
+            ..Item::key(Place::Masqueraded, Bytes::new().mark(bits))
         })
         .collect()
 }

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 
 use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
 use plan::{Family, Set};
@@ -159,7 +158,6 @@ impl Elements {
     /// What was not wanted.
     pub fn stale(self) -> impl Iterator<Item = Item> {
         let (place, key_bytes) = (self.place, self.key_bytes);
-        let no_comment: Arc<str> = Arc::from("");
         self.found.into_keys().filter_map(move |identity| {
             let (flag, keys) = identity.split_first()?;
             let (key, key_end) = keys.split_at_checked(key_bytes)?;
@@ -170,7 +168,7 @@ impl Elements {
                 key_end: key_end.flatten().map(Box::new),
                 is_interval_end: *flag != 0,
                 datum: Datum::None,
-                comment: no_comment.clone(),
+                comment: None,
             })
         })
     }
@@ -184,7 +182,6 @@ pub fn stale_affinities(
     members: &HashSet<Bytes>,
 ) -> Result<Vec<Item>, ReadError> {
     let place = Place::Map(Map::Affinity, family);
-    let no_comment: Arc<str> = Arc::from("");
     let items = nftables.elements(table, place.name(), |element| {
         let service = Bytes::from_slice(element.key.get(address_bytes(family)..)?)?;
         let Some(ElementData::Value(number)) = element.data else {
@@ -192,7 +189,7 @@ pub fn stale_affinities(
         };
         let member = service.key(&Bytes::from_slice(number)?);
         let key = Bytes::from_slice(element.key)?;
-        (!members.contains(&member)).then(|| Item::key(place, key, &no_comment))
+        (!members.contains(&member)).then(|| Item::key(place, key))
     })?;
     Ok(items.into_iter().flatten().collect())
 }

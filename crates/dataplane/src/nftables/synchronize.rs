@@ -98,11 +98,7 @@ impl NftablesDataplane {
             let generation = self.nftables.generation()?;
             let services = self.replan(plan, &skipped)?;
             let codes = self.used_codes();
-            let mut mending = self.compare(plan, &chains, &services, &codes)?;
-            if mending.count > 0 {
-                // While the kernel enlarges a map's hash table, a list of it may miss elements.
-                mending = self.compare(plan, &chains, &services, &codes)?;
-            }
+            let mending = self.compare(plan, &chains, &services, &codes)?;
             let expected = (attempts < ATTEMPTS_MAX).then_some(generation);
             let error = match self.nftables.commit(mending.batch(&self.table, expected)) {
                 Ok(()) => {
@@ -219,18 +215,18 @@ impl NftablesDataplane {
         Ok(mending)
     }
 
+    /// Compares elements that belong to no Service.
     fn compare_place(
         &mut self,
         place: Place,
         wanted: Vec<Item>,
         mending: &mut Mending,
     ) -> Result<(), DataplaneError> {
-        let mut found = Elements::read(&mut self.nftables, &self.table, place)?;
-        for item in wanted {
-            mending.compare_item(&mut found, item, NOBODY);
-        }
-        mending.take_stale(found);
-        Ok(())
+        self.compare_elements(place, mending, |_, each| {
+            for item in &wanted {
+                each(item.clone(), NOBODY);
+            }
+        })
     }
 
     /// Compares the elements of all Services of a family; the endpoints that clients may be kept at.
@@ -242,24 +238,51 @@ impl NftablesDataplane {
     ) -> Result<HashSet<Bytes>, DataplaneError> {
         let mut members = HashSet::new();
         for map in Map::OF_PORTS {
-            let place = Place::Map(map, family);
-            let mut found = Elements::read(&mut self.nftables, &self.table, place)?;
-            let mut items = Vec::new();
-            for (owner, service) in services.iter().enumerate() {
-                let ports = self.in_force.ports(service).iter();
-                for port in ports.filter(|port| port.family() == family) {
-                    port.items(map, &comment(service, port), &mut items);
-                }
-                for item in items.drain(..) {
-                    if matches!(map, Map::ClusterMembers | Map::LocalMembers) {
-                        members.insert(item.key);
+            self.compare_elements(Place::Map(map, family), mending, |in_force, each| {
+                let mut items = Vec::new();
+                for (owner, service) in services.iter().enumerate() {
+                    let ports = in_force.ports(service).iter();
+                    for port in ports.filter(|port| port.family() == family) {
+                        port.items(map, &comment(service, port), &mut items);
                     }
-                    mending.compare_item(&mut found, item, owner as u32);
+                    for item in items.drain(..) {
+                        if matches!(map, Map::ClusterMembers | Map::LocalMembers) {
+                            members.insert(item.key);
+                        }
+                        each(item, owner as u32);
+                    }
                 }
-            }
-            mending.take_stale(found);
+            })?;
         }
         Ok(members)
+    }
+
+    /// Compares the elements of one place with those that `wanted` hands over. If some are missing, it looks
+    /// twice: while the kernel enlarges a map's hash table, a list of it leaves elements out.
+    fn compare_elements(
+        &mut self,
+        place: Place,
+        mending: &mut Mending,
+        mut wanted: impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
+    ) -> Result<(), DataplaneError> {
+        for is_last in [false, true] {
+            let mut found = Elements::read(&mut self.nftables, &self.table, place)?;
+            let mut changes: Vec<(u32, Difference)> = Vec::new();
+            let mut is_missing = false;
+            wanted(&self.in_force, &mut |item, owner| {
+                let mut difference = Difference::default();
+                found.compare(item, &mut difference.going, &mut difference.coming);
+                is_missing |= difference.going.len() < difference.coming.len();
+                if !difference.coming.is_empty() {
+                    changes.push((owner, difference));
+                }
+            });
+            if is_last || !is_missing {
+                mending.take(changes, found);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What may fail without harm, once the table carries traffic as it should.
@@ -291,23 +314,23 @@ impl Mending {
         self.stale_chains.sort_by_key(|chain| !chain.contains('.'));
     }
 
-    fn compare_item(&mut self, found: &mut Elements, item: Item, owner: u32) {
-        let difference = self.differences.entry(owner).or_default();
-        let before = difference.coming.len();
-        found.compare(item, &mut difference.going, &mut difference.coming);
-        self.count += difference.coming.len() - before;
+    /// Takes the changes of elements, and those found that were not wanted.
+    fn take(&mut self, changes: Vec<(u32, Difference)>, found: Elements) {
+        for (owner, change) in changes {
+            self.count += change.coming.len();
+            let difference = self.differences.entry(owner).or_default();
+            difference.going.extend(change.going);
+            difference.coming.extend(change.coming);
+        }
+        let going = &mut self.differences.entry(NOBODY).or_default().going;
+        let before = going.len();
+        going.extend(found.stale());
+        self.count += going.len() - before;
     }
 
     /// Does not count elements that are known to be unused.
     fn discount(&mut self, unused: usize) {
         self.count = self.count.saturating_sub(unused);
-    }
-
-    fn take_stale(&mut self, found: Elements) {
-        let going = &mut self.differences.entry(NOBODY).or_default().going;
-        let before = going.len();
-        going.extend(found.stale());
-        self.count += going.len() - before;
     }
 
     fn batch(&self, table: &str, generation: Option<Generation>) -> Batch {

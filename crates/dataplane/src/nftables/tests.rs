@@ -296,7 +296,7 @@ fn numbered(numbers: &[(u8, u8)]) -> Vec<Item> {
         .map(|(key, value)| {
             let place = item::Place::Map(Map::Services, Family::V4);
             let bytes = |number: &u8| bytes::Bytes::new().mark(u32::from(*number));
-            Item::pair(place, bytes(key), bytes(value), &"".into())
+            Item::pair(place, bytes(key), bytes(value))
         })
         .collect();
     items.sort_by_key(|item| item.key);
