@@ -1,0 +1,98 @@
+//! What differs between two versions of an object.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::field_set::{FieldSet, PathElement};
+use super::layout::{Layout, Part};
+
+/// The fields in which two versions differ.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Comparison {
+    pub(super) added: FieldSet,
+    pub(super) modified: FieldSet,
+    pub(super) removed: FieldSet,
+}
+
+impl Comparison {
+    /// Compares two versions; `null` is as good as absent.
+    pub(super) fn of(old: &Value, new: &Value, layout: Layout) -> Comparison {
+        let mut comparison = Comparison::default();
+        comparison.visit(&mut Vec::new(), layout, Some(old), Some(new));
+        comparison
+    }
+
+    /// What the new version sets.
+    pub(super) fn written(&self) -> FieldSet {
+        self.added.clone().union(&self.modified)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
+    fn visit(
+        &mut self,
+        path: &mut Vec<PathElement>,
+        layout: Layout,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) {
+        let (old, new) = (present(old), present(new));
+        let (Some(old_parts), Some(new_parts)) = (parts(layout, old), parts(layout, new)) else {
+            return self.differ(path, old, new, old != new);
+        };
+        if old_parts.is_empty() && new_parts.is_empty() {
+            return self.differ(path, old, new, old != new);
+        }
+        let mut pairs: BTreeMap<PathElement, (Layout, Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+        for part in old_parts {
+            let pair = pairs
+                .entry(part.element)
+                .or_insert((part.layout, Vec::new(), Vec::new()));
+            pair.1.push(part.value);
+        }
+        for part in new_parts {
+            let pair = pairs
+                .entry(part.element)
+                .or_insert((part.layout, Vec::new(), Vec::new()));
+            pair.2.push(part.value);
+        }
+        for (element, (layout, before, after)) in pairs {
+            path.push(element);
+            if before.len() > 1 || after.len() > 1 {
+                let differs = before != after;
+                self.differ(path, before.first().copied(), after.first().copied(), differs);
+            } else {
+                self.visit(path, layout, before.first().copied(), after.first().copied());
+            }
+            path.pop();
+        }
+        if old.is_none() || new.is_none() {
+            self.differ(path, old, new, true);
+        }
+    }
+
+    fn differ(&mut self, path: &[PathElement], old: Option<&Value>, new: Option<&Value>, differs: bool) {
+        match (old, new) {
+            (Some(_), Some(_)) if differs => self.modified.insert(path),
+            (None, Some(_)) => self.added.insert(path),
+            (Some(_), None) => self.removed.insert(path),
+            _ => {}
+        }
+    }
+}
+
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
+}
+
+/// The parts of a value; an absent one has the form that the other has.
+fn parts(layout: Layout, value: Option<&Value>) -> Option<Vec<Part<'_>>> {
+    match (layout, value) {
+        (Layout::Leaf, _) => None,
+        (_, None) => Some(Vec::new()),
+        (layout, Some(value)) => layout.parts(value),
+    }
+}
