@@ -21,7 +21,12 @@ impl Slots {
     pub fn place(family: Family, former: &[SocketAddr], wanted: &[Backend]) -> Self {
         let mut slots: Vec<Option<Backend>> = vec![None; wanted.len()];
         let mut rest: Vec<Backend> = Vec::new();
-        let index_of = |backend: &Backend| former.iter().position(|former| *former == backend.address);
+        let mut indexes: Vec<(SocketAddr, usize)> = former.iter().copied().zip(0..).collect();
+        indexes.sort_unstable();
+        let index_of = |backend: &Backend| {
+            let at = indexes.binary_search_by_key(&backend.address, |(address, _)| *address);
+            at.ok().and_then(|at| indexes.get(at)).map(|(_, index)| *index)
+        };
         for backend in wanted {
             match index_of(backend).and_then(|index| slots.get_mut(index)) {
                 Some(slot) if slot.is_none() => *slot = Some(*backend),

@@ -116,20 +116,34 @@ fn slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)
     ))
 }
 
-/// The elements of a set or map, compactly: what they are told from others by, and a hash of the rest.
+/// The elements of a set or map, compactly: a hundred thousand of them are not to take more than a few megabytes.
 #[derive(Debug)]
 pub struct Elements {
     place: Place,
     key_bytes: usize,
-    found: HashMap<Box<[u8]>, u64>,
+    /// By identity, each once.
+    found: Vec<FoundElement>,
+}
+
+#[derive(Debug)]
+struct FoundElement {
+    /// What it is told from others by.
+    identity: Box<[u8]>,
+    /// A hash of the rest.
+    content: u64,
+    is_wanted: bool,
 }
 
 impl Elements {
     /// Reads them.
     pub fn read(nftables: &mut Nftables, table: &str, place: Place) -> Result<Self, ReadError> {
-        let pairs = nftables.elements(table, place.name(), |element| {
-            (identity(&element), content(&element))
+        let mut found = nftables.elements(table, place.name(), |element| FoundElement {
+            identity: identity(&element),
+            content: content(&element),
+            is_wanted: false,
         })?;
+        found.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+        found.dedup_by(|a, b| a.identity == b.identity);
         let key_bytes = match place {
             Place::Map(map, family) => map.set(family).key_bytes(),
             Place::Treatments | Place::Masqueraded => 4,
@@ -137,7 +151,7 @@ impl Elements {
         Ok(Self {
             place,
             key_bytes,
-            found: pairs.into_iter().collect(),
+            found,
         })
     }
 
@@ -145,11 +159,15 @@ impl Elements {
     /// to come; if none is, this has to come.
     pub fn compare(&mut self, wanted: Item, going: &mut Vec<Item>, coming: &mut Vec<Item>) {
         let element = wanted.element();
-        match self.found.remove(&identity(&element)) {
-            Some(found) if found == content(&element) => {}
-            Some(_) => {
-                going.push(wanted.clone());
-                coming.push(wanted);
+        let identity = identity(&element);
+        let at = self.found.binary_search_by(|found| found.identity.cmp(&identity));
+        match at.ok().and_then(|at| self.found.get_mut(at)) {
+            Some(found) => {
+                found.is_wanted = true;
+                if found.content != content(&element) {
+                    going.push(wanted.clone());
+                    coming.push(wanted);
+                }
             }
             None => coming.push(wanted),
         }
@@ -158,8 +176,9 @@ impl Elements {
     /// What was not wanted.
     pub fn stale(self) -> impl Iterator<Item = Item> {
         let (place, key_bytes) = (self.place, self.key_bytes);
-        self.found.into_keys().filter_map(move |identity| {
-            let (flag, keys) = identity.split_first()?;
+        let stale = self.found.into_iter().filter(|found| !found.is_wanted);
+        stale.filter_map(move |found| {
+            let (flag, keys) = found.identity.split_first()?;
             let (key, key_end) = keys.split_at_checked(key_bytes)?;
             let key_end = (!key_end.is_empty()).then(|| Bytes::from_slice(key_end));
             Some(Item {

@@ -29,13 +29,18 @@ pub struct Generation(pub(super) u32);
 #[derive(Debug)]
 pub struct Nftables {
     socket: Socket,
+    /// Bytes that the send buffer was last made to take.
+    send_bytes: usize,
 }
 
 impl Nftables {
     /// Connects.
     pub fn open() -> io::Result<Self> {
         let socket = Socket::open(Subsystem::Netfilter)?;
-        Ok(Self { socket })
+        Ok(Self {
+            socket,
+            send_bytes: 0,
+        })
     }
 
     /// Does a transaction, all of it or nothing.
@@ -44,8 +49,11 @@ impl Nftables {
             return Ok(());
         }
         let (bytes, last) = batch.finish();
-        self.socket
-            .reserve_send(bytes.len().saturating_mul(2).saturating_add(SEND_OVERHEAD_BYTES))?;
+        let send_bytes = bytes.len().saturating_mul(2).saturating_add(SEND_OVERHEAD_BYTES);
+        if send_bytes > self.send_bytes {
+            self.socket.reserve_send(send_bytes)?;
+            self.send_bytes = send_bytes;
+        }
         let mut attempts = 0;
         loop {
             attempts += 1;
