@@ -1,12 +1,19 @@
-//! Writes `crates/api/src/schema/kinds.json`: the OpenAPI v3 definitions of the kinds that Portolan serves.
+//! Writes what the product knows of the served kinds, from crates that follow the reference:
 //!
-//! Types, formats and descriptions come from the `k8s-openapi` crate; how lists and maps merge comes from
-//! `merge.txt` beside this crate, since `k8s-openapi` leaves those extensions out. One definition a line, so that
-//! the product can serve a document by joining lines.
+//! - `kinds` → `crates/api/src/schema/kinds.json`: the OpenAPI v3 definitions. Types, formats and descriptions come
+//!   from the `k8s-openapi` crate; how lists and maps merge comes from `merge.txt` beside this crate, since
+//!   `k8s-openapi` leaves those extensions out. One definition a line, so that the product can serve a document by
+//!   joining lines.
+//! - `numbers` → `crates/api/src/protobuf/numbers.txt`: the field numbers of the same definitions in protobuf, from
+//!   the sources of the `k8s-pb` crate; which fields tell zero from absent comes from `pointers.txt`.
 //!
-//!     cargo run --manifest-path tools/schema/Cargo.toml > crates/api/src/schema/kinds.json
+//! ```text
+//! cargo run --manifest-path tools/schema/Cargo.toml kinds > crates/api/src/schema/kinds.json
+//! cargo run --manifest-path tools/schema/Cargo.toml numbers > crates/api/src/protobuf/numbers.txt
+//! ```
 
 mod merge;
+mod numbers;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -31,7 +38,17 @@ fn main() -> Result<(), String> {
         rules.apply(name, definition)?;
     }
     rules.all_used()?;
-    write(&definitions).map_err(|e| e.to_string())
+    match std::env::args().nth(1).as_deref() {
+        Some("kinds") => write(&definitions).map_err(|e| e.to_string()),
+        Some("numbers") => {
+            print!(
+                "{}",
+                numbers::table(&definitions, include_str!("../pointers.txt"))?
+            );
+            Ok(())
+        }
+        _ => Err("say what to write: kinds or numbers".into()),
+    }
 }
 
 /// The definitions of every served kind and everything they refer to.

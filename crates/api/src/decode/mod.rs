@@ -1,10 +1,10 @@
 //! From the bytes of a request to an object tree that has the shape of its kind.
 //!
-//! One pass reads the text and checks it against the schema. What the schema does not know is left out and
+//! One pass reads a text and checks it against the schema. What the schema does not know is left out and
 //! reported, `null` reads as absent, and times and quantities come out in the form that clients get back. The
 //! tree that results is what the typed API machinery of Kubernetes would have kept.
 
-mod scalar;
+pub(crate) mod scalar;
 mod walk;
 
 use serde::de::DeserializeSeed;
@@ -12,16 +12,19 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::kind::Kind;
+use crate::protobuf;
 use crate::schema::{Shape, schema};
 use walk::{At, Findings, Node};
 
-/// The text formats of bodies.
+/// The formats of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`, see [`crate::protobuf`].
+    Protobuf,
 }
 
 /// An object and what a strict reader would refuse in it.
@@ -163,7 +166,36 @@ impl Decoded {
 
 impl Target<'_> {
     fn read(self, body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
-        self.walk(|node| read(body, format, node))
+        match format {
+            Format::Json | Format::Yaml => self.walk(|node| read(body, format, node)),
+            Format::Protobuf => self.read_protobuf(body),
+        }
+    }
+
+    /// Reads a body in protobuf. It has no strict faults: a field that is not known has no name to report.
+    fn read_protobuf(self, body: &[u8]) -> Result<Decoded, DecodeError> {
+        let envelope = protobuf::open(body).map_err(|error| DecodeError::Syntax {
+            kind: self.kind.into(),
+            detail: error.to_string(),
+        })?;
+        // What another kind's message says would make no sense, so that is found out first.
+        if !envelope.kind.is_empty() && envelope.kind != self.kind {
+            return Err(DecodeError::WrongKind {
+                found: envelope.kind.into(),
+                expected: self.kind.into(),
+                version: envelope.api_version.into(),
+            });
+        }
+        let read = envelope.object(self.definition);
+        let object = read.map_err(|error| DecodeError::Mismatch {
+            kind: self.kind.into(),
+            version: self.api_version.into(),
+            detail: error.to_string(),
+        })?;
+        Ok(Decoded {
+            object,
+            strict_faults: Vec::new(),
+        })
     }
 
     fn walk(self, run: impl FnOnce(Node<'_>) -> Result<Value, String>) -> Result<Decoded, DecodeError> {
@@ -245,6 +277,7 @@ fn read(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, String> {
             })
             .map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))
         }
+        Format::Protobuf => Err("protobuf has no form for a value of no kind".to_owned()),
     }
 }
 

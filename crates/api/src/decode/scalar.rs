@@ -24,7 +24,7 @@ pub(super) fn time(text: &str, digits: usize) -> Result<String, String> {
 }
 
 /// Checks an amount: a sign, digits with at most one point, and a suffix.
-pub(super) fn quantity(text: String) -> Result<String, String> {
+pub(crate) fn quantity(text: String) -> Result<String, String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(&text);
     let end = unsigned
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -52,7 +52,7 @@ fn is_quantity_suffix(suffix: &str) -> bool {
 }
 
 /// What `null` means in a list or a map, where it cannot be left out.
-pub(super) fn zero(shape: &Shape) -> Value {
+pub(crate) fn zero(shape: &Shape) -> Value {
     match shape {
         Shape::String | Shape::Bytes => Value::String(String::new()),
         Shape::Quantity => Value::String("0".to_owned()),

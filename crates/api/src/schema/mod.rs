@@ -132,9 +132,21 @@ impl Schema {
         self.id(name).map(Shape::Object)
     }
 
+    /// How many definitions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.definitions.len()
+    }
+
     fn id(&self, name: &str) -> Option<DefinitionId> {
         let at = self.definitions.binary_search_by(|d| d.name.cmp(name)).ok()?;
         u16::try_from(at).ok().map(DefinitionId)
+    }
+}
+
+impl DefinitionId {
+    /// The number, less than [`Schema::len`].
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
     }
 }
 
