@@ -8,6 +8,7 @@ use std::time::Duration;
 use api::object::{ObjectKey, Resource};
 use client::{Client, Event, Query, STRATEGIC_PATCH};
 use http::Method;
+use rustix::thread::CapabilitySet;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -30,6 +31,15 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 /// Why an agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    /// Network namespaces and links are for root only. No retry mends it.
+    #[error("not permitted: the capability {capability} is missing (run as root, or grant it)")]
+    NotPermitted {
+        /// What is missing.
+        capability: &'static str,
+    },
+    /// The process's own capabilities cannot be read.
+    #[error("this process's capabilities: {0}")]
+    Capabilities(std::io::Error),
     /// The state directory cannot be used.
     #[error("state directory: {0}")]
     State(#[from] StateError),
@@ -51,6 +61,7 @@ pub async fn run(
     settings: Settings,
     end: impl Future<Output = ()>,
 ) -> Result<(), AgentError> {
+    check_capabilities()?;
     let state = StateDirectory::open(&settings.state_directory)?;
     let host_ips = match settings.node_ips.as_slice() {
         [] => network::node_addresses()?,
@@ -77,6 +88,21 @@ pub async fn run(
     agent.end().await;
     drop(background);
     Ok(())
+}
+
+/// Finds out at once what every Pod would fail for later.
+fn check_capabilities() -> Result<(), AgentError> {
+    let held = rustix::thread::capabilities(None)
+        .map_err(|error| AgentError::Capabilities(error.into()))?
+        .effective;
+    let needed = [
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
+    ];
+    match needed.iter().find(|(capability, _)| !held.contains(*capability)) {
+        Some((_, capability)) => Err(AgentError::NotPermitted { capability }),
+        None => Ok(()),
+    }
 }
 
 /// Registers the Node and makes what workers share. The tasks end with the returned set.

@@ -33,6 +33,8 @@ pub fn start(flags: &LogFlags) {
     let filter = EnvFilter::new(&flags.log_level);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Complaints about a log that nobody reads any more would go to the same closed pipe, and panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let text = flags.logging_format == Format::Text || (flags.logging_format == Format::Auto && terminal);
     if text {

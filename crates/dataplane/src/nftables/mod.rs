@@ -79,10 +79,13 @@ pub struct NftablesDataplane {
 }
 
 impl NftablesDataplane {
-    /// Connects to the kernel; nothing is read or written yet.
+    /// Connects to the kernel and finds out whether it lets us in; no rule is read or written yet.
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
+        let mut nftables = Nftables::open().map_err(|source| DataplaneError::Connect { source })?;
+        // Anybody can open the socket; only the first request is refused.
+        nftables.generation()?;
         Ok(Self {
-            nftables: Nftables::open().map_err(|source| DataplaneError::Connect { source })?,
+            nftables,
             table: options.table,
             is_known: false,
             in_force: InForce::default(),
