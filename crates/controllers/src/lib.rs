@@ -1,13 +1,20 @@
 //! The controllers: from what is there to what should be there, written back to the API.
 //!
-//! One loop owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs is
-//! computed by pure functions ([`endpointslice::reconcile`], [`placement`]); the writes are made by
-//! tasks, one per key at a time, so that a slow answer holds up nobody else.
+//! One loop ([`run()`]) owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs
+//! is computed by pure functions ([`endpointslice::reconcile()`], [`endpoints::reconcile()`],
+//! [`mirroring::reconcile()`], [`placement`]); the writes are made by tasks, one per key at a time, so that a
+//! slow answer holds up nobody else.
 
+pub mod endpoints;
 pub mod endpointslice;
+pub mod events;
+pub mod mirroring;
 pub mod placement;
 pub mod queue;
 pub mod run;
+pub mod selection;
 pub mod world;
+mod write;
 
 pub use run::{Options, run};
+pub use selection::{Controller, Selection};

@@ -37,7 +37,7 @@ pub fn needs_node(pod: &Pod) -> bool {
     pod.spec.node_name.is_empty() && !pod.is_finished() && !pod.is_terminating()
 }
 
-/// Gives the Pod to a Node, or tells on the Pod why it has none.
+/// Gives the Pod to a Node, or tells on the Pod why it has none and asks for another try.
 pub(crate) async fn place(
     client: &Client,
     key: &ObjectKey,
@@ -65,9 +65,23 @@ pub(crate) async fn place(
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await
     {
+        Ok(_) if node.is_none() => Err(no_node(path)),
         Ok(_) => Ok(()),
         // Another Pod of that name, or none: this one needs no Node any more.
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Why a Pod waits, as an error that asks for another try.
+fn no_node(path: String) -> ClientError {
+    ClientError::Status {
+        method: Method::PATCH,
+        path,
+        status: client::Status {
+            code: 503,
+            reason: "Unschedulable".to_owned(),
+            message: "no Node is ready and accepts Pods".to_owned(),
+        },
     }
 }

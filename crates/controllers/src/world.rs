@@ -1,5 +1,6 @@
 //! The caches: what the controllers know, indexed by how they ask for it.
 
+mod endpoints;
 mod pods;
 mod selectors;
 mod slices;
@@ -8,6 +9,7 @@ use std::collections::HashMap;
 
 use api::object::{Labels, Node, ObjectKey, Pod, Service};
 
+pub use endpoints::EndpointsByKey;
 pub use pods::Pods;
 pub use selectors::Selectors;
 pub use slices::Slices;
@@ -21,8 +23,12 @@ pub struct World {
     pub pods: Pods,
     /// What matters of each Node, by name.
     pub nodes: HashMap<String, NodeFacts>,
-    /// Slices by Service.
+    /// Slices that say what Pods say, by Service.
     pub slices: Slices,
+    /// Slices that mirror Endpoints, by Service.
+    pub mirrored: Slices,
+    /// Endpoints by key.
+    pub endpoints: EndpointsByKey,
     selectors: Selectors,
 }
 

@@ -1,6 +1,7 @@
 //! Lean typed views of the objects that components read. They hold only the fields in use: a node
 //! that watches 50,000 Services keeps no byte more than it needs.
 
+mod endpoints;
 mod endpointslice;
 mod meta;
 mod namespace;
@@ -8,6 +9,7 @@ mod node;
 mod pod;
 mod service;
 
+pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
 pub use endpointslice::SERVICE_NAME_LABEL;
 pub use endpointslice::{
     AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName,

@@ -1,9 +1,13 @@
 //! EndpointSlices for Services with a selector (FEATURES EPS).
 
 pub mod endpoint;
+mod hints;
+mod packing;
 pub mod reconcile;
+pub(crate) mod slice;
 pub mod trigger;
 mod write;
+mod writes;
 
 pub use reconcile::{Inputs, Outcome, SliceWrite, reconcile};
 pub(crate) use write::{Report, carry_out};

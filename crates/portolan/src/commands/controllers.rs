@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use controllers::Selection;
 
 use super::{ClientFlags, Failure, runtime};
 
@@ -17,9 +18,14 @@ pub struct Flags {
     /// Most endpoints in one EndpointSlice
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     max_endpoints_per_slice: u16,
-    /// Give Pods without a Node to one in turn; switch it off where a scheduler runs
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
-    place_pods: bool,
+    /// Most addresses of one Endpoints subset that are mirrored to EndpointSlices
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    mirroring_max_endpoints_per_subset: u16,
+    /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
+    /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller and
+    /// pod-placement-controller; switch the last off where a scheduler runs
+    #[arg(long, default_value = "*", value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
+    controllers: Vec<String>,
 }
 
 /// Runs the controllers until a signal asks to end.
@@ -27,7 +33,8 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let options = controllers::Options {
         concurrent_service_endpoint_syncs: flags.concurrent_service_endpoint_syncs.into(),
         max_endpoints_per_slice: flags.max_endpoints_per_slice.into(),
-        place_pods: flags.place_pods,
+        mirroring_max_endpoints_per_subset: flags.mirroring_max_endpoints_per_subset.into(),
+        controllers: Selection::parse(&flags.controllers)?,
     };
     let runtime = runtime(2)?;
     runtime.block_on(async {

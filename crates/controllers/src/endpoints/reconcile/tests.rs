@@ -1,0 +1,191 @@
+//! Properties of the reconcile: its result is a fixpoint that says what the Pods say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::{Endpoints, Pod, Service};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
+use super::{EndpointsWrite, Inputs, reconcile};
+
+fn service(spec: Value) -> Service {
+    let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
+}
+
+fn plain() -> Service {
+    service(
+        json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
+    )
+}
+
+fn pod(number: u16, ready: bool, port: u16) -> Pod {
+    let addresses = [
+        json!({"ip": format!("10.0.{}.{}", number / 250, number % 250 + 1)}),
+        json!({"ip": format!("fd00:0::{number:x}")}),
+    ];
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("p{number}"), "namespace": "n", "uid": format!("u{number}")},
+        "spec": {"nodeName": "node", "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": port}]}]},
+        "status": {"phase": "Running", "podIPs": addresses,
+                   "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}}))
+    .expect("a Pod")
+}
+
+fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
+    let pods: Vec<&Pod> = pods.iter().collect();
+    reconcile(&Inputs {
+        service,
+        pods: &pods,
+        current,
+        trigger_time: None,
+    })
+}
+
+/// What a server would hold after the write.
+fn settled(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Endpoints {
+    match (write(service, pods, current), current) {
+        (Some(EndpointsWrite::Create(endpoints)), None) => endpoints,
+        (Some(EndpointsWrite::Update(endpoints)), Some(_)) => endpoints,
+        (None, Some(current)) => current.clone(),
+        (write, _) => panic!("{write:?} does not fit what is there"),
+    }
+}
+
+fn said(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
+    let mut said = BTreeSet::new();
+    for subset in &endpoints.subsets {
+        for port in &subset.ports {
+            let ready = subset.addresses.iter().map(|a| (a.ip.clone(), true, port.port));
+            let unready = subset
+                .not_ready_addresses
+                .iter()
+                .map(|a| (a.ip.clone(), false, port.port));
+            said.extend(ready.chain(unready));
+        }
+    }
+    said
+}
+
+#[test]
+fn readiness_decides_about_the_list_unless_it_does_not_matter() {
+    let pods = [pod(1, true, 80), pod(2, false, 80)];
+    let endpoints = settled(&plain(), &pods, None);
+    let wanted = [
+        ("10.0.0.2".to_owned(), true, 80),
+        ("10.0.0.3".to_owned(), false, 80),
+    ];
+    assert_eq!(said(&endpoints), wanted.into());
+    assert_eq!(endpoints.metadata.labels[MANAGED_BY_LABEL], MANAGED_BY);
+    let mut publishes = plain();
+    publishes.spec.publish_not_ready_addresses = true;
+    let endpoints = settled(&publishes, &pods, Some(&endpoints));
+    assert!(said(&endpoints).iter().all(|(_, ready, _)| *ready));
+}
+
+#[test]
+fn terminating_pods_are_left_out_unless_readiness_does_not_matter() {
+    let mut going = pod(1, true, 80);
+    going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    assert!(settled(&plain(), &[going.clone()], None).subsets.is_empty());
+    let mut publishes = plain();
+    publishes.spec.publish_not_ready_addresses = true;
+    assert_eq!(said(&settled(&publishes, &[going], None)).len(), 1);
+}
+
+#[test]
+fn addresses_are_of_the_first_family_and_in_canonical_form() {
+    let mut v6 = plain();
+    v6.spec.ip_families = vec!["IPv6".into(), "IPv4".into()];
+    let endpoints = settled(&v6, &[pod(1, true, 80)], None);
+    assert_eq!(endpoints.subsets[0].addresses[0].ip, "fd00::1");
+}
+
+#[test]
+fn a_headless_service_without_ports_has_addresses_without_ports() {
+    let headless = service(json!({"selector": {"app": "x"}, "clusterIP": "None", "ipFamilies": ["IPv4"]}));
+    let endpoints = settled(&headless, &[pod(1, true, 80)], None);
+    assert!(endpoints.subsets[0].ports.is_empty() && endpoints.subsets[0].addresses.len() == 1);
+    assert!(
+        endpoints
+            .metadata
+            .labels
+            .contains_key("service.kubernetes.io/headless")
+    );
+    let back = settled(&plain(), &[], Some(&endpoints));
+    assert!(
+        !back
+            .metadata
+            .labels
+            .contains_key("service.kubernetes.io/headless")
+    );
+}
+
+#[test]
+fn too_many_addresses_are_cut_in_proportion_and_the_annotation_says_so() {
+    let of = |ready: u16, unready: u16| -> Vec<Pod> {
+        let all = 0..ready + unready;
+        all.map(|n| pod(n, n < ready, 80 + n % 2)).collect()
+    };
+    let count = |endpoints: &Endpoints, ready: bool| {
+        let said = said(endpoints);
+        said.iter().filter(|(_, r, _)| *r == ready).count()
+    };
+    let cut = settled(&plain(), &of(900, 300), None);
+    assert_eq!((count(&cut, true), count(&cut, false)), (900, 100));
+    assert_eq!(cut.metadata.annotations[OVER_CAPACITY], "truncated");
+    assert_eq!(
+        write(&plain(), &of(900, 300), Some(&cut)),
+        None,
+        "cut ones are a fixpoint too"
+    );
+    let more = settled(&plain(), &of(1_200, 50), Some(&cut));
+    assert_eq!((count(&more, true), count(&more, false)), (1_000, 0));
+    assert_eq!(more.subsets[0].addresses.len(), 500);
+    let fits = settled(&plain(), &of(1_000, 0), Some(&more));
+    assert!(!fits.metadata.annotations.contains_key(OVER_CAPACITY));
+}
+
+#[test]
+fn the_trigger_time_is_written_with_a_change_and_makes_none() {
+    let service = plain();
+    let pods = [pod(1, true, 80)];
+    let pods: Vec<&Pod> = pods.iter().collect();
+    let inputs = |current| Inputs {
+        service: &service,
+        pods: &pods,
+        current,
+        trigger_time: Some("2026-01-01T00:00:00Z"),
+    };
+    let Some(EndpointsWrite::Create(created)) = reconcile(&inputs(None)) else {
+        panic!("Endpoints are created");
+    };
+    let annotation = "endpoints.kubernetes.io/last-change-trigger-time";
+    assert_eq!(created.metadata.annotations[annotation], "2026-01-01T00:00:00Z");
+    let mut before = created;
+    before.metadata.annotations.clear();
+    assert_eq!(reconcile(&inputs(Some(&before))), None);
+}
+
+/// A world of Pods as number to (ready, other port).
+fn world() -> impl Strategy<Value = BTreeMap<u16, (bool, bool)>> {
+    proptest::collection::btree_map(0u16..60, (any::<bool>(), any::<bool>()), 0..40)
+}
+
+proptest! {
+    #[test]
+    fn any_history_ends_in_what_the_pods_say(history in proptest::collection::vec(world(), 1..6)) {
+        let service = plain();
+        let mut current: Option<Endpoints> = None;
+        for world in &history {
+            let port = |other: bool| if other { 81 } else { 80 };
+            let pods: Vec<Pod> = world.iter().map(|(n, (ready, other))| pod(*n, *ready, port(*other))).collect();
+            let now = settled(&service, &pods, current.as_ref());
+            let wanted = world.iter().map(|(n, (ready, other))| (format!("10.0.0.{}", n + 1), *ready, port(*other)));
+            prop_assert_eq!(said(&now), wanted.collect::<BTreeSet<_>>());
+            prop_assert_eq!(write(&service, &pods, Some(&now)), None, "the result is a fixpoint");
+            current = Some(now);
+        }
+    }
+}

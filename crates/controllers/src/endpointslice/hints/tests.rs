@@ -1,0 +1,38 @@
+use api::object::{Endpoint, Service};
+use serde_json::{Value, json};
+
+use super::of;
+
+fn hints(distribution: Value, endpoint: Value) -> Value {
+    let service: Service =
+        serde_json::from_value(json!({"spec": {"trafficDistribution": distribution}})).expect("a Service");
+    let endpoint: Endpoint = serde_json::from_value(endpoint).expect("an Endpoint");
+    serde_json::to_value(of(&endpoint, &service)).expect("JSON")
+}
+
+fn ready() -> Value {
+    json!({"conditions": {"ready": true}, "zone": "z", "nodeName": "n"})
+}
+
+#[test]
+fn ready_endpoints_are_meant_for_their_zone_and_node() {
+    let zone = json!({"forZones": [{"name": "z"}]});
+    let both = json!({"forZones": [{"name": "z"}], "forNodes": [{"name": "n"}]});
+    assert_eq!(hints(json!("PreferSameZone"), ready()), zone);
+    assert_eq!(hints(json!("PreferClose"), ready()), zone);
+    assert_eq!(hints(json!("PreferSameNode"), ready()), both);
+    assert_eq!(hints(Value::Null, ready()), Value::Null);
+    assert_eq!(hints(json!("Elsewhere"), ready()), Value::Null);
+}
+
+#[test]
+fn what_is_not_known_is_not_hinted_at() {
+    let unready = json!({"conditions": {"ready": false}, "zone": "z", "nodeName": "n"});
+    assert_eq!(hints(json!("PreferSameZone"), unready), Value::Null);
+    let no_zone = json!({"conditions": {"ready": true}, "nodeName": "n"});
+    assert_eq!(hints(json!("PreferSameZone"), no_zone.clone()), Value::Null);
+    assert_eq!(
+        hints(json!("PreferSameNode"), no_zone),
+        json!({"forNodes": [{"name": "n"}]})
+    );
+}

@@ -1,0 +1,110 @@
+//! What a slice of a Service looks like, whatever is in it.
+
+use api::object::{
+    AddressType, Endpoint, EndpointPort, EndpointSlice, Labels, ObjectMeta, OwnerReference,
+    SERVICE_NAME_LABEL, Service,
+};
+
+use super::reconcile::Inputs;
+use super::{HEADLESS_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+
+/// A slice of the Service without endpoints.
+pub(super) fn new_slice(inputs: &Inputs<'_>, family: AddressType, ports: Vec<EndpointPort>) -> EndpointSlice {
+    let service = &inputs.service.metadata;
+    EndpointSlice {
+        metadata: ObjectMeta {
+            generate_name: format!("{}-", service.name),
+            namespace: service.namespace.clone(),
+            labels: labels_of(inputs.service),
+            owner_references: vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Service".to_owned(),
+                name: service.name.clone(),
+                uid: service.uid.clone(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }],
+            ..ObjectMeta::default()
+        },
+        address_type: family,
+        endpoints: Vec::new(),
+        ports,
+    }
+}
+
+/// The metadata of a slice that takes over another content.
+pub(super) fn merged(old: &EndpointSlice, wanted: &EndpointSlice) -> ObjectMeta {
+    ObjectMeta {
+        labels: wanted.metadata.labels.clone(),
+        ..old.metadata.clone()
+    }
+}
+
+/// The Service's labels, except those that slices have a meaning of their own for, and ours (EPS-03).
+pub(super) fn labels_of(service: &Service) -> Labels {
+    let reserved = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];
+    let mut labels = service.metadata.labels.clone();
+    labels.retain(|key, _| !reserved.contains(&key.as_str()));
+    labels.insert(SERVICE_NAME_LABEL.to_owned(), service.metadata.name.clone());
+    labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
+    if service.spec.is_headless() {
+        labels.insert(HEADLESS_LABEL.to_owned(), String::new());
+    }
+    labels
+}
+
+pub(super) fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
+    slice
+        .metadata
+        .controller()
+        .is_some_and(|owner| owner.kind == "Service" && owner.uid == service.metadata.uid)
+}
+
+/// The families in which a Service has slices (EPS-01).
+pub(crate) fn address_types(service: &Service) -> Vec<AddressType> {
+    let of = |family: &String| {
+        if family == "IPv6" {
+            AddressType::IPv6
+        } else {
+            AddressType::IPv4
+        }
+    };
+    if !service.spec.ip_families.is_empty() {
+        return service.spec.ip_families.iter().map(of).collect();
+    }
+    // Objects from before dual stack: the cluster IP tells.
+    let is_v6 = service.spec.cluster_ip.contains(':');
+    vec![if is_v6 {
+        AddressType::IPv6
+    } else {
+        AddressType::IPv4
+    }]
+}
+
+/// What makes an endpoint the same endpoint, whatever its conditions.
+pub(super) fn identity(endpoint: &Endpoint) -> String {
+    let target = endpoint.target_ref.as_ref();
+    format!(
+        "{}|{}|{}",
+        target.map_or("", |t| t.uid.as_str()),
+        target.map_or("", |t| t.name.as_str()),
+        endpoint.addresses.join(",")
+    )
+}
+
+/// A port set as a map key, in one order whatever the ports' own (EPS-09).
+pub(crate) fn ports_key(ports: &[EndpointPort]) -> String {
+    let mut keys: Vec<String> = ports
+        .iter()
+        .map(|p| {
+            let protocol = p.protocol.unwrap_or_default().as_str();
+            let (name, app) = (
+                p.name.as_deref().unwrap_or(""),
+                p.app_protocol.as_deref().unwrap_or(""),
+            );
+            format!("{name}/{protocol}/{:?}/{app}", p.port)
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.join(",")
+}

@@ -1,0 +1,129 @@
+//! Events (core/v1): what the controllers tell people about an object, each thing once while it lasts.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use api::object::{ObjectKey, Resource};
+use client::{Client, ClientError, JSON};
+use http::Method;
+use serde_json::json;
+
+/// Something that the owner of an object should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether something is wrong.
+    pub is_warning: bool,
+    /// One word for programs: `TooManyAddressesToMirror` …
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl Finding {
+    /// Something that is wrong.
+    pub fn warning(reason: &'static str, message: String) -> Self {
+        Self {
+            is_warning: true,
+            reason,
+            message,
+        }
+    }
+}
+
+/// What was told about each topic, so that no sync tells it again. Its size is bounded by what holds at
+/// present: a topic without findings is forgotten.
+#[derive(Debug)]
+pub(crate) struct Told<T>(HashMap<T, Vec<Finding>>);
+
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Eq + Hash> Told<T> {
+    /// Takes in what holds of a topic now; returns what did not hold before.
+    pub(crate) fn news(&mut self, topic: T, findings: Vec<Finding>) -> Vec<Finding> {
+        if findings.is_empty() {
+            self.0.remove(&topic);
+            return findings;
+        }
+        let news = |before: &Vec<Finding>| {
+            let fresh = findings.iter().filter(|finding| !before.contains(finding));
+            fresh.cloned().collect()
+        };
+        let fresh = self.0.get(&topic).map_or_else(|| findings.clone(), news);
+        self.0.insert(topic, findings);
+        fresh
+    }
+}
+
+/// The object that Events are about.
+#[derive(Clone, Debug)]
+pub(crate) struct Regarding {
+    kind: &'static str,
+    key: ObjectKey,
+    uid: String,
+}
+
+impl Regarding {
+    /// Events about `object`, which is of the core group.
+    pub(crate) fn object<T: Resource>(object: &T) -> Self {
+        Self {
+            kind: T::KIND,
+            key: object.metadata().key(),
+            uid: object.metadata().uid.clone(),
+        }
+    }
+}
+
+/// Writes one Event for each finding. Events are best effort: a failure is logged, and not tried again.
+pub(crate) async fn post(
+    client: Client,
+    component: &'static str,
+    regarding: Regarding,
+    findings: Vec<Finding>,
+) {
+    for finding in findings {
+        if let Err(error) = post_one(&client, component, &regarding, &finding).await {
+            tracing::warn!(reason = finding.reason, object = %regarding.key, %error, "an Event was lost");
+        }
+    }
+}
+
+async fn post_one(
+    client: &Client,
+    component: &str,
+    regarding: &Regarding,
+    finding: &Finding,
+) -> Result<(), ClientError> {
+    let now = jiff::Timestamp::now();
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let (namespace, name) = (&*regarding.key.namespace, &*regarding.key.name);
+    let event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": format!("{name}.{:x}", now.as_nanosecond()),
+            "namespace": namespace,
+        },
+        "involvedObject": {
+            "apiVersion": "v1", "kind": regarding.kind,
+            "namespace": namespace, "name": name, "uid": regarding.uid,
+        },
+        "type": if finding.is_warning { "Warning" } else { "Normal" },
+        "reason": finding.reason,
+        "message": finding.message,
+        "count": 1,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "source": {"component": component},
+        "reportingComponent": component,
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    client.request(Method::POST, &path, JSON, Some(&event)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

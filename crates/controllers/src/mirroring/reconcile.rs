@@ -1,0 +1,224 @@
+//! What the slices of Endpoints should become: a pure function from the world to the writes.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use api::object::{
+    AddressType, Endpoint, EndpointAddress, EndpointConditions, EndpointPort, EndpointSlice, Endpoints,
+    Labels, ObjectMeta, OwnerReference, SERVICE_NAME_LABEL, Service, SubsetPort,
+};
+
+use super::{MANAGED_BY, SKIP_MIRROR_LABEL};
+use crate::endpoints::LEADER_ANNOTATION;
+use crate::endpoints::repack::repack;
+use crate::endpointslice::slice::ports_key;
+use crate::endpointslice::{MANAGED_BY_LABEL, SliceWrite, TRIGGER_TIME};
+use crate::events::Finding;
+
+/// Annotation with which kubectl remembers what was applied to the Endpoints; it says nothing about a
+/// slice (EPM-04).
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Everything that decides about the mirrored slices of one name.
+pub struct Inputs<'a> {
+    /// The Endpoints, if there are any.
+    pub endpoints: Option<&'a Endpoints>,
+    /// The Service of the same name, if there is one.
+    pub service: Option<&'a Service>,
+    /// The slices labelled with the name and this controller's managed-by value.
+    pub slices: &'a [&'a EndpointSlice],
+    /// Most addresses of one subset that are mirrored (EPM-08).
+    pub endpoints_per_subset_max: usize,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The writes, in the order in which no endpoint that stays is missing for a moment.
+    pub writes: Vec<SliceWrite>,
+    /// What the owner of the Endpoints should know (EPM-08).
+    pub findings: Vec<Finding>,
+}
+
+/// Computes the writes that bring the mirrored slices to what the Endpoints say. Without Endpoints to
+/// mirror, all slices go (EPM-10).
+pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let wanted = match inputs.endpoints {
+        Some(endpoints) if is_mirrored(endpoints, inputs.service) => {
+            let wanted = wanted_slices(endpoints, inputs.endpoints_per_subset_max, &mut outcome.findings);
+            wanted.into_values().collect()
+        }
+        _ => Vec::new(),
+    };
+    outcome.writes = writes(wanted, inputs.slices);
+    outcome
+}
+
+/// Whether these Endpoints are somebody's own, for a Service that asks for them (EPM-01, EPM-02).
+fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
+    service.is_some_and(|service| service.spec.selector.is_empty())
+        && endpoints
+            .metadata
+            .labels
+            .get(SKIP_MIRROR_LABEL)
+            .map(String::as_str)
+            != Some("true")
+        && !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION)
+}
+
+/// One slice for each port set and family (EPM-09), with a place for every existing one to match.
+type BySet = BTreeMap<(String, AddressType), EndpointSlice>;
+
+fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>) -> BySet {
+    let mut wanted = BySet::new();
+    let mut skipped = 0;
+    for subset in repack(endpoints.subsets.clone()) {
+        let ports: Vec<EndpointPort> = subset.ports.into_iter().map(port_of).collect();
+        let ready = subset.addresses.into_iter().map(|address| (address, true));
+        let not_ready = subset
+            .not_ready_addresses
+            .into_iter()
+            .map(|address| (address, false));
+        let mut mirrored = 0;
+        for (address, ready) in ready.chain(not_ready) {
+            let Ok(ip) = address.ip.parse::<IpAddr>() else {
+                findings.push(Finding::warning(
+                    "InvalidIPAddress",
+                    format!("{:?} is not an IP address and is not mirrored", address.ip),
+                ));
+                continue;
+            };
+            if mirrored == max {
+                skipped += 1;
+                continue;
+            }
+            mirrored += 1;
+            let family = family_of(ip);
+            let slice = wanted
+                .entry((ports_key(&ports), family))
+                .or_insert_with(|| new_slice(endpoints, family, ports.clone()));
+            slice.endpoints.push(endpoint_of(address, ready));
+        }
+    }
+    if skipped > 0 {
+        findings.push(Finding::warning(
+            "TooManyAddressesToMirror",
+            format!(
+                "at most {max} addresses of a subset are mirrored to EndpointSlices; {skipped} were skipped"
+            ),
+        ));
+    }
+    wanted
+}
+
+/// Matches what is wanted with what is there: a slice of the same ports and family is kept or updated,
+/// any other of the family is re-used, and what is then left over goes.
+fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice]) -> Vec<SliceWrite> {
+    let mut left: Vec<&EndpointSlice> = slices.to_vec();
+    let mut missing = Vec::new();
+    let (mut creates, mut updates) = (Vec::new(), Vec::new());
+    for slice in wanted {
+        let key = ports_key(&slice.ports);
+        let fits =
+            |old: &&EndpointSlice| old.address_type == slice.address_type && ports_key(&old.ports) == key;
+        match left.iter().position(fits) {
+            Some(place) => updates.extend(update_of(left.swap_remove(place), slice)),
+            None => missing.push(slice),
+        }
+    }
+    for slice in missing {
+        match left.iter().position(|old| old.address_type == slice.address_type) {
+            Some(place) => updates.extend(update_of(left.swap_remove(place), slice)),
+            None => creates.push(SliceWrite::Create(slice)),
+        }
+    }
+    let deletes = left
+        .iter()
+        .map(|old| SliceWrite::Delete(old.metadata.name.clone()));
+    creates.into_iter().chain(updates).chain(deletes).collect()
+}
+
+/// The write that makes an existing slice say what is wanted, or none if it does. As upstream has it, a
+/// slice that was updated forgets the prefix of its name.
+fn update_of(old: &EndpointSlice, wanted: EndpointSlice) -> Option<SliceWrite> {
+    let same = old.metadata.labels == wanted.metadata.labels
+        && old.metadata.annotations == wanted.metadata.annotations
+        && old.metadata.owner_references == wanted.metadata.owner_references
+        && ports_key(&old.ports) == ports_key(&wanted.ports)
+        && old.endpoints == wanted.endpoints;
+    let metadata = ObjectMeta {
+        generate_name: String::new(),
+        labels: wanted.metadata.labels,
+        annotations: wanted.metadata.annotations,
+        owner_references: wanted.metadata.owner_references,
+        ..old.metadata.clone()
+    };
+    let update = EndpointSlice { metadata, ..wanted };
+    (!same).then_some(SliceWrite::Update(update))
+}
+
+/// An empty slice that belongs to the Endpoints (EPM-03 to EPM-05).
+fn new_slice(endpoints: &Endpoints, address_type: AddressType, ports: Vec<EndpointPort>) -> EndpointSlice {
+    let owner = &endpoints.metadata;
+    let mut labels = owner.labels.clone();
+    labels.insert(SERVICE_NAME_LABEL.to_owned(), owner.name.clone());
+    labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
+    let mut annotations: Labels = owner.annotations.clone();
+    annotations.retain(|key, _| key != TRIGGER_TIME && key != LAST_APPLIED);
+    EndpointSlice {
+        metadata: ObjectMeta {
+            generate_name: format!("{}-", owner.name),
+            namespace: owner.namespace.clone(),
+            labels,
+            annotations,
+            owner_references: vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Endpoints".to_owned(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }],
+            ..ObjectMeta::default()
+        },
+        address_type,
+        endpoints: Vec::new(),
+        ports,
+    }
+}
+
+/// One address as an endpoint; only its readiness is known (EPM-06).
+fn endpoint_of(address: EndpointAddress, ready: bool) -> Endpoint {
+    Endpoint {
+        addresses: vec![address.ip.into()],
+        conditions: EndpointConditions {
+            ready: Some(ready),
+            ..EndpointConditions::default()
+        },
+        hostname: (!address.hostname.is_empty()).then_some(address.hostname),
+        node_name: address.node_name.map(Into::into),
+        target_ref: address.target_ref,
+        ..Endpoint::default()
+    }
+}
+
+/// The slices of which family an address goes to (EPM-07).
+fn family_of(ip: IpAddr) -> AddressType {
+    match ip {
+        IpAddr::V4(_) => AddressType::IPv4,
+        IpAddr::V6(_) => AddressType::IPv6,
+    }
+}
+
+fn port_of(port: SubsetPort) -> EndpointPort {
+    EndpointPort {
+        name: Some(port.name),
+        protocol: Some(port.protocol),
+        port: Some(port.port),
+        app_protocol: port.app_protocol,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Properties of the mirroring: its result is a fixpoint that says what the Endpoints say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::{AddressType, EndpointSlice, Endpoints, Service};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Inputs, Outcome, reconcile};
+use crate::endpointslice::SliceWrite;
+
+fn service(selector: Value) -> Service {
+    serde_json::from_value(
+        json!({"metadata": {"name": "s", "namespace": "n"}, "spec": {"selector": selector}}),
+    )
+    .expect("a Service")
+}
+
+fn endpoints(metadata: Value, subsets: Value) -> Endpoints {
+    let mut endpoints: Endpoints =
+        serde_json::from_value(json!({"metadata": metadata, "subsets": subsets})).expect("Endpoints");
+    endpoints.metadata.name = "s".into();
+    endpoints.metadata.namespace = "n".into();
+    endpoints.metadata.uid = "endpoints-uid".into();
+    endpoints
+}
+
+fn one_address() -> Value {
+    json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}])
+}
+
+fn outcome(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> Outcome {
+    let slices: Vec<&EndpointSlice> = slices.iter().collect();
+    reconcile(&Inputs {
+        endpoints: Some(endpoints),
+        service: Some(&service(json!({}))),
+        slices: &slices,
+        endpoints_per_subset_max: max,
+    })
+}
+
+/// What a server would hold after the writes.
+fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
+    let named = slices.iter().map(|s| (s.metadata.name.clone(), s.clone()));
+    let mut by_name: BTreeMap<String, EndpointSlice> = named.collect();
+    for (index, write) in writes.into_iter().enumerate() {
+        match write {
+            SliceWrite::Create(mut slice) => {
+                slice.metadata.name = format!("s-{round}-{index}");
+                by_name.insert(slice.metadata.name.clone(), slice);
+            }
+            SliceWrite::Update(slice) => {
+                let before = by_name.insert(slice.metadata.name.clone(), slice.clone());
+                assert_eq!(before.map(|b| b.address_type), Some(slice.address_type));
+            }
+            SliceWrite::Delete(name) => assert!(by_name.remove(&name).is_some(), "a deletion of nothing"),
+        }
+    }
+    by_name.into_values().collect()
+}
+
+fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Vec<EndpointSlice> {
+    applied(slices, outcome(endpoints, slices, 1_000).writes, round)
+}
+
+fn said(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+    let mut said = BTreeSet::new();
+    for slice in slices {
+        for endpoint in &slice.endpoints {
+            let ports = slice.ports.iter().map(|port| port.port);
+            said.extend(
+                ports.map(|port| (endpoint.addresses[0].to_string(), endpoint.conditions.ready, port)),
+            );
+        }
+    }
+    said
+}
+
+#[test]
+fn labels_and_annotations_are_mirrored_and_the_reserved_ones_are_ours() {
+    let slices = mirrored(
+        &endpoints(
+            json!({"labels": {"team": "a", "endpointslice.kubernetes.io/managed-by": "forged"},
+                   "annotations": {"note": "b", "endpoints.kubernetes.io/last-change-trigger-time": "t",
+                                   "kubectl.kubernetes.io/last-applied-configuration": "{}"}}),
+            one_address(),
+        ),
+        &[],
+        0,
+    );
+    let metadata = &slices[0].metadata;
+    assert_eq!(metadata.labels["team"], "a");
+    assert_eq!(
+        metadata.labels["endpointslice.kubernetes.io/managed-by"],
+        super::MANAGED_BY
+    );
+    assert_eq!(metadata.labels["kubernetes.io/service-name"], "s");
+    assert_eq!(metadata.annotations.keys().collect::<Vec<_>>(), ["note"]);
+    assert_eq!(
+        metadata.controller().map(|o| (o.kind.as_str(), o.uid.as_str())),
+        Some(("Endpoints", "endpoints-uid"))
+    );
+}
+
+#[test]
+fn each_family_has_a_slice_of_its_own() {
+    let both = json!([{"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "2001:db8::1"}], "ports": [{"port": 80}]}]);
+    let slices = mirrored(&endpoints(json!({}), both), &[], 0);
+    let of = |family: AddressType| slices.iter().find(|s| s.address_type == family).expect("a slice");
+    assert_eq!(of(AddressType::IPv4).endpoints[0].conditions.ready, Some(true));
+    assert_eq!(of(AddressType::IPv6).endpoints[0].conditions.ready, Some(false));
+    assert_eq!(of(AddressType::IPv4).endpoints[0].conditions.serving, None);
+}
+
+#[test]
+fn slices_go_when_there_is_nothing_to_mirror() {
+    let slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
+    let refs: Vec<&EndpointSlice> = slices.iter().collect();
+    let left = |endpoints: Option<&Endpoints>, service: Option<&Service>| {
+        let outcome = reconcile(&Inputs {
+            endpoints,
+            service,
+            slices: &refs,
+            endpoints_per_subset_max: 1_000,
+        });
+        applied(&slices, outcome.writes, 1).len()
+    };
+    let plain = endpoints(json!({}), one_address());
+    let without = service(json!({}));
+    assert_eq!(left(Some(&plain), Some(&without)), 1);
+    assert_eq!(left(None, Some(&without)), 0);
+    assert_eq!(left(Some(&plain), None), 0);
+    assert_eq!(left(Some(&plain), Some(&service(json!({"app": "x"})))), 0);
+    let skipped = endpoints(
+        json!({"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}),
+        one_address(),
+    );
+    assert_eq!(left(Some(&skipped), Some(&without)), 0);
+    let leader = endpoints(
+        json!({"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}),
+        one_address(),
+    );
+    assert_eq!(left(Some(&leader), Some(&without)), 0);
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let three = json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}, {"ip": "nonsense"}],
+                        "notReadyAddresses": [{"ip": "192.0.2.3"}], "ports": [{"port": 80}]}]);
+    let outcome = outcome(&endpoints(json!({}), three), &[], 2);
+    let reasons: Vec<&str> = outcome.findings.iter().map(|finding| finding.reason).collect();
+    assert_eq!(reasons, ["InvalidIPAddress", "TooManyAddressesToMirror"]);
+    assert!(
+        outcome.findings[1].message.contains("1 were skipped"),
+        "{:?}",
+        outcome.findings
+    );
+    assert_eq!(said(&applied(&[], outcome.writes, 0)).len(), 2);
+}
+
+#[test]
+fn other_ports_are_an_update_of_the_slice_that_is_there() {
+    let slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
+    let moved = endpoints(
+        json!({}),
+        json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 81}]}]),
+    );
+    let after = mirrored(&moved, &slices, 1);
+    assert_eq!(after.len(), 1);
+    assert_eq!(after[0].metadata.name, slices[0].metadata.name);
+    assert_eq!(after[0].ports[0].port, Some(81));
+}
+
+/// Endpoints as address to (ready, IPv6, other port).
+fn world() -> impl Strategy<Value = BTreeMap<u8, (bool, bool, bool)>> {
+    proptest::collection::btree_map(any::<u8>(), (any::<bool>(), any::<bool>(), any::<bool>()), 0..30)
+}
+
+fn address(number: u8, v6: bool) -> String {
+    if v6 {
+        format!("2001:db8::{number:x}")
+    } else {
+        format!("192.0.2.{number}")
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_history_ends_in_what_the_endpoints_say(history in proptest::collection::vec(world(), 1..6)) {
+        let mut slices = Vec::new();
+        for (round, world) in history.iter().enumerate() {
+            let subsets: Vec<Value> = world.iter().map(|(n, (ready, v6, other))| {
+                let list = if *ready { "addresses" } else { "notReadyAddresses" };
+                json!({list: [{"ip": address(*n, *v6)}], "ports": [{"port": if *other { 81 } else { 80 }}]})
+            }).collect();
+            let endpoints = endpoints(json!({}), json!(subsets));
+            slices = mirrored(&endpoints, &slices, round);
+            let wanted = world.iter().map(|(n, (ready, v6, other))|
+                (address(*n, *v6), Some(*ready), Some(if *other { 81 } else { 80 })));
+            prop_assert_eq!(said(&slices), wanted.collect::<BTreeSet<_>>());
+            let sets: BTreeSet<_> = slices.iter().map(|s| (s.address_type, s.ports[0].port)).collect();
+            prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
+            prop_assert_eq!(outcome(&endpoints, &slices, 1_000), Outcome::default(), "the result is a fixpoint");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Which controllers run, chosen as upstream's `--controllers` does.
+
+use std::collections::BTreeSet;
+
+/// A controller that can be switched on and off by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// EndpointSlices of Services with a selector.
+    EndpointSlice,
+    /// Endpoints of Services with a selector.
+    Endpoints,
+    /// EndpointSlices of Endpoints that somebody else writes.
+    EndpointSliceMirroring,
+    /// A Node for Pods that have none; for clusters without a scheduler.
+    PodPlacement,
+}
+
+impl Controller {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::EndpointSliceMirroring,
+        Self::PodPlacement,
+    ];
+
+    /// The name on the command line; upstream's where upstream has the controller.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndpointSlice => "endpointslice-controller",
+            Self::Endpoints => "endpoints-controller",
+            Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
+            Self::PodPlacement => "pod-placement-controller",
+        }
+    }
+}
+
+/// A set of controllers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(BTreeSet<Controller>);
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self(Controller::ALL.into())
+    }
+}
+
+/// A word in a selection that names no controller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a controller; there are {known}", known = Controller::ALL.map(Controller::name).join(", "))]
+pub struct UnknownController(String);
+
+impl Selection {
+    /// Reads a list of `name` (runs), `-name` (does not run) and `*` (all that are not named run).
+    /// A name's first mention counts.
+    pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, UnknownController> {
+        let mut chosen = BTreeSet::new();
+        let mut named = BTreeSet::new();
+        let mut all = false;
+        for word in words.iter().map(|word| word.as_ref().trim()) {
+            if word == "*" {
+                all = true;
+                continue;
+            }
+            let name = word.strip_prefix('-').unwrap_or(word);
+            let controller = Controller::ALL.into_iter().find(|c| c.name() == name);
+            let controller = controller.ok_or_else(|| UnknownController(word.to_owned()))?;
+            if named.insert(controller) && !word.starts_with('-') {
+                chosen.insert(controller);
+            }
+        }
+        if all {
+            chosen.extend(Controller::ALL.into_iter().filter(|c| !named.contains(c)));
+        }
+        Ok(Self(chosen))
+    }
+
+    /// Whether the controller runs.
+    pub fn contains(&self, controller: Controller) -> bool {
+        self.0.contains(&controller)
+    }
+
+    /// Whether any of these runs.
+    pub fn contains_any(&self, controllers: &[Controller]) -> bool {
+        controllers.iter().any(|controller| self.contains(*controller))
+    }
+
+    /// How many run.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none runs.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

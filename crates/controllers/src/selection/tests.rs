@@ -1,0 +1,20 @@
+use super::{Controller, Selection};
+
+#[test]
+fn a_star_stands_for_those_that_are_not_named() {
+    let of = |words: &[&str]| Selection::parse(words);
+    assert_eq!(of(&["*"]), Ok(Selection::default()));
+    let without = of(&["*", "-endpoints-controller"]).expect("a selection");
+    assert!(!without.contains(Controller::Endpoints));
+    assert_eq!(without.len(), Controller::ALL.len() - 1);
+    let single = of(&["endpointslice-controller"]).expect("a selection");
+    assert!(single.contains(Controller::EndpointSlice));
+    assert_eq!(single.len(), 1);
+    assert!(of(&["-endpoints-controller"]).expect("a selection").is_empty());
+}
+
+#[test]
+fn an_unknown_name_is_refused_and_named() {
+    let error = Selection::parse(&["*", "-endpoint"]).expect_err("no such controller");
+    assert!(error.to_string().contains("-endpoint"), "{error}");
+}
