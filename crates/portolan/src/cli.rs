@@ -1,7 +1,9 @@
 //! The command line: subcommands and what they have in common.
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::commands;
@@ -45,15 +47,29 @@ pub enum Command {
 pub fn parse() -> Result<Cli, ExitCode> {
     Cli::try_parse().map_err(|error| {
         if !error.use_stderr() {
-            print!("{error}");
+            say(&error.to_string());
             return ExitCode::SUCCESS;
         }
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        eprintln!(
-            "portolan: {} (see portolan --help)",
-            line.strip_prefix("error: ").unwrap_or(line)
-        );
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            eprint!("{error}");
+        } else {
+            eprintln!("portolan: {} (see portolan --help)", one_line(&error.to_string()));
+        }
         ExitCode::from(crate::EXIT_USAGE)
     })
+}
+
+/// Prints to standard output. A reader that has gone, as in `portolan --help | head`, is no fault.
+pub fn say(text: &str) {
+    let mut output = std::io::stdout().lock();
+    if let Err(error) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        tracing::debug!(%error, "nobody reads the standard output");
+    }
+}
+
+/// What is wrong, without the usage and tips that follow behind an empty line.
+fn one_line(error: &str) -> String {
+    let said = error.lines().take_while(|line| !line.is_empty());
+    let line = said.map(str::trim).collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }

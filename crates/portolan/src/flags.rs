@@ -2,6 +2,18 @@
 
 use ipnet::IpNet;
 
+/// A flag's value that cannot be used, found after parsing; ends the program like those found by parsing.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadValue(pub String);
+
+impl std::fmt::Display for BadValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (see portolan --help)", self.0)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
 /// A range of ports, both ends included, written `A-B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
@@ -47,12 +59,12 @@ pub fn cidr(text: &str) -> Result<IpNet, String> {
 }
 
 /// The CIDRs of a list are one, or two of different families.
-pub fn at_most_one_a_family(nets: &[IpNet], flag: &str) -> Result<(), String> {
+pub fn at_most_one_a_family(nets: &[IpNet], flag: &str) -> Result<(), BadValue> {
     let count = |v4: bool| nets.iter().filter(|net| net.addr().is_ipv4() == v4).count();
     if nets.is_empty() || count(true) > 1 || count(false) > 1 {
-        return Err(format!(
+        return Err(BadValue(format!(
             "{flag} takes one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma"
-        ));
+        )));
     }
     Ok(())
 }

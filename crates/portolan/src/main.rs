@@ -29,7 +29,10 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("portolan: {error:#}");
-            ExitCode::FAILURE
+            match error.is::<flags::BadValue>() {
+                true => ExitCode::from(EXIT_USAGE),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

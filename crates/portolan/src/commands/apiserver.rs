@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use store::{SqliteOptions, SqliteStore, Store, StoreError};
 
 use super::{Failure, runtime};
-use crate::flags::{PortRange, at_most_one_a_family, cidr, port_range};
+use crate::flags::{BadValue, PortRange, at_most_one_a_family, cidr, port_range};
 
 /// Flags of `portolan apiserver`.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl ServiceFlags {
     /// An error if the ranges cannot be used together.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), BadValue> {
         at_most_one_a_family(&self.service_cluster_ip_range, "--service-cluster-ip-range")
     }
 

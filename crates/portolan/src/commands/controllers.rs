@@ -24,7 +24,13 @@ pub struct Flags {
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
     /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller and
     /// pod-placement-controller; switch the last off where a scheduler runs
-    #[arg(long, default_value = "*", value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "*",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     controllers: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{ClientFlags, Failure, runtime};
+use crate::flags::BadValue;
 
 /// Flags of `portolan dns`.
 #[derive(Debug, Args)]
@@ -42,11 +43,15 @@ impl ZoneFlags {
     /// What the DNS server is told, to listen on these addresses.
     pub fn config(&self, listen: Vec<SocketAddr>) -> Result<dns::Config, Failure> {
         let domain = dns::wire::Name::from_text(&self.cluster_domain)
-            .map_err(|e| format!("--cluster-domain {:?}: {e}", self.cluster_domain))?;
+            .map_err(|e| BadValue(format!("--cluster-domain {:?}: {e}", self.cluster_domain)))?;
+        if domain == dns::wire::Name::ROOT {
+            let message = "--cluster-domain is empty; the whole of DNS cannot be the cluster's";
+            return Err(BadValue(message.to_owned()).into());
+        }
         let upstreams = match &self.forward {
             None => dns::Upstreams::ResolvConf(RESOLV_CONF.into()),
             Some(resolvers) => {
-                let addresses: Result<_, _> = resolvers
+                let addresses: Result<_, BadValue> = resolvers
                     .iter()
                     .filter(|text| !text.is_empty())
                     .map(|text| resolver(text))
@@ -81,7 +86,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// A resolver, port 53 if none is given.
-fn resolver(text: &str) -> Result<SocketAddr, String> {
+fn resolver(text: &str) -> Result<SocketAddr, BadValue> {
     let with_port = text.parse::<SocketAddr>();
     with_port
         .or_else(|_| {
@@ -89,5 +94,8 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
                 .parse::<IpAddr>()
                 .map(|ip| SocketAddr::new(ip, 53))
         })
-        .map_err(|_| format!("--forward {text:?} is not ADDRESS or ADDRESS:PORT; an example is 192.0.2.53"))
+        .map_err(|_| {
+            let wanted = "is not ADDRESS or ADDRESS:PORT; an example is 192.0.2.53";
+            BadValue(format!("--forward {text:?} {wanted}"))
+        })
 }

@@ -29,7 +29,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Dns(flags) => dns::run(flags),
         Command::Agent(flags) => agent::run(flags),
         Command::Version => {
-            println!("portolan {}", env!("CARGO_PKG_VERSION"));
+            crate::cli::say(concat!("portolan ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(ExitCode::SUCCESS)
         }
     }

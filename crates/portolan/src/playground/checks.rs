@@ -21,17 +21,50 @@ pub struct Check {
 /// All checks, in the order of the examples.
 pub fn all() -> Vec<Check> {
     vec![
-        Check { example: "01-my-service.yaml", run: my_service },
-        Check { example: "02-named-port.yaml", run: named_port },
-        Check { example: "03-two-ports.yaml", run: two_ports },
-        Check { example: "04-without-selector.yaml", run: without_selector },
-        Check { example: "05-node-port.yaml", run: node_port },
-        Check { example: "06-external-name.yaml", run: external_name },
-        Check { example: "07-headless.yaml", run: headless },
-        Check { example: "08-session-affinity.yaml", run: session_affinity },
-        Check { example: "09-external-ips.yaml", run: external_ips },
-        Check { example: "10-dual-stack.yaml", run: dual_stack },
-        Check { example: "11-chosen-cluster-ip.yaml", run: chosen_cluster_ip },
+        Check {
+            example: "01-my-service.yaml",
+            run: my_service,
+        },
+        Check {
+            example: "02-named-port.yaml",
+            run: named_port,
+        },
+        Check {
+            example: "03-two-ports.yaml",
+            run: two_ports,
+        },
+        Check {
+            example: "04-without-selector.yaml",
+            run: without_selector,
+        },
+        Check {
+            example: "05-node-port.yaml",
+            run: node_port,
+        },
+        Check {
+            example: "06-external-name.yaml",
+            run: external_name,
+        },
+        Check {
+            example: "07-headless.yaml",
+            run: headless,
+        },
+        Check {
+            example: "08-session-affinity.yaml",
+            run: session_affinity,
+        },
+        Check {
+            example: "09-external-ips.yaml",
+            run: external_ips,
+        },
+        Check {
+            example: "10-dual-stack.yaml",
+            run: dual_stack,
+        },
+        Check {
+            example: "11-chosen-cluster-ip.yaml",
+            run: chosen_cluster_ip,
+        },
     ]
 }
 
@@ -41,23 +74,44 @@ const TRIES: usize = 40;
 
 fn my_service(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "my-service.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "my-service.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
     want(&seen, &["my-app-1", "my-app-2", "my-app-3"])?;
-    Ok(format!("my-service:80 is {ip} by DNS, answered by {}", words(&seen)))
+    Ok(format!(
+        "my-service:80 is {ip} by DNS, answered by {}",
+        words(&seen)
+    ))
 }
 
 fn named_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "nginx-service.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "nginx-service.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
     want(&seen, &["nginx", "nginx-next"])?;
-    Ok(format!("ports 80 and 8080 behind one name, answered by {}", words(&seen)))
+    Ok(format!(
+        "ports 80 and 8080 behind one name, answered by {}",
+        words(&seen)
+    ))
 }
 
 fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "two-ports.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "two-ports.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     for port in [80, 443] {
         want(&seen(cluster, &node, (ip, port).into(), 1)?, &["two-ports-1"])?;
     }
@@ -66,7 +120,12 @@ fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
 
 fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "by-hand.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "by-hand.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     let seen = seen(cluster, &node, (ip, 80).into(), 1)?;
     want(&seen, &["outside"])?;
     Ok("the address in the slice written by hand answers".to_owned())
@@ -86,7 +145,12 @@ fn node_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
 
 fn external_name(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let names = lookup(cluster, &node, "elsewhere.default.svc.cluster.local", RecordType::Cname)?;
+    let names = lookup(
+        cluster,
+        &node,
+        "elsewhere.default.svc.cluster.local",
+        RecordType::Cname,
+    )?;
     if names != ["my.database.example.com"] {
         return Err(format!("DNS answers {names:?}").into());
     }
@@ -101,20 +165,36 @@ fn headless(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
         return Err(format!("DNS answers {addresses:?}, not two addresses").into());
     }
     for pod in ["headless-0", "headless-1"] {
-        let ip = one(lookup(cluster, &node, &format!("{pod}.{service}"), RecordType::A)?)?;
+        let ip = one(lookup(
+            cluster,
+            &node,
+            &format!("{pod}.{service}"),
+            RecordType::A,
+        )?)?;
         want(&seen(cluster, &node, (ip, 9376).into(), 1)?, &[pod])?;
     }
-    Ok(format!("DNS answers {}, and each Pod has its name", addresses.join(" and ")))
+    Ok(format!(
+        "DNS answers {}, and each Pod has its name",
+        addresses.join(" and ")
+    ))
 }
 
 fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "sticky.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "sticky.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
     if seen.len() != 1 {
         return Err(format!("one client was answered by {}", words(&seen)).into());
     }
-    Ok(format!("{TRIES} connections of one client, all answered by {}", words(&seen)))
+    Ok(format!(
+        "{TRIES} connections of one client, all answered by {}",
+        words(&seen)
+    ))
 }
 
 fn external_ips(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
@@ -130,7 +210,10 @@ fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let mut addresses = Vec::new();
     for kind in [RecordType::A, RecordType::Aaaa] {
         let ip = one(lookup(cluster, &node, name, kind)?)?;
-        want(&seen(cluster, &node, (ip, 80).into(), TRIES)?, &["my-app-1", "my-app-2", "my-app-3"])?;
+        want(
+            &seen(cluster, &node, (ip, 80).into(), TRIES)?,
+            &["my-app-1", "my-app-2", "my-app-3"],
+        )?;
         addresses.push(ip.to_string());
     }
     Ok(format!("{} both answer", addresses.join(" and ")))
@@ -138,16 +221,28 @@ fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
 
 fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(cluster, &node, "chosen.default.svc.cluster.local", RecordType::A)?)?;
+    let ip = one(lookup(
+        cluster,
+        &node,
+        "chosen.default.svc.cluster.local",
+        RecordType::A,
+    )?)?;
     if ip != "10.96.0.53".parse::<IpAddr>()? {
         return Err(format!("the cluster IP is {ip}").into());
     }
-    want(&seen(cluster, &node, (ip, 80).into(), TRIES)?, &["my-app-1", "my-app-2", "my-app-3"])?;
+    want(
+        &seen(cluster, &node, (ip, 80).into(), TRIES)?,
+        &["my-app-1", "my-app-2", "my-app-3"],
+    )?;
     Ok("10.96.0.53 answers".to_owned())
 }
 
 fn first_node(cluster: &Cluster) -> Result<String, Failure> {
-    let node = cluster.topology.nodes.first().ok_or("the playground has no node")?;
+    let node = cluster
+        .topology
+        .nodes
+        .first()
+        .ok_or("the playground has no node")?;
     Ok(node.member.name.clone())
 }
 
@@ -163,7 +258,8 @@ fn seen(cluster: &Cluster, from: &str, to: SocketAddr, tries: usize) -> Result<B
     let mut pods = BTreeSet::new();
     for _ in 0..tries {
         let answer = ask_echo(cluster, from, to)?;
-        let answer: Value = serde_json::from_str(&answer).map_err(|e| format!("{to} answered {answer:?}: {e}"))?;
+        let answer: Value =
+            serde_json::from_str(&answer).map_err(|e| format!("{to} answered {answer:?}: {e}"))?;
         pods.insert(answer["pod"].as_str().unwrap_or_default().to_owned());
     }
     Ok(pods)

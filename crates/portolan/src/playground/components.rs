@@ -43,24 +43,58 @@ impl Components {
         fs::create_dir_all(&directory)?;
         let address = cluster.topology.control_plane.address;
         let api_address = SocketAddr::from((address.ipv4, API_PORT));
-        let mut this = Self { directory, api_address, running: Vec::new() };
+        let mut this = Self {
+            directory,
+            api_address,
+            running: Vec::new(),
+        };
         let service_cidrs = joined(&cluster.topology.service_cidrs.both());
         let control_plane = cluster.topology.control_plane.name.clone();
         let data = this.directory.join("api").display().to_string();
         let kubeconfig = this.kubeconfig().display().to_string();
-        this.spawn(cluster, &control_plane, "apiserver", &[
+        this.spawn(
+            cluster,
+            &control_plane,
             "apiserver",
-            &format!("--listen={api_address}"),
-            &format!("--data-dir={data}"),
-            &format!("--service-cluster-ip-range={service_cidrs}"),
-            &format!("--write-kubeconfig={kubeconfig}"),
-        ])?;
+            &[
+                "apiserver",
+                &format!("--listen={api_address}"),
+                &format!("--data-dir={data}"),
+                &format!("--service-cluster-ip-range={service_cidrs}"),
+                &format!("--write-kubeconfig={kubeconfig}"),
+            ],
+        )?;
         this.wait_for_api(cluster)?;
-        this.spawn(cluster, &control_plane, "controllers", &["controllers", &format!("--kubeconfig={kubeconfig}")])?;
-        let listen = format!("--listen={},{}", SocketAddr::from((address.ipv4, DNS_PORT)), SocketAddr::from((address.ipv6, DNS_PORT)));
-        this.spawn(cluster, &control_plane, "dns", &["dns", &format!("--kubeconfig={kubeconfig}"), &listen])?;
+        this.spawn(
+            cluster,
+            &control_plane,
+            "controllers",
+            &["controllers", &format!("--kubeconfig={kubeconfig}")],
+        )?;
+        let listen = format!(
+            "--listen={},{}",
+            SocketAddr::from((address.ipv4, DNS_PORT)),
+            SocketAddr::from((address.ipv6, DNS_PORT))
+        );
+        this.spawn(
+            cluster,
+            &control_plane,
+            "dns",
+            &["dns", &format!("--kubeconfig={kubeconfig}"), &listen],
+        )?;
         let outside = cluster.topology.outside.name.clone();
-        this.spawn(cluster, &outside, "outside-echo", &["internal-echo", "--pod", "outside", "--port", &format!("{OUTSIDE_ECHO_PORT}/TCP")])?;
+        this.spawn(
+            cluster,
+            &outside,
+            "outside-echo",
+            &[
+                "internal-echo",
+                "--pod",
+                "outside",
+                "--port",
+                &format!("{OUTSIDE_ECHO_PORT}/TCP"),
+            ],
+        )?;
         Ok(this)
     }
 
@@ -70,23 +104,36 @@ impl Components {
         let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
         for node in cluster.topology.nodes.clone() {
             let name = &node.member.name;
-            self.spawn(cluster, name, &format!("proxy-{name}"), &[
-                "proxy",
-                &kubeconfig,
-                &format!("--hostname-override={name}"),
-                &format!("--cluster-cidr={cluster_cidrs}"),
-            ])?;
+            self.spawn(
+                cluster,
+                name,
+                &format!("proxy-{name}"),
+                &[
+                    "proxy",
+                    &kubeconfig,
+                    &format!("--hostname-override={name}"),
+                    &format!("--cluster-cidr={cluster_cidrs}"),
+                ],
+            )?;
             let state = self.directory.join(format!("agent-{name}"));
             let pods = node.pods.both();
-            self.spawn(cluster, name, &format!("agent-{name}"), &[
-                "agent",
-                &kubeconfig,
-                &format!("--node-name={name}"),
-                &format!("--node-ip={},{}", node.member.address.ipv4, node.member.address.ipv6),
-                &format!("--pod-cidr={}", joined(&pods)),
-                &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
-                &format!("--state-dir={}", state.display()),
-            ])?;
+            self.spawn(
+                cluster,
+                name,
+                &format!("agent-{name}"),
+                &[
+                    "agent",
+                    &kubeconfig,
+                    &format!("--node-name={name}"),
+                    &format!(
+                        "--node-ip={},{}",
+                        node.member.address.ipv4, node.member.address.ipv6
+                    ),
+                    &format!("--pod-cidr={}", joined(&pods)),
+                    &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
+                    &format!("--state-dir={}", state.display()),
+                ],
+            )?;
         }
         Ok(())
     }
@@ -116,7 +163,9 @@ impl Components {
 
     /// Waits for Ctrl-C or SIGTERM; a component that ends by itself is an error.
     pub fn wait_for_end(&mut self) -> Result<(), Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let end = crate::signal::asked_to_end();
             tokio::pin!(end);
@@ -142,7 +191,10 @@ impl Components {
         for component in &self.running {
             let text = fs::read_to_string(self.log(&component.name)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
-            if !lines.iter().any(|line| line.contains("ERROR") || line.contains("WARN")) {
+            if !lines
+                .iter()
+                .any(|line| line.contains("ERROR") || line.contains("WARN"))
+            {
                 continue;
             }
             eprintln!("--- {}", component.name);
@@ -167,7 +219,8 @@ impl Components {
         let control_plane = cluster.control_plane()?;
         let to = self.api_address;
         loop {
-            let connected = control_plane.enter(|| TcpStream::connect_timeout(&to, Duration::from_millis(200)).is_ok())?;
+            let connected = control_plane
+                .enter(|| TcpStream::connect_timeout(&to, Duration::from_millis(200)).is_ok())?;
             if connected && self.kubeconfig().exists() {
                 return Ok(());
             }
@@ -180,7 +233,13 @@ impl Components {
         }
     }
 
-    fn spawn(&mut self, cluster: &Cluster, member: &str, name: &str, arguments: &[&str]) -> Result<(), Failure> {
+    fn spawn(
+        &mut self,
+        cluster: &Cluster,
+        member: &str,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<(), Failure> {
         let log = File::create(self.log(name))?;
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -191,7 +250,10 @@ impl Components {
             // Ctrl-C is for the playground, which ends the components in their order.
             .process_group(0);
         let process = cluster.spawn(member, &mut command)?;
-        self.running.push(Component { name: name.to_owned(), process });
+        self.running.push(Component {
+            name: name.to_owned(),
+            process,
+        });
         Ok(())
     }
 
@@ -203,14 +265,26 @@ impl Components {
 /// What the echo program behind `to` answers to a member over HTTP: one line of JSON.
 pub fn ask_echo(cluster: &Cluster, from: &str, to: SocketAddr) -> Result<String, Failure> {
     let request = format!("GET / HTTP/1.0\r\nHost: {to}\r\n\r\n");
-    let answer = request_tcp(cluster.member(from)?, to, request.as_bytes(), Duration::from_secs(1))?;
+    let answer = request_tcp(
+        cluster.member(from)?,
+        to,
+        request.as_bytes(),
+        Duration::from_secs(1),
+    )?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (_, body) = answer.split_once("\r\n\r\n").ok_or_else(|| format!("{to} answered {answer:?}"))?;
+    let (_, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| format!("{to} answered {answer:?}"))?;
     Ok(body.trim().to_owned())
 }
 
 fn end(component: &mut Component) {
-    let Some(pid) = i32::try_from(component.process.id()).ok().and_then(rustix::process::Pid::from_raw) else { return };
+    let Some(pid) = i32::try_from(component.process.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    else {
+        return;
+    };
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
         tracing::debug!(component = component.name, %error, "it ended before");
     }
@@ -231,10 +305,19 @@ fn end(component: &mut Component) {
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut file = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    let mut file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(text.as_bytes())
 }
 
 fn joined<T: ToString>(parts: &[T]) -> String {
-    parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    parts
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -33,7 +33,9 @@ const EXAMPLES: &[&str] = &[
 /// Creates all objects, from the control plane.
 pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), Failure> {
     let dns = dns_objects(cluster);
-    cluster.control_plane()?.enter(move || in_runtime(&kubeconfig, dns))?
+    cluster
+        .control_plane()?
+        .enter(move || in_runtime(&kubeconfig, dns))?
 }
 
 /// The Service kube-dns with its endpoints on the control plane.
@@ -54,7 +56,9 @@ fn dns_objects(cluster: &Cluster) -> Vec<Value> {
 }
 
 fn in_runtime(kubeconfig: &Path, dns: Vec<Value>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
         for object in dns {
@@ -95,7 +99,9 @@ fn collection_of(object: &Value) -> Result<String, Failure> {
     match kind {
         "Service" => Ok(format!("/api/v1/namespaces/{namespace}/services")),
         "Pod" => Ok(format!("/api/v1/namespaces/{namespace}/pods")),
-        "EndpointSlice" => Ok(format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices")),
+        "EndpointSlice" => Ok(format!(
+            "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        )),
         _ => Err(format!("an example has an object of kind {kind:?}, which is not known here").into()),
     }
 }

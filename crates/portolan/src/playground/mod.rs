@@ -34,8 +34,12 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Bound outside and handed in: the only way from the host's network to the inside.
     let listener = match testbed::host_listener() {
         Some(inherited) => inherited,
-        None => TcpListener::bind(("127.0.0.1", options.api_port))
-            .map_err(|e| format!("cannot listen on 127.0.0.1:{}: {e}; choose another --api-port", options.api_port))?,
+        None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|e| {
+            format!(
+                "cannot listen on 127.0.0.1:{}: {e}; choose another --api-port",
+                options.api_port
+            )
+        })?,
     };
     let address = listener.local_addr()?;
     if let Some(status) = testbed::enclose(Some(&listener))? {
@@ -48,16 +52,26 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         tracing::debug!("the enclosure shows the processes of outside");
     }
     let started = Instant::now();
-    let cluster = step(started, &format!("{} nodes and a client outside", options.nodes), || {
-        let cluster = Cluster::start(Topology::with_nodes(options.nodes)?)?;
-        cluster.publish()?;
-        Ok(cluster)
+    let cluster = step(
+        started,
+        &format!("{} nodes and a client outside", options.nodes),
+        || {
+            let cluster = Cluster::start(Topology::with_nodes(options.nodes)?)?;
+            cluster.publish()?;
+            Ok(cluster)
+        },
+    )?;
+    let mut components = step(started, "API server, controllers, DNS", || {
+        Components::start(&cluster)
     })?;
-    let mut components = step(started, "API server, controllers, DNS", || Components::start(&cluster))?;
-    step(started, "proxy and agent on every node", || components.start_nodes(&cluster))?;
+    step(started, "proxy and agent on every node", || {
+        components.start_nodes(&cluster)
+    })?;
     testbed::forward(listener, cluster.control_plane()?, components.api_address())?;
     components.write_host_kubeconfig(address)?;
-    step(started, "examples applied", || manifests::apply(&cluster, components.kubeconfig()))?;
+    step(started, "examples applied", || {
+        manifests::apply(&cluster, components.kubeconfig())
+    })?;
     let all_answer = check(started, &cluster, &components)?;
     if options.check_only || !all_answer {
         if !all_answer {
@@ -65,7 +79,11 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
             components.print_log_ends();
         }
         components.stop();
-        return Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(if all_answer {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
     }
     guide::print(&cluster, &components, host_pid);
     components.wait_for_end()?;
@@ -98,16 +116,19 @@ fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("\n  {} after {seconds:.1} s\n", if all { "All examples answered" } else { "Not all examples answered" });
+    println!(
+        "\n  {} after {seconds:.1} s\n",
+        if all {
+            "All examples answered"
+        } else {
+            "Not all examples answered"
+        }
+    );
     Ok(all)
 }
 
 /// Runs one step and shows how long it took.
-fn step<T>(
-    started: Instant,
-    what: &str,
-    work: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
+fn step<T>(started: Instant, what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     print!("  {what} … ");
     std::io::stdout().flush()?;
     let result = work();

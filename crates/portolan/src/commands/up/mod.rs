@@ -158,10 +158,10 @@ impl Parts {
             }
         });
         parts.spawn(async move { Ok(agent::run(client, self.agent, until(ended)).await?) });
-        println!(
-            "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n",
+        crate::cli::say(&format!(
+            "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n\n",
             self.kubeconfig.display()
-        );
+        ));
         let outcome = tokio::select! {
             () = crate::signal::asked_to_end() => Ok(()),
             Some(first) = parts.join_next() => first.map_err(Failure::from).and_then(|outcome| outcome),
