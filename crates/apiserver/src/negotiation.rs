@@ -83,13 +83,10 @@ pub(crate) fn body_format(headers: &HeaderMap) -> Result<Format, Failure> {
     match media_type(headers) {
         "" | "application/json" | "*/*" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),
-        "application/vnd.kubernetes.protobuf" => Err(Failure::unsupported_media_type(
-            "bodies in application/vnd.kubernetes.protobuf are not read yet; send application/json or \
-             application/yaml (with kubectl: write the object to a file and use create -f or apply)",
-        )),
+        "application/vnd.kubernetes.protobuf" => Ok(Format::Protobuf),
         other => Err(Failure::unsupported_media_type(format!(
             "the body of the request was in an unknown format ({other}); accepted media types include: \
-             application/json, application/yaml"
+             application/json, application/yaml, application/vnd.kubernetes.protobuf"
         ))),
     }
 }

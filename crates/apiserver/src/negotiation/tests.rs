@@ -43,8 +43,13 @@ fn bodies_that_cannot_be_read_are_refused_with_advice() {
         body_format(&with(CONTENT_TYPE, "application/yaml")),
         Ok(Format::Yaml)
     );
-    let protobuf = body_format(&with(CONTENT_TYPE, "application/vnd.kubernetes.protobuf")).unwrap_err();
-    assert_eq!(protobuf.code().as_u16(), 415);
+    assert_eq!(
+        body_format(&with(CONTENT_TYPE, "application/vnd.kubernetes.protobuf")),
+        Ok(Format::Protobuf)
+    );
+    let unknown = body_format(&with(CONTENT_TYPE, "application/cbor")).unwrap_err();
+    assert_eq!(unknown.code().as_u16(), 415);
+    assert!(unknown.message().contains("application/vnd.kubernetes.protobuf"));
     assert_eq!(
         patch_format(&with(CONTENT_TYPE, "application/merge-patch+json")),
         Ok(PatchFormat::Merge)

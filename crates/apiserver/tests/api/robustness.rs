@@ -55,14 +55,18 @@ async fn a_body_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn protobuf_is_refused_with_advice() {
+async fn protobuf_that_makes_no_sense_is_refused() {
     let api = Api::start().await;
     let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let status = api
-        .send(Method::POST, "/api/v1/namespaces", &headers, "k8s\0")
-        .await
-        .expect(415);
-    assert!(status["message"].as_str().unwrap().contains("application/json"));
+    let config_map_envelope = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap";
+    let bodies: [&[u8]; 5] = [b"", b"{}", b"k8s", b"k8s\0\xff", config_map_envelope];
+    for body in bodies {
+        let reply = api
+            .send(Method::POST, "/api/v1/namespaces", &headers, body.to_vec())
+            .await;
+        let status = reply.expect(400);
+        assert_eq!(status["reason"], "BadRequest", "{body:?}");
+    }
 }
 
 #[tokio::test]

@@ -27,6 +27,33 @@ async fn what_was_created_is_read_back_unchanged() {
 }
 
 #[tokio::test]
+async fn objects_in_protobuf_are_answered_in_json() {
+    let api = Api::start().await;
+    // ConfigMap "a" with data {"k": "v"}; then DeleteOptions with the uid "other" as a precondition.
+    let object =
+        b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x0d\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v";
+    let options = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x09\x12\x07\x0a\x05other";
+    let headers = [
+        ("content-type", "application/vnd.kubernetes.protobuf"),
+        ("accept", "application/vnd.kubernetes.protobuf,application/json"),
+    ];
+    let created = api
+        .send(Method::POST, &config_maps(""), &headers, object.to_vec())
+        .await;
+    assert_eq!(created.headers["content-type"], "application/json");
+    assert_eq!(created.expect(201)["data"], json!({"k": "v"}));
+    let refused = api
+        .send(Method::DELETE, &config_maps("a"), &headers, options.to_vec())
+        .await
+        .expect(409);
+    assert!(
+        refused["message"].as_str().unwrap().contains("other"),
+        "{refused}"
+    );
+    assert_eq!(api.get(&config_maps("a")).await.body, created.body);
+}
+
+#[tokio::test]
 async fn names_are_generated() {
     let api = Api::start().await;
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
