@@ -18,11 +18,11 @@ pub struct EndpointSlice {
     pub metadata: ObjectMeta,
     /// What the addresses are.
     pub address_type: AddressType,
-    /// The endpoints.
-    #[serde(deserialize_with = "null_as_default")]
+    /// The endpoints; none are written as the Go clients write them: not at all.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub endpoints: Vec<Endpoint>,
     /// The ports that each of the endpoints serves.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub ports: Vec<EndpointPort>,
 }
 
