@@ -16,7 +16,7 @@ use store::Revision;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::namespace::DEFAULT_NAMESPACES;
-use crate::resource::{Interruption, Resources, Shutdown, decided};
+use crate::resource::{Interruption, Resources, SERVER, Shutdown, decided};
 use crate::route::Target;
 use crate::service::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
@@ -159,7 +159,7 @@ impl Essentials {
                 return Ok(false);
             }
             match resources
-                .create_object(&target, object.clone(), Vec::new(), false)
+                .create_object(&target, object.clone(), Vec::new(), false, SERVER)
                 .await
             {
                 Ok(_) => Ok(true),
@@ -196,14 +196,14 @@ async fn write(resources: &Resources, target: &Target, object: &Value) -> Result
     decided(target, || async {
         let Some(stored) = resources.stored(target).await? else {
             resources
-                .create_object(target, object.clone(), Vec::new(), false)
+                .create_object(target, object.clone(), Vec::new(), false, SERVER)
                 .await?;
             return Ok(());
         };
         let mut wanted = object.clone();
         set_or_clear(&mut wanted, "metadata", Some(stored.metadata().clone()));
         resources
-            .replace(target, stored, wanted, Vec::new(), false)
+            .replace(target, stored, wanted, Vec::new(), false, SERVER)
             .await?;
         Ok(())
     })

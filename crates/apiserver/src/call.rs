@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
-use crate::negotiation::{Representation, body_format, patch_format, representation};
+use crate::negotiation::{PatchForm, Representation, body_format, patch_form, representation};
 use crate::printing::{self, IncludeObject};
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request_body::RequestBody;
@@ -140,21 +140,24 @@ impl Call {
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
         let outcome = match self.verb {
             Verb::Create => {
-                let options = WriteOptions::read(&query, "CreateOptions")?;
+                let options = WriteOptions::read(&query, headers, "CreateOptions")?;
                 resources
                     .create(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Update => {
-                let options = WriteOptions::read(&query, "UpdateOptions")?;
+                let options = WriteOptions::read(&query, headers, "UpdateOptions")?;
                 resources
                     .update(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Patch => {
-                let format = patch_format(headers)?;
-                let options = WriteOptions::read(&query, "PatchOptions")?;
-                resources.patch(target, body, format, options).await?
+                let form = patch_form(headers)?;
+                let options = WriteOptions::read_patch(&query, headers, form == PatchForm::Apply)?;
+                match form {
+                    PatchForm::Patch(format) => resources.patch(target, body, format, options).await?,
+                    PatchForm::Apply => resources.apply(target, body, options).await?,
+                }
             }
             Verb::Delete => {
                 let options = DeleteOptions::read(&query, body, body_format(headers)?)?;

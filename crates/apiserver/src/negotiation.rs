@@ -91,18 +91,30 @@ pub(crate) fn body_format(headers: &HeaderMap) -> Result<Format, Failure> {
     }
 }
 
-/// The format of a patch.
-pub(crate) fn patch_format(headers: &HeaderMap) -> Result<PatchFormat, Failure> {
+/// What the body of a patch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchForm {
+    /// A patch in one of the formats of changes.
+    Patch(PatchFormat),
+    /// A configuration that is applied.
+    Apply,
+}
+
+/// The form of a patch.
+pub(crate) fn patch_form(headers: &HeaderMap) -> Result<PatchForm, Failure> {
     let media_type = media_type(headers);
-    PatchFormat::from_content_type(media_type).ok_or_else(|| match media_type {
-        "application/apply-patch+yaml" => Failure::unsupported_media_type(
-            "server-side apply is not served yet; use a strategic merge patch (kubectl apply without --server-side)",
-        ),
-        other => Failure::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({other}); accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
-        )),
-    })
+    if media_type == "application/apply-patch+yaml" {
+        return Ok(PatchForm::Apply);
+    }
+    PatchFormat::from_content_type(media_type)
+        .map(PatchForm::Patch)
+        .ok_or_else(|| {
+            Failure::unsupported_media_type(format!(
+                "the body of the request was in an unknown format ({media_type}); accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, \
+                 application/strategic-merge-patch+json, application/apply-patch+yaml"
+            ))
+        })
 }
 
 fn media_type(headers: &HeaderMap) -> &str {

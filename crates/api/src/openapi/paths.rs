@@ -224,6 +224,7 @@ fn request_body(kind: &Kind, action: &str) -> Option<Value> {
         "application/json-patch+json",
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
     ];
     const OBJECT_TYPES: &[&str] = &["application/json", "application/yaml"];
     let (types, definition, required) = match action {

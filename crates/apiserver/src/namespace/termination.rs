@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{finalized, namespace_kind};
 use crate::failure::Failure;
 use crate::query::{DeleteOptions, ListOptions};
-use crate::resource::{Interruption, Resources};
+use crate::resource::{Interruption, Resources, SERVER};
 use crate::route::Target;
 
 /// How long to wait before a Namespace whose content is still there is looked at again; doubled each time.
@@ -132,7 +132,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     };
     let finalized = finalized(&stored.object);
     match resources
-        .replace(&target, stored, finalized, Vec::new(), false)
+        .replace(&target, stored, finalized, Vec::new(), false, SERVER)
         .await
     {
         Ok(_) => Ok(true),

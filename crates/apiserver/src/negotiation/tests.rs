@@ -50,10 +50,12 @@ fn bodies_that_cannot_be_read_are_refused_with_advice() {
     let unknown = body_format(&with(CONTENT_TYPE, "application/cbor")).unwrap_err();
     assert_eq!(unknown.code().as_u16(), 415);
     assert!(unknown.message().contains("application/vnd.kubernetes.protobuf"));
+    let form = |media_type| patch_form(&with(CONTENT_TYPE, media_type));
     assert_eq!(
-        patch_format(&with(CONTENT_TYPE, "application/merge-patch+json")),
-        Ok(PatchFormat::Merge)
+        form("application/merge-patch+json"),
+        Ok(PatchForm::Patch(PatchFormat::Merge))
     );
-    let apply = patch_format(&with(CONTENT_TYPE, "application/apply-patch+yaml")).unwrap_err();
-    assert!(apply.message().contains("server-side apply"));
+    assert_eq!(form("application/apply-patch+yaml"), Ok(PatchForm::Apply));
+    let refused = form("application/apply-patch+cbor").unwrap_err();
+    assert_eq!(refused.code().as_u16(), 415);
 }

@@ -3,6 +3,8 @@
 use api::decode::{self, Format};
 use api::field::{FieldError, FieldErrors, Path};
 use api::tree::{child, items, text, text_if_set};
+use http::HeaderMap;
+use http::header::USER_AGENT;
 use serde_json::Value;
 use store::Revision;
 
@@ -20,19 +22,63 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
+/// Longest name of a field manager, in bytes.
+const MANAGER_BYTES_MAX: usize = 128;
+
 /// Options of create, update and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WriteOptions {
+pub(crate) struct WriteOptions<'q> {
     /// Nothing is stored.
     pub(crate) dry_run: bool,
     /// What is done about unknown fields.
     pub(crate) field_validation: FieldValidation,
+    /// Who owns what is written: the name that the request gives, or the client's.
+    pub(crate) manager: &'q str,
+    /// Whether fields are taken from those who own them; only apply may say so.
+    pub(crate) force: Option<bool>,
 }
 
-impl WriteOptions {
-    /// Reads them; `options_kind` is what an error calls them: `CreateOptions`.
-    pub(crate) fn read(query: &Query<'_>, options_kind: &str) -> Result<WriteOptions, Failure> {
+impl<'q> WriteOptions<'q> {
+    /// Reads those of a create or an update; `options_kind` is what an error calls them: `CreateOptions`.
+    pub(crate) fn read(
+        query: &'q Query<'_>,
+        headers: &'q HeaderMap,
+        options_kind: &str,
+    ) -> Result<WriteOptions<'q>, Failure> {
+        WriteOptions::checked(query, headers, options_kind, FieldErrors::new())
+    }
+
+    /// Reads those of a patch, or of an apply.
+    pub(crate) fn read_patch(
+        query: &'q Query<'_>,
+        headers: &'q HeaderMap,
+        is_apply: bool,
+    ) -> Result<WriteOptions<'q>, Failure> {
         let mut errors = FieldErrors::new();
+        if is_apply && query.text("fieldManager").is_empty() {
+            let path = Path::new("fieldManager");
+            errors.push(FieldError::required(&path, "is required for apply patch"));
+        }
+        if !is_apply && query.flag("force").is_some() {
+            let detail = "may not be specified for non-apply patch";
+            errors.push(FieldError::forbidden(&Path::new("force"), detail));
+        }
+        WriteOptions::checked(query, headers, "PatchOptions", errors)
+    }
+
+    fn checked(
+        query: &'q Query<'_>,
+        headers: &'q HeaderMap,
+        options_kind: &str,
+        mut errors: FieldErrors,
+    ) -> Result<WriteOptions<'q>, Failure> {
+        let manager = match query.text("fieldManager") {
+            "" => client_name(headers),
+            given => {
+                check_manager(given, &mut errors);
+                given
+            }
+        };
         let dry_run = read_dry_run(query.all("dryRun"), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -52,8 +98,29 @@ impl WriteOptions {
         Ok(WriteOptions {
             dry_run,
             field_validation,
+            manager,
+            force: query.flag("force"),
         })
     }
+}
+
+fn check_manager(manager: &str, errors: &mut FieldErrors) {
+    let path = Path::new("fieldManager");
+    if manager.len() > MANAGER_BYTES_MAX {
+        errors.push(FieldError::too_long(&path, MANAGER_BYTES_MAX));
+    }
+    for (at, letter) in manager.char_indices().filter(|(_, letter)| letter.is_control()) {
+        let fault = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
+        errors.push(FieldError::invalid(&path, manager, fault));
+    }
+}
+
+/// The first part of what a client calls itself: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`.
+fn client_name(headers: &HeaderMap) -> &str {
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let name = agent.and_then(|text| text.split('/').next()).unwrap_or_default();
+    // Only visible ASCII gets here.
+    name.get(..MANAGER_BYTES_MAX).unwrap_or(name)
 }
 
 /// What happens to an object's dependents.

@@ -1,3 +1,5 @@
+use http::HeaderMap;
+use http::header::USER_AGENT;
 use store::Revision;
 
 use super::*;
@@ -41,16 +43,38 @@ fn list_options_that_contradict_each_other_are_refused() {
 
 #[test]
 fn write_options_are_read() {
-    let options = WriteOptions::read(
-        &Query::parse("dryRun=All&fieldValidation=Strict"),
-        "CreateOptions",
-    )
-    .unwrap();
+    let headers = HeaderMap::from_iter([(USER_AGENT, "kubectl/v1.32 (x)".parse().unwrap())]);
+    let query = Query::parse("dryRun=All&fieldValidation=Strict");
+    let options = WriteOptions::read(&query, &headers, "CreateOptions").unwrap();
     assert!(options.dry_run);
     assert_eq!(options.field_validation, FieldValidation::Strict);
-    let failure = WriteOptions::read(&Query::parse("dryRun=Some"), "CreateOptions").unwrap_err();
+    assert_eq!(options.manager, "kubectl");
+    let query = Query::parse("dryRun=Some");
+    let failure = WriteOptions::read(&query, &headers, "CreateOptions").unwrap_err();
     assert_eq!(failure.status()["details"]["kind"], "CreateOptions");
     assert_eq!(failure.status()["details"]["causes"][0]["field"], "dryRun");
+}
+
+#[test]
+fn an_apply_names_its_manager_and_a_patch_does_not_force() {
+    let headers = HeaderMap::from_iter([(USER_AGENT, "kubectl/v1.32 (x)".parse().unwrap())]);
+    let read = |query: &str, is_apply| {
+        let query = Query::parse(query);
+        let options = WriteOptions::read_patch(&query, &headers, is_apply);
+        options
+            .map(|options| (options.manager.to_owned(), options.force))
+            .map_err(|failure| failure.status()["details"]["causes"][0]["field"].clone())
+    };
+    assert_eq!(
+        read("fieldManager=me&force=true", true),
+        Ok(("me".into(), Some(true)))
+    );
+    assert_eq!(read("force=true", true), Err("fieldManager".into()));
+    assert_eq!(read("", false), Ok(("kubectl".into(), None)));
+    assert_eq!(read("force=false", false), Err("force".into()));
+    assert_eq!(read("fieldManager=a%0Ab", false), Err("fieldManager".into()));
+    let long = format!("fieldManager={}", "x".repeat(129));
+    assert_eq!(read(&long, false), Err("fieldManager".into()));
 }
 
 #[test]

@@ -21,7 +21,6 @@ pub(super) fn bear(object: &mut Value, kind: &Kind) {
         "selfLink",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "managedFields",
         "generation",
     ] {
         clear(metadata, field);

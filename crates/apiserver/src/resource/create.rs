@@ -6,8 +6,8 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Interruption, Outcome, Resources, Strategy, birth, decided, decode_body, encoded, inscribed, rendered,
-    settle_namespace,
+    Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded, inscribed,
+    rendered, settle_namespace,
 };
 use crate::failure::Failure;
 use crate::namespace;
@@ -21,11 +21,12 @@ impl Resources {
         target: &Target,
         body: &[u8],
         format: Format,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
         decided(target, || async move {
             let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
-            self.create_object(target, object, warnings, options.dry_run)
+            let ownership = Ownership::Updated(options.manager);
+            self.create_object(target, object, warnings, options.dry_run, ownership)
                 .await
         })
         .await
@@ -38,10 +39,12 @@ impl Resources {
         mut object: Value,
         mut warnings: Vec<String>,
         dry_run: bool,
+        ownership: Ownership<'_>,
     ) -> Result<Outcome, Interruption> {
         let kind = target.kind;
         settle_namespace(&mut object, target)?;
         let is_name_generated = name_of(&object).is_empty();
+        let records = Ownership::take(&mut object);
         birth::bear(&mut object, kind);
         let guard = namespace::guard_create(self.store.index(), target, &object)?;
 
@@ -62,11 +65,12 @@ impl Resources {
         }
         warnings.extend((strategy.warnings)(&object));
         (strategy.default_on_read)(&mut object, self.services.families().primary);
+        ownership.settle_new(&mut object, records);
 
         let name = name_of(&object);
         let key = kind.store_key(target.namespace(), name);
         if self.store.index().get(&key).is_some() {
-            return Err(match is_name_generated {
+            return Err(match is_name_generated || ownership == Ownership::Applied {
                 true => Interruption::Overtaken,
                 false => Failure::already_exists(kind, name).into(),
             });

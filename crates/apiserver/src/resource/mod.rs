@@ -3,6 +3,7 @@
 //! A write reads, decides and commits with the expectation that what it read is still so. If it is not, the
 //! decision is made anew, a bounded number of times.
 
+mod apply;
 mod birth;
 mod collection;
 mod continuation;
@@ -18,6 +19,7 @@ mod update;
 mod watch;
 mod watch_events;
 
+pub(crate) use apply::{Ownership, SERVER};
 pub(crate) use list::Page;
 pub(crate) use strategy::Strategy;
 pub(crate) use watch::Shutdown;

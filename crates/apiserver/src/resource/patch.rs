@@ -4,7 +4,7 @@ use api::decode::conform;
 use api::patch::{PatchFormat, apply};
 use http::StatusCode;
 
-use super::{Outcome, Resources, admitted, decided, settle_name, settle_namespace};
+use super::{Outcome, Ownership, Resources, admitted, decided, settle_name, settle_namespace};
 use crate::failure::Failure;
 use crate::query::WriteOptions;
 use crate::route::Target;
@@ -17,7 +17,7 @@ impl Resources {
         target: &Target,
         body: &[u8],
         format: PatchFormat,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
         decided(target, || async move {
             let stored = self
@@ -40,7 +40,8 @@ impl Resources {
             let (mut object, warnings) = admitted(decoded, target.kind, options.field_validation)?;
             settle_name(&mut object, target)?;
             settle_namespace(&mut object, target)?;
-            self.replace(target, stored, object, warnings, options.dry_run)
+            let ownership = Ownership::Updated(options.manager);
+            self.replace(target, stored, object, warnings, options.dry_run, ownership)
                 .await
         })
         .await

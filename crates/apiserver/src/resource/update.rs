@@ -1,12 +1,13 @@
 //! Update: of an object, and of its status.
 
+use api::apply::same_but_times;
 use api::decode::Format;
 use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
 use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Interruption, Outcome, Resources, Stored, Strategy, decided, decode_body, encoded, inscribed,
+    Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded, inscribed,
     metadata_mut, rendered, settle_name, settle_namespace,
 };
 use crate::failure::Failure;
@@ -20,19 +21,20 @@ impl Resources {
         target: &Target,
         body: &[u8],
         format: Format,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
         decided(target, || async move {
             let (mut object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
             settle_name(&mut object, target)?;
             settle_namespace(&mut object, target)?;
+            let ownership = Ownership::Updated(options.manager);
             match self.stored(target).await? {
                 Some(stored) => {
-                    self.replace(target, stored, object, warnings, options.dry_run)
+                    self.replace(target, stored, object, warnings, options.dry_run, ownership)
                         .await
                 }
                 None if target.kind.create_on_update && target.subresource.is_none() => {
-                    self.create_object(target, object, warnings, options.dry_run)
+                    self.create_object(target, object, warnings, options.dry_run, ownership)
                         .await
                 }
                 None => Err(Failure::not_found(target.kind, target.name()).into()),
@@ -49,10 +51,12 @@ impl Resources {
         mut new: Value,
         mut warnings: Vec<String>,
         dry_run: bool,
+        ownership: Ownership<'_>,
     ) -> Result<Outcome, Interruption> {
         let (kind, name) = (target.kind, target.name());
         let old = &stored.object;
         check_identity(target, &stored, &new)?;
+        let records = Ownership::take(&mut new);
         carry_over(&mut new, old);
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut new);
@@ -84,7 +88,8 @@ impl Resources {
             Some(_) => (strategy.status_warnings)(&new),
         });
         (strategy.default_on_read)(&mut new, self.services.families().primary);
-        if new == *old {
+        ownership.settle(&mut new, old, records, target);
+        if same_but_times(&new, old) {
             return Ok(Outcome::ok(stored.entry.value, warnings));
         }
         if is_finished(&new) {
@@ -163,9 +168,7 @@ fn carry_over(new: &mut Value, old: &Value) {
             before.get("deletionGracePeriodSeconds").cloned(),
         );
     }
-    for field in ["managedFields", "selfLink"] {
-        clear(metadata, field);
-    }
+    clear(metadata, "selfLink");
 }
 
 /// `finalize` changes the finalizers in the spec of a Namespace, nothing else.

@@ -166,9 +166,9 @@ async fn patches_apply_to_what_is_there() {
         .merge(&config_maps("a"), &json!({"metadata": {"name": "b"}}))
         .await;
     assert_eq!(renamed.expect(400)["reason"], "BadRequest");
-    let apply = [("content-type", "application/apply-patch+yaml")];
-    let later = api.send(Method::PATCH, &config_maps("a"), &apply, "{}").await;
-    assert_eq!(later.expect(415)["reason"], "UnsupportedMediaType");
+    let cbor = [("content-type", "application/apply-patch+cbor")];
+    let refused = api.send(Method::PATCH, &config_maps("a"), &cbor, "{}").await;
+    assert_eq!(refused.expect(415)["reason"], "UnsupportedMediaType");
 }
 
 #[tokio::test]

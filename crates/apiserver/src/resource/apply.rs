@@ -1,0 +1,153 @@
+//! Server-side apply, and the records of who owns which field that it rests on.
+
+use api::apply::{ApplyError, Author, apply, read_configuration, record_update};
+use api::decode::{Format, conform, decode};
+use api::tree::{child, set_or_clear, text};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Outcome, Resources, birth, decided, metadata_mut, settle_name, settle_namespace};
+use crate::failure::Failure;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::route::Target;
+
+/// The name under which the server itself owns fields.
+pub(crate) const SERVER: Ownership<'_> = Ownership::Updated("portolan");
+
+const RECORDS: &str = "managedFields";
+
+/// How a write shows in the records of who owns which field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership<'a> {
+    /// What it changes is owned by this manager, if there are records of the object.
+    Updated(&'a str),
+    /// The object that is written says so itself.
+    Applied,
+}
+
+impl Resources {
+    /// Merges a configuration into an object, or creates the object from it.
+    pub(crate) async fn apply(
+        &self,
+        target: &Target,
+        body: &[u8],
+        options: WriteOptions<'_>,
+    ) -> Result<Outcome, Failure> {
+        let kind = target.kind;
+        let mut configuration = read_configuration(body, kind).map_err(refusal)?;
+        settle_name(&mut configuration, target)?;
+        settle_namespace(&mut configuration, target)?;
+        let warnings = &duplicates(body, target, options.field_validation)?;
+        let (configuration, time) = (&configuration, &birth::now());
+        decided(target, || async move {
+            let stored = self.stored(target).await?;
+            let author = Author {
+                kind,
+                subresource: target.subresource,
+                manager: options.manager,
+                time,
+            };
+            let live = stored.as_ref().map(|stored| &stored.object);
+            let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
+            let object = conform(applied, kind)
+                .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?
+                .object;
+            let (warnings, dry_run) = (warnings.clone(), options.dry_run);
+            match stored {
+                Some(stored) => {
+                    self.replace(target, stored, object, warnings, dry_run, Ownership::Applied)
+                        .await
+                }
+                None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
+                None => {
+                    refuse_identity(target, configuration)?;
+                    self.create_object(target, object, warnings, dry_run, Ownership::Applied)
+                        .await
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Ownership<'_> {
+    /// Takes the records that came with an object out of it.
+    pub(super) fn take(object: &mut Value) -> Option<Value> {
+        metadata_mut(object).as_object_mut()?.shift_remove(RECORDS)
+    }
+
+    /// Gives a new object its records; `given` came with it.
+    pub(super) fn settle_new(self, object: &mut Value, given: Option<Value>) {
+        if self == Ownership::Applied {
+            set_or_clear(metadata_mut(object), RECORDS, given);
+        }
+    }
+
+    /// Gives a changed object its records; `given` came with it.
+    pub(super) fn settle(self, new: &mut Value, old: &Value, given: Option<Value>, target: &Target) {
+        let is_recorded = child(old, "metadata").get(RECORDS).is_some();
+        if !is_recorded && given.is_none() {
+            return;
+        }
+        match self {
+            Ownership::Applied => set_or_clear(metadata_mut(new), RECORDS, given),
+            Ownership::Updated(manager) => {
+                Ownership::take(new);
+                let author = Author {
+                    kind: target.kind,
+                    subresource: target.subresource,
+                    manager,
+                    time: &birth::now(),
+                };
+                record_update(new, old, given, author);
+            }
+        }
+    }
+}
+
+/// Keys that come twice are no fault of the fields; they are looked for as in every other body.
+fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Result<Vec<String>, Failure> {
+    if validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    // What else there is to say of the body has been said or is said later.
+    let faults = decode(body, Format::Yaml, target.kind).map_or(Vec::new(), |decoded| decoded.strict_faults);
+    if validation == FieldValidation::Strict && !faults.is_empty() {
+        let message = format!("error strict decoding YAML: {}", faults.join(", "));
+        return Err(Failure::bad_request(message));
+    }
+    Ok(faults)
+}
+
+/// What has a uid exists already, so it is not created.
+fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure> {
+    match text(child(configuration, "metadata"), "uid") {
+        "" => Ok(()),
+        uid => {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(Failure::conflict(target.kind, target.name(), &why))
+        }
+    }
+}
+
+fn refusal(error: ApplyError) -> Failure {
+    let message = error.to_string();
+    match error {
+        ApplyError::Syntax(_) | ApplyError::WrongKind { .. } | ApplyError::ManagedFields => {
+            Failure::bad_request(message)
+        }
+        ApplyError::Untyped { .. } => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts.iter().map(|conflict| {
+                json!({
+                    "reason": "FieldManagerConflict",
+                    "message": format!("conflict with {}", conflict.manager),
+                    "field": conflict.path,
+                })
+            });
+            Failure::new(StatusCode::CONFLICT, "Conflict", message).with_causes(causes.collect())
+        }
+    }
+}

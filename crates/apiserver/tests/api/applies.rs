@@ -1,0 +1,134 @@
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, Reply};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn service(metadata: Value, ports: Value) -> Value {
+    let mut object =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports}});
+    object["metadata"]["name"] = "s".into();
+    object
+}
+
+async fn apply(api: &Api, query: &str, configuration: &Value) -> Reply {
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{SERVICES}/s?{query}");
+    api.send(Method::PATCH, &path, &headers, configuration.to_string())
+        .await
+}
+
+/// Who is recorded, by name: the order in the object is by time.
+fn managers(object: &Value) -> Vec<(&str, &str)> {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let mut managers: Vec<(&str, &str)> = entries
+        .into_iter()
+        .flatten()
+        .map(|entry| {
+            let text = |field: &str| entry[field].as_str().unwrap_or_default();
+            (text("manager"), text("operation"))
+        })
+        .collect();
+    managers.sort_unstable();
+    managers
+}
+
+#[tokio::test]
+async fn an_apply_creates_and_then_changes_only_what_differs() {
+    let api = Api::start().await;
+    let configuration = service(json!({"labels": {"a": "1"}}), json!([{"port": 80}]));
+    let created = apply(&api, "fieldManager=me", &configuration).await;
+    let object = created.expect(201);
+    assert_eq!(managers(&object), [("me", "Apply")]);
+    assert_eq!(object["spec"]["ports"][0]["targetPort"], 80);
+    let again = apply(&api, "fieldManager=me", &configuration).await;
+    assert_eq!(again.expect(200), object);
+
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patch = json!({"metadata": {"labels": {"z": "9"}}}).to_string();
+    let path = format!("{SERVICES}/s?fieldManager=editor");
+    let patched = api.send(Method::PATCH, &path, &merge, patch).await.expect(200);
+    assert_eq!(managers(&patched), [("editor", "Update"), ("me", "Apply")]);
+    let other = service(json!({}), json!([{"port": 81, "name": "b"}]));
+    let refused = apply(&api, "fieldManager=you", &other).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.ports[0].name");
+
+    let object = apply(
+        &api,
+        "fieldManager=me",
+        &service(json!({}), json!([{"port": 80}])),
+    )
+    .await
+    .expect(200);
+    assert_eq!(object["metadata"]["labels"], json!({"z": "9"}));
+}
+
+#[tokio::test]
+async fn what_others_own_is_a_conflict_until_it_is_forced() {
+    let api = Api::start().await;
+    let mine = service(json!({}), json!([{"port": 80, "targetPort": 1}]));
+    api.post(SERVICES, &mine).await.expect(201);
+    let theirs = service(json!({}), json!([{"port": 80, "targetPort": 2}]));
+    let refused = apply(&api, "fieldManager=you", &theirs).await.expect(409);
+    assert_eq!(refused["reason"], "Conflict");
+    assert_eq!(
+        refused["details"]["causes"],
+        json!([{
+            "reason": "FieldManagerConflict",
+            "message": "conflict with \"before-first-apply\" using v1",
+            "field": ".spec.ports[port=80,protocol=\"TCP\"].targetPort",
+        }])
+    );
+    let object = apply(&api, "fieldManager=you&force=true", &theirs)
+        .await
+        .expect(200);
+    assert_eq!(object["spec"]["ports"][0]["targetPort"], 2);
+    assert_eq!(
+        managers(&object),
+        [("before-first-apply", "Update"), ("you", "Apply")]
+    );
+
+    let mut reset = object.clone();
+    reset["metadata"]["managedFields"] = json!([]);
+    let object = api.put(&format!("{SERVICES}/s"), &reset).await.expect(200);
+    assert!(managers(&object).is_empty(), "{object}");
+}
+
+#[tokio::test]
+async fn applies_that_are_refused() {
+    let api = Api::start().await;
+    let good = service(json!({}), json!([{"port": 80}]));
+    let nameless = apply(&api, "", &good).await.expect(422);
+    assert_eq!(nameless["details"]["causes"][0]["field"], "fieldManager");
+    let recorded = service(json!({"managedFields": [{}]}), json!([]));
+    apply(&api, "fieldManager=me", &recorded).await.expect(400);
+    let twice = service(json!({}), json!([{"port": 80}, {"port": 80}]));
+    let untyped = apply(&api, "fieldManager=me", &twice).await.expect(500);
+    assert_eq!(untyped.get("reason"), None);
+    let known = service(json!({"uid": "u"}), json!([{"port": 80}]));
+    apply(&api, "fieldManager=me", &known).await.expect(409);
+    let dry = apply(&api, "fieldManager=me&dryRun=All", &good).await;
+    dry.expect(201);
+    api.get(&format!("{SERVICES}/s")).await.expect(404);
+}
+
+#[tokio::test]
+async fn the_status_is_applied_on_its_own_path() {
+    let api = Api::start().await;
+    let mut configuration = service(json!({}), json!([{"port": 80}]));
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{SERVICES}/s/status?fieldManager=balancer");
+    let send = |body: &Value| api.send(Method::PATCH, &path, &headers, body.to_string());
+    send(&configuration).await.expect(404);
+    configuration["spec"]["type"] = "LoadBalancer".into();
+    configuration["status"] = status.clone();
+    let object = apply(&api, "fieldManager=me", &configuration).await.expect(201);
+    assert_eq!(object["status"], json!({"loadBalancer": {}}));
+    configuration["spec"]["type"] = "NodePort".into();
+    let object = send(&configuration).await.expect(200);
+    assert_eq!(object["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.1");
+    assert_eq!(object["spec"]["type"], "LoadBalancer");
+    assert_eq!(managers(&object), [("balancer", "Apply"), ("me", "Apply")]);
+}
