@@ -25,7 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run all of it on this machine: API, controllers, proxy, DNS and agent
-    Up(commands::up::Flags),
+    Up(Box<commands::up::Flags>),
     /// Run a cluster in a box: nodes, Pods and a client outside, all in network namespaces
     Playground(commands::playground::Flags),
     /// Serve the Kubernetes API from an embedded store

@@ -21,7 +21,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Runs a subcommand to its end.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Up(flags) => up::run(flags),
+        Command::Up(flags) => up::run(*flags),
         Command::Playground(flags) => playground::run(flags),
         Command::Apiserver(flags) => apiserver::run(flags),
         Command::Controllers(flags) => controllers::run(flags),

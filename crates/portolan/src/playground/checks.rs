@@ -134,11 +134,12 @@ fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, Failure
 fn node_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
     let mut nodes = Vec::new();
     for node in &cluster.topology.nodes {
-        for ip in [IpAddr::from(node.member.address.ipv4)] {
-            let seen = seen(cluster, "outside", (ip, 30007).into(), TRIES)?;
-            want(&seen, &["my-app-1", "my-app-2", "my-app-3"])?;
-            nodes.push(format!("{ip}:30007"));
-        }
+        let address = SocketAddr::from((node.member.address.ipv4, 30007));
+        want(
+            &seen(cluster, "outside", address, TRIES)?,
+            &["my-app-1", "my-app-2", "my-app-3"],
+        )?;
+        nodes.push(address.to_string());
     }
     Ok(format!("from outside by {}", nodes.join(" and ")))
 }
