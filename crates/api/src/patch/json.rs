@@ -19,7 +19,9 @@ pub(super) fn apply(mut object: Value, patch: Value) -> Result<Value, PatchError
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}"
         )));
     }
-    let is_list_of_objects = patch.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+    let is_list_of_objects = patch
+        .as_array()
+        .is_some_and(|list| list.iter().all(Value::is_object));
     let Patch(operations) = serde_json::from_value(patch).map_err(|e| match is_list_of_objects {
         // Kubernetes looks at what an operation says only when it carries it out.
         true => PatchError::DoesNotApply(format!("the server rejected our request: {e}")),
