@@ -50,7 +50,7 @@ fn json_patches() {
         (json!([{"op": "test", "path": "/list/0", "value": 9}]), 422),
         (json!([{"op": "remove", "path": "/nope"}]), 422),
         (json!([{"op": "add", "path": "/list/9", "value": 9}]), 422),
-        (json!([{"op": "explode", "path": "/list"}]), 400),
+        (json!([{"op": "explode", "path": "/list"}]), 422),
         (json!({"op": "add"}), 400),
         (
             Value::Array(vec![json!({"op": "remove", "path": "/list/0"}); 10_001]),
