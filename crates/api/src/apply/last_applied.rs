@@ -3,33 +3,58 @@
 use serde_json::Value;
 
 use super::application::Application;
-use super::check;
 use super::compare::Comparison;
 use super::conflict::Conflict;
-use super::layout::fields_of;
+use super::field_set::FieldSet;
+use super::layout::{Layout, fields_of, with_parents};
+use super::{Author, check};
+use crate::kind::Kind;
 use crate::tree::{child, clear, set, text_if_set};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager that the annotation belongs to.
 const KUBECTL: &str = "kubectl";
+/// The manager that wrote it.
+pub(super) const CLIENT_SIDE_APPLY: &str = "kubectl-client-side-apply";
 
 /// The conflicts that are left for kubectl: a field that it applied itself, and that still is as it applied it, is
 /// its own.
 pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Application<'_>) -> Vec<Conflict> {
-    if let Some(last) = last_applied(application)
-        && check::faults(&last, application.author.kind).is_empty()
+    if application.author.manager == KUBECTL
+        && let Some(allowed) = unchanged(application.live, application.author.kind)
     {
-        let comparison = Comparison::of(&last, application.live, application.layout);
-        let changed = comparison.written().union(&comparison.removed);
-        let allowed = fields_of(&last, application.layout).difference(&changed);
         conflicts.retain(|conflict| !conflict.fields.difference(&allowed).is_empty());
     }
     conflicts
 }
 
+/// What of an object without records is client-side apply's: what the annotation says, and the annotation. kubectl
+/// takes this over at its next server-side apply, and must not take what others have set.
+pub(super) fn owned(live: &Value, kind: &Kind) -> FieldSet {
+    let annotation = FieldSet::of_names(&[
+        &["metadata", "annotations"],
+        &["metadata", "annotations", ANNOTATION],
+    ]);
+    unchanged(live, kind).map_or_else(FieldSet::default, |fields| {
+        with_parents(&fields, Layout::of_kind(kind)).union(&annotation)
+    })
+}
+
+/// The fields that are as the annotation says; none if there is no annotation that can be read.
+fn unchanged(live: &Value, kind: &Kind) -> Option<FieldSet> {
+    let last = last_applied(live).filter(|last| check::faults(last, kind).is_empty())?;
+    let layout = Layout::of_kind(kind);
+    let comparison = Comparison::of(&last, live, layout);
+    let changed = comparison.written().union(&comparison.removed);
+    Some(fields_of(&last, layout).difference(&changed))
+}
+
 /// Keeps the annotation true where there is one.
 pub(super) fn renew(object: &mut Value, application: &Application<'_>, configuration: &Value) {
-    if last_applied(application).is_none() || application.author.subresource.is_some() {
+    let Author {
+        manager, subresource, ..
+    } = application.author;
+    if manager != KUBECTL || subresource.is_some() || last_applied(application.live).is_none() {
         return;
     }
     let mut applied = configuration.clone();
@@ -48,10 +73,7 @@ pub(super) fn renew(object: &mut Value, application: &Application<'_>, configura
     }
 }
 
-fn last_applied(application: &Application<'_>) -> Option<Value> {
-    if application.author.manager != KUBECTL {
-        return None;
-    }
-    let annotations = child(child(application.live, "metadata"), "annotations");
+fn last_applied(live: &Value) -> Option<Value> {
+    let annotations = child(child(live, "metadata"), "annotations");
     serde_json::from_str(text_if_set(annotations, ANNOTATION)?).ok()
 }

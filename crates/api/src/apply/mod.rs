@@ -2,7 +2,7 @@
 //!
 //! Ownership is recorded in `metadata.managedFields`, and only from the first apply on: an object that nobody ever
 //! applied to has no records, so that ordinary writes cost nothing. At the first apply everything that is there
-//! is taken to be owned by [`BEFORE_FIRST_APPLY`].
+//! is taken to be owned by [`BEFORE_FIRST_APPLY`], but for what kubectl's client-side apply says to have written.
 
 mod application;
 mod check;
@@ -239,16 +239,25 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
     }
 }
 
-/// The manager of all that is there.
-fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
+/// The managers of all that is there.
+fn before_first_apply(live: &Value, author: Author<'_>) -> Vec<Manager> {
     // What every object of the type has counts as there before anybody set it.
     let empty = serde_json::json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}});
     let all = Comparison::of(&empty, live, Layout::of_kind(author.kind)).written();
-    let manager = Manager {
-        fields: without_identity(&all),
-        ..updater(author, BEFORE_FIRST_APPLY)
-    };
-    (!manager.fields.is_empty()).then_some(manager)
+    let all = without_identity(&all);
+    let client_side = all.intersection(&last_applied::owned(live, author.kind));
+    let rest = all.difference(&client_side);
+    [
+        (last_applied::CLIENT_SIDE_APPLY, client_side),
+        (BEFORE_FIRST_APPLY, rest),
+    ]
+    .into_iter()
+    .filter(|(_, fields)| !fields.is_empty())
+    .map(|(name, fields)| Manager {
+        fields,
+        ..updater(author, name)
+    })
+    .collect()
 }
 
 /// Without those fields that are nobody's.

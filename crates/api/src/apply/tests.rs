@@ -173,6 +173,46 @@ fn kubectl_takes_over_what_it_applied_itself() {
 }
 
 #[test]
+fn client_side_apply_owns_what_it_applied_and_no_more() {
+    let last = service(
+        json!({"labels": {"a": "1", "b": "1"}}),
+        json!({"type": "NodePort"}),
+    );
+    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut live = service(
+        json!({"labels": {"a": "1", "b": "2", "c": "3"}, "annotations": {"x": "y"}}),
+        json!({"type": "NodePort", "clusterIP": "192.0.2.1"}),
+    );
+    live["metadata"]["annotations"][annotation] = last.to_string().into();
+    let object = apply_body(Some(&live), &service(json!({}), json!({})), "kubectl").expect("applies");
+    let mut field = json!({".": {}});
+    field[format!("f:{annotation}")] = json!({});
+    let owned = |manager: &str| {
+        let records = records(&object);
+        let own = records
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|entry| entry["manager"] == manager);
+        own.map(|entry| entry["fieldsV1"].clone())
+    };
+    assert_eq!(
+        owned(last_applied::CLIENT_SIDE_APPLY),
+        Some(json!({
+            "f:metadata": {"f:annotations": field, "f:labels": {".": {}, "f:a": {}}},
+            "f:spec": {"f:type": {}},
+        }))
+    );
+    assert_eq!(
+        owned(BEFORE_FIRST_APPLY),
+        Some(json!({
+            "f:metadata": {"f:annotations": {"f:x": {}}, "f:labels": {"f:b": {}, "f:c": {}}},
+            "f:spec": {"f:clusterIP": {}},
+        }))
+    );
+}
+
+#[test]
 fn updates_take_fields_over() {
     let old = apply_body(
         None,
