@@ -1,7 +1,7 @@
 //! Serves a generated world without an API, to be measured with dnsperf:
 //!
 //! ```text
-//! cargo run --release -p dns --example serve -- 127.0.0.1:5300 10000 10 > queries.txt &
+//! cargo run --release -p dns --example dns_server -- 127.0.0.1:5300 10000 10 > queries.txt &
 //! dnsperf -s 127.0.0.1 -p 5300 -d queries.txt -c 8 -l 10
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! An API server on its own, to point conformance cases and benchmarks at:
 //!
-//!     cargo run --release -p apiserver --example serve -- --listen 127.0.0.1:6443 --data-dir DIR \
+//!     cargo run --release -p apiserver --example api_server -- --listen 127.0.0.1:6443 --data-dir DIR \
 //!         --token-auth-file F --service-cluster-ip-range 10.96.0.0/16,fd00:10:96::/112 --write-kubeconfig F
 
 use std::error::Error;
