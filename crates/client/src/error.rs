@@ -18,7 +18,7 @@ pub enum ClientError {
         status: Status,
     },
     /// No answer came: connection refused, reset, TLS failure. Retrying may help.
-    #[error("{method} {path}: no answer from {server}: {source}")]
+    #[error("{method} {path}: no answer from {server}: {}", innermost(source.as_ref()))]
     Transport {
         /// The request's method.
         method: http::Method,
@@ -63,6 +63,15 @@ pub enum ClientError {
         /// What is wrong with it.
         source: http::Error,
     },
+}
+
+/// The cause behind all others: "client error (Connect)" alone tells nobody what to mend.
+fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause
 }
 
 impl ClientError {

@@ -1,8 +1,10 @@
 //! What the integration tests share: Portolan's components as processes on loopback.
 
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +16,12 @@ pub const TOKEN: &str = "test-token";
 
 /// A process that ends with this value.
 pub struct Component(Child);
+
+impl From<Child> for Component {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
 
 impl Drop for Component {
     fn drop(&mut self) {
@@ -30,38 +38,61 @@ pub struct Api {
     pub directory: tempfile::TempDir,
     /// Its URL.
     pub server: String,
-    _process: Component,
+    /// Where it listens.
+    pub address: SocketAddr,
+    process: Option<Component>,
 }
 
 impl Api {
     /// Starts the server and waits until it listens.
     pub fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        Self::start_in(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    /// Starts the server on a directory of the test's choice.
+    pub fn start_in(directory: tempfile::TempDir) -> Self {
         let tokens = directory.path().join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},tester,tester,\"system:masters\"\n")).expect("a token file");
-        let port = free_tcp_port();
-        let process = portolan(&[
-            "apiserver",
-            &format!("--listen=127.0.0.1:{port}"),
-            &format!("--data-dir={}", directory.path().join("data").display()),
-            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
-            &format!("--token-auth-file={}", tokens.display()),
-            &format!(
-                "--write-kubeconfig={}",
-                directory.path().join("admin.conf").display()
-            ),
-        ]);
-        wait_for("the API server", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        let server = format!("https://127.0.0.1:{port}");
-        let api = Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()));
+        let mut api = Self {
             directory,
-            server,
-            _process: process,
+            server: format!("https://{address}"),
+            address,
+            process: None,
         };
-        wait_for("the admin kubeconfig", || api.kubeconfig().exists());
+        api.run();
         api
+    }
+
+    /// Ends the server as a crash would.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts the server, after it was killed, on what is left.
+    pub fn run(&mut self) {
+        let path = |name: &str| self.directory.path().join(name).display().to_string();
+        self.process = Some(portolan(&[
+            "apiserver",
+            &format!("--listen={}", self.address),
+            &format!("--data-dir={}", path("data")),
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
+            &format!("--token-auth-file={}", path("tokens.csv")),
+            &format!("--write-kubeconfig={}", path("admin.conf")),
+        ]));
+        wait_for("the API server", || TcpStream::connect(self.address).is_ok());
+        wait_for("the admin kubeconfig", || self.kubeconfig().exists());
+    }
+
+    /// Memory that the server has resident now.
+    pub fn resident_kib(&self) -> u64 {
+        let process = &self.process.as_ref().expect("a server that runs").0;
+        let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number
+            .and_then(|number| number.parse().ok())
+            .expect("a number of KiB")
     }
 
     /// The admin kubeconfig.

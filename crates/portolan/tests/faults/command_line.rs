@@ -1,0 +1,110 @@
+//! What a person reads who gave a wrong flag, or may not do what was asked for.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::Api;
+
+/// A user without privileges on every Linux.
+const NOBODY: u32 = 65_534;
+
+fn run(command: &mut Command) -> Output {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary under test starts")
+}
+
+/// The only line of standard error, after a check of the exit code.
+fn one_line(output: &Output, code: i32, what: &str) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{what}: {text}");
+    assert_eq!(text.lines().count(), 1, "{what}: {text}");
+    assert!(text.starts_with("portolan: "), "{what}: {text}");
+    text
+}
+
+#[test]
+fn bad_values_get_one_line_and_exit_code_2() {
+    for (arguments, said) in [
+        ("apiserver --listen=nowhere", "--listen"),
+        ("apiserver --service-cluster-ip-range=10.0.0.1/8", "10.0.0.0/8"),
+        (
+            "apiserver --service-cluster-ip-range=10.0.0.0/8,11.0.0.0/8",
+            "one IPv4 and one IPv6",
+        ),
+        ("apiserver --service-node-port-range=5-1", "FIRST-LAST"),
+        ("proxy --proxy-mode=ipvs", "possible values: nftables"),
+        ("proxy --cluster-cidr=10.0.0.0/8,11.0.0.0/8", "--cluster-cidr"),
+        ("proxy --nodeport-addresses=eth0", "--nodeport-addresses"),
+        ("proxy --healthz-bind-address=80", "0.0.0.0:10256"),
+        ("proxy --no-such-flag", "--no-such-flag"),
+        ("dns --forward=resolver", "--forward"),
+        ("dns --cluster-domain=a..b", "--cluster-domain"),
+        ("dns --cluster-domain=.", "--cluster-domain"),
+        ("dns --ttl=4000", "3600"),
+        ("agent --pod-cidr=10.244.0.0/33", "CIDR"),
+        ("agent --node-labels=zone", "KEY=VALUE"),
+        ("playground --nodes=0", "1..=64"),
+        ("up --dns-port=65536", "65535"),
+        ("up --logging-format=xml", "possible values: auto, text, json"),
+        ("version --log-level=a=b=c", "--log-level"),
+        ("sail", "sail"),
+    ] {
+        let output = run(Command::new(env!("CARGO_BIN_EXE_portolan")).args(arguments.split(' ')));
+        let line = one_line(&output, 2, arguments);
+        assert!(line.contains(said), "{arguments}: {line}");
+        assert!(output.stdout.is_empty(), "{arguments}");
+    }
+}
+
+#[test]
+fn without_a_subcommand_all_of_them_are_shown() {
+    let output = run(&mut Command::new(env!("CARGO_BIN_EXE_portolan")));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("playground"), "{text}");
+}
+
+/// Runs a copy that everybody may start as nobody if we are root; else as who we are, who has no capabilities
+/// in the host's network namespace.
+fn unprivileged(directory: &Path, arguments: &[&str]) -> Output {
+    let program = directory.join("portolan");
+    if !program.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_portolan"), &program).expect("a copy of the binary under test");
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--log-level=off");
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    run(&mut command)
+}
+
+#[test]
+fn missing_privileges_are_said_in_one_line() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name);
+    let api = Api::start();
+    // Nobody may not read the administrator's own kubeconfig, which is as it should be.
+    std::fs::copy(api.kubeconfig(), path("kubeconfig")).expect("a kubeconfig");
+    for open in [directory.path(), &path("kubeconfig")] {
+        std::fs::set_permissions(open, Permissions::from_mode(0o755)).expect("a mode");
+    }
+    let kubeconfig = format!("--kubeconfig={}", path("kubeconfig").display());
+    let data = format!("--data-dir={}", path("data").display());
+    let state = format!("--state-dir={}", path("state").display());
+    for arguments in [
+        ["proxy", &kubeconfig].as_slice(),
+        &["proxy", "--cleanup"],
+        &["up", &data],
+        &["agent", &kubeconfig, &state],
+    ] {
+        let output = unprivileged(directory.path(), arguments);
+        let line = one_line(&output, 1, arguments[0]);
+        assert!(line.contains("CAP_NET_ADMIN is missing"), "{line}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Bad input and faults: hostile clients, crashes at any moment, full disks, missing privileges.
+
+mod cluster;
+mod command_line;
+mod crashes;
+mod disk;
+mod hostile_clients;
+#[path = "../support/mod.rs"]
+mod support;
+
+use client::{Client, Config};
+use support::Api;
+
+/// A client of an API server, as its administrator.
+fn client_of(api: &Api) -> Client {
+    let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
+    Client::new(config).expect("a client")
+}
