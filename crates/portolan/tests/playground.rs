@@ -1,7 +1,5 @@
 //! The playground, as a newcomer starts it.
 
-mod support;
-
 use std::process::Command;
 
 #[test]
