@@ -13,15 +13,18 @@ pub enum Controller {
     EndpointSliceMirroring,
     /// A Node for Pods that have none; for clusters without a scheduler.
     PodPlacement,
+    /// Deletion of what lost its owners, and owners that go after their dependents or without them.
+    GarbageCollector,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
         Self::PodPlacement,
+        Self::GarbageCollector,
     ];
 
     /// The name on the command line; upstream's where upstream has the controller.
@@ -31,6 +34,7 @@ impl Controller {
             Self::Endpoints => "endpoints-controller",
             Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
             Self::PodPlacement => "pod-placement-controller",
+            Self::GarbageCollector => "garbage-collector-controller",
         }
     }
 }

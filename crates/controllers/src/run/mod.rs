@@ -10,13 +10,15 @@ use std::future::Future;
 use std::time::Instant;
 
 use client::Client;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::endpointslice::trigger::TriggerTimes;
 use crate::events::Told;
+use crate::garbage;
 use crate::placement::RoundRobin;
-use crate::queue::Queue;
-use crate::selection::Selection;
+use crate::queue::{Queue, sleep_until};
+use crate::selection::{Controller, Selection};
 use crate::world::World;
 
 use watches::Watches;
@@ -48,6 +50,13 @@ impl Default for Options {
 
 /// Runs the controllers until `shutdown` resolves; writes under way are finished first.
 pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) {
+    // The collector ends when its half of the channel tells that this one is gone.
+    let (running, ended) = oneshot::channel::<()>();
+    let collects = options.controllers.contains(Controller::GarbageCollector);
+    let collector = collects.then(|| {
+        let ended = async { ended.await.unwrap_or_default() };
+        tokio::spawn(garbage::run(client.clone(), ended))
+    });
     let mut loop_ = Loop::new(client, options);
     tokio::pin!(shutdown);
     loop {
@@ -60,6 +69,12 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         if let Err(error) = outcome {
             tracing::error!(%error, "a controller's task failed");
         }
+    }
+    drop(running);
+    if let Some(collector) = collector
+        && let Err(error) = collector.await
+    {
+        tracing::error!(%error, "the garbage collector failed");
     }
 }
 
@@ -111,12 +126,5 @@ impl Loop {
         if self.watches.are_synced() {
             self.start_work();
         }
-    }
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
     }
 }

@@ -22,8 +22,8 @@ pub struct Flags {
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     mirroring_max_endpoints_per_subset: u16,
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
-    /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller and
-    /// pod-placement-controller; switch the last off where a scheduler runs
+    /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
+    /// pod-placement-controller (switch it off where a scheduler runs) and garbage-collector-controller
     #[arg(
         long,
         default_value = "*",
