@@ -1,6 +1,7 @@
 //! The caches: what the controllers know, indexed by how they ask for it.
 
 mod endpoints;
+mod nodes;
 mod pods;
 mod selectors;
 mod slices;
@@ -9,7 +10,10 @@ use std::collections::HashMap;
 
 use api::object::{Labels, Node, ObjectKey, Pod, Service};
 
+use crate::endpointslice::topology::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
+
 pub use endpoints::EndpointsByKey;
+pub use nodes::NodeFacts;
 pub use pods::Pods;
 pub use selectors::Selectors;
 pub use slices::Slices;
@@ -29,22 +33,18 @@ pub struct World {
     pub mirrored: Slices,
     /// Endpoints by key.
     pub endpoints: EndpointsByKey,
+    /// The CPUs of the zones, from the Nodes.
+    pub zone_cpus: ZoneCpus,
     selectors: Selectors,
-}
-
-/// What the controllers need of a Node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeFacts {
-    /// Its zone, if it has one.
-    pub zone: Option<String>,
-    /// Whether new Pods may be put on it: ready, not cordoned, without taints that keep Pods away.
-    pub accepts_pods: bool,
 }
 
 impl World {
     /// A Service is new or changed; whether anything that matters to its slices did.
     pub fn apply_service(&mut self, mut service: Service) -> bool {
+        let mut annotations = std::mem::take(&mut service.metadata.annotations);
+        annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
         slim(&mut service.metadata);
+        service.metadata.annotations = annotations;
         service.status = Default::default();
         let key = service.metadata.key();
         self.selectors.set(&key, &service.spec.selector);
@@ -54,6 +54,7 @@ impl World {
         };
         before.spec != now.spec
             || before.metadata.labels != now.metadata.labels
+            || before.metadata.annotations != now.metadata.annotations
             || before.metadata.uid != now.metadata.uid
             || before.metadata.deletion_timestamp != now.metadata.deletion_timestamp
     }
@@ -93,36 +94,46 @@ impl World {
         self.selectors.matching(&key.namespace, &before.metadata.labels)
     }
 
-    /// A Node is new or changed; the Services with Pods on it, if its zone changed or it is new.
+    /// A Node is new or changed; the Services with Pods on it, if its zone changed or it is new, and
+    /// those that care for the CPUs of zones, if these changed.
     pub fn apply_node(&mut self, node: &Node) -> Vec<ObjectKey> {
-        let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
-        let facts = NodeFacts {
-            zone: node.zone().map(str::to_owned),
-            accepts_pods: node.is_ready()
-                && !node.spec.unschedulable
-                && !node.spec.taints.iter().any(|taint| keeps_away(&taint.effect)),
-        };
         let name = &node.metadata.name;
-        let before = self.nodes.insert(name.clone(), facts);
-        let same_zone = before.as_ref().map(|b| &b.zone) == self.nodes.get(name).map(|n| &n.zone);
-        if before.is_some() && same_zone {
-            Vec::new()
-        } else {
-            self.services_on(name)
+        let facts = NodeFacts::of(node);
+        let before = self.nodes.insert(name.clone(), facts.clone());
+        if before.as_ref() == Some(&facts) {
+            return Vec::new();
         }
+        let mut concerned = self.update_zone_cpus();
+        if before.is_none_or(|before| before.zone != facts.zone) {
+            concerned.extend(self.services_on(name));
+        }
+        concerned
     }
 
-    /// A Node is gone; the Services with Pods on it.
+    /// A Node is gone; the Services that this concerns.
     pub fn remove_node(&mut self, name: &str) -> Vec<ObjectKey> {
-        match self.nodes.remove(name) {
-            Some(_) => self.services_on(name),
-            None => Vec::new(),
+        if self.nodes.remove(name).is_none() {
+            return Vec::new();
         }
+        let mut concerned = self.update_zone_cpus();
+        concerned.extend(self.services_on(name));
+        concerned
     }
 
     /// The Pods that a selector chooses in a namespace.
     pub fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&Pod> {
         self.pods.matching(namespace, selector)
+    }
+
+    /// Counts the zones' CPUs anew; the Services that share out endpoints by them, if they changed.
+    fn update_zone_cpus(&mut self) -> Vec<ObjectKey> {
+        let cpus = nodes::zone_cpus(&self.nodes);
+        if self.zone_cpus == cpus {
+            return Vec::new();
+        }
+        self.zone_cpus = cpus;
+        let auto = self.services.iter().filter(|(_, service)| is_auto(service));
+        auto.map(|(key, _)| key.clone()).collect()
     }
 
     fn services_on(&self, node: &str) -> Vec<ObjectKey> {

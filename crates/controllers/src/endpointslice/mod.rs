@@ -5,6 +5,7 @@ mod hints;
 mod packing;
 pub mod reconcile;
 pub(crate) mod slice;
+pub mod topology;
 pub mod trigger;
 mod write;
 mod writes;

@@ -8,7 +8,9 @@ use super::endpoint::{endpoint_of, is_candidate, ports_of};
 use super::hints;
 use super::packing::{PortSet, pack};
 use super::slice::{address_types, identity, is_owned, ports_key};
+use super::topology::{self, ZoneCpus, is_auto};
 use super::writes::Writes;
+use crate::events::Finding;
 
 /// Everything that decides about the slices of one Service.
 pub struct Inputs<'a> {
@@ -18,6 +20,8 @@ pub struct Inputs<'a> {
     pub pods: &'a [&'a Pod],
     /// The zone of each known Node, by the Node's name.
     pub node_zones: &'a dyn Fn(&str) -> Option<Option<String>>,
+    /// The CPUs of the zones, for Services in topology mode Auto.
+    pub zone_cpus: &'a ZoneCpus,
     /// The slices labelled with the Service's name and this controller's managed-by value.
     pub slices: &'a [&'a EndpointSlice],
     /// Most endpoints in one slice (EPS-11).
@@ -44,6 +48,8 @@ pub struct Outcome {
     pub writes: Vec<SliceWrite>,
     /// Pods that were left out because their Node is not known (yet); look again later (EPS-08).
     pub pods_without_node: Vec<String>,
+    /// What the owner of the Service should know (EPS-19).
+    pub findings: Vec<Finding>,
 }
 
 /// Computes the writes that bring the slices of a Service to what its Pods say.
@@ -57,14 +63,19 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
         }
     }
     for &family in &families {
-        reconcile_family(inputs, family, &mut plan, &mut outcome.pods_without_node);
+        reconcile_family(inputs, family, &mut plan, &mut outcome);
     }
     outcome.writes = plan.finish(inputs);
     outcome
 }
 
-fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes, unplaced: &mut Vec<String>) {
-    let mut sets = desired_sets(inputs, family, unplaced);
+fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes, outcome: &mut Outcome) {
+    let mut sets = desired_sets(inputs, family, &mut outcome.pods_without_node);
+    if is_auto(inputs.service) {
+        let endpoints = sets.values_mut().flat_map(|set| set.desired.values_mut());
+        let finding = topology::assign(endpoints, inputs.slices, family, inputs.zone_cpus);
+        outcome.findings.push(finding);
+    }
     let mut existing: HashMap<String, Vec<&EndpointSlice>> = HashMap::new();
     for slice in inputs.slices {
         if slice.address_type == family && is_owned(slice, inputs.service) {
@@ -110,7 +121,9 @@ fn desired_sets(
         let Some(mut endpoint) = endpoint_of(pod, inputs.service, family, zone.as_deref()) else {
             continue;
         };
-        endpoint.hints = hints::of(&endpoint, inputs.service);
+        if !is_auto(inputs.service) {
+            endpoint.hints = hints::of(&endpoint, inputs.service);
+        }
         let ports = ports_of(pod, inputs.service);
         let set = sets.entry(ports_key(&ports)).or_insert_with(|| PortSet {
             ports,

@@ -85,37 +85,44 @@ impl Loop {
 
     fn sync_slices(&mut self, key: ObjectKey) {
         let slices = self.world.slices.of(&key);
-        let writes = match self.world.services.get(&key) {
+        let service = self.world.services.get(&key);
+        let outcome = match service {
             None => {
                 self.slice_triggers.forget(&key);
                 let names = slices.iter().map(|slice| slice.metadata.name.clone());
-                names.map(SliceWrite::Delete).collect()
+                endpointslice::Outcome {
+                    writes: names.map(SliceWrite::Delete).collect(),
+                    ..endpointslice::Outcome::default()
+                }
             }
-            Some(service) if !selects_pods(service) => Vec::new(),
+            Some(service) if !selects_pods(service) => endpointslice::Outcome::default(),
             Some(service) => {
                 let pods = self.world.pods_of(&key.namespace, &service.spec.selector);
                 let trigger_time = self.slice_triggers.advance(service, &pods);
-                let outcome = endpointslice::reconcile(&endpointslice::Inputs {
+                endpointslice::reconcile(&endpointslice::Inputs {
                     service,
                     pods: &pods,
                     node_zones: &|name| self.world.nodes.get(name).map(|node| node.zone.clone()),
+                    zone_cpus: &self.world.zone_cpus,
                     slices: &slices,
                     endpoints_per_slice_max: self.options.max_endpoints_per_slice,
                     trigger_time: trigger_time.as_deref(),
-                });
-                if !outcome.pods_without_node.is_empty() {
-                    // A Node that appears brings the Service back to the queue by itself.
-                    tracing::warn!(service = %key, pods = ?outcome.pods_without_node, "Pods on unknown Nodes are left out");
-                }
-                outcome.writes
+                })
             }
         };
-        if writes.is_empty() {
-            return self.settle(Work::Slices(key), None);
+        if !outcome.pods_without_node.is_empty() {
+            // A Node that appears brings the Service back to the queue by itself.
+            tracing::warn!(service = %key, pods = ?outcome.pods_without_node, "Pods on unknown Nodes are left out");
+        }
+        let regarding = service.map(Regarding::object);
+        let work = Work::Slices(key.clone());
+        self.tell(Topic::Findings(work.clone()), regarding, outcome.findings);
+        if outcome.writes.is_empty() {
+            return self.settle(work, None);
         }
         let client = self.client.clone();
         self.tasks.spawn(async move {
-            let report = endpointslice::carry_out(&client, &key.namespace, writes).await;
+            let report = endpointslice::carry_out(&client, &key.namespace, outcome.writes).await;
             Done::Slices(key, report)
         });
     }

@@ -38,6 +38,7 @@ fn writes(service: &Service, pods: &[Pod], slices: &[EndpointSlice], max: usize)
         service,
         pods: &pods,
         node_zones: &known,
+        zone_cpus: &None,
         slices: &slices,
         endpoints_per_slice_max: max,
         trigger_time: None,
