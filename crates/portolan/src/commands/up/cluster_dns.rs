@@ -40,9 +40,15 @@ pub async fn publish(client: &Client, cluster_ip: &str, endpoint: SocketAddr) ->
 }
 
 async fn create_unless_there(client: &Client, collection: &str, object: &Value) -> Result<(), ClientError> {
+    // Asked first: a second creation is refused for its address, which is taken, before its name is looked at.
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let present = client.get::<Value>(&format!("{collection}/{name}")).await;
+    match present {
+        Err(error) if error.is_not_found() => {}
+        present => return present.map(drop),
+    }
     match client.request(Method::POST, collection, JSON, Some(object)).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_conflict() => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if !error.is_conflict() => Err(error),
+        _ => Ok(()),
     }
 }
