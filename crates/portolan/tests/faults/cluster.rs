@@ -32,9 +32,17 @@ struct World {
 }
 
 impl World {
+    /// With an API server of its own and a proxy on the node.
     fn start() -> World {
+        let mut world = World::without_components();
+        world.start_api();
+        world.start_proxy();
+        world
+    }
+
+    fn without_components() -> World {
         let topology = Topology::with_nodes(1).expect("a topology");
-        let mut world = World {
+        let world = World {
             cluster: Cluster::start(topology).expect("a cluster"),
             kubeconfig: Path::new(RUN_DIRECTORY).join("admin.conf"),
             api: None,
@@ -43,8 +51,6 @@ impl World {
         for (port, answer) in [(BACKEND, "a"), (BACKEND + 1, "b")] {
             world.serve(port, answer);
         }
-        world.start_api();
-        world.start_proxy();
         world
     }
 
@@ -92,6 +98,25 @@ impl World {
             "--cluster-cidr=10.244.0.0/16",
         ];
         self.proxy = Some(self.spawn("node-1", &arguments));
+    }
+
+    /// All of Portolan in one process on the node.
+    fn start_all_in_one(&mut self) {
+        let address = SocketAddr::from((self.cluster.topology.nodes[0].member.address.ipv4, 6443));
+        self.api = Some(self.spawn(
+            "node-1",
+            &[
+                "up",
+                &format!("--listen={address}"),
+                &format!("--data-dir={RUN_DIRECTORY}/up"),
+                &format!("--write-kubeconfig={}", self.kubeconfig.display()),
+            ],
+        ));
+        let plane = self.cluster.control_plane().expect("a control plane");
+        let connects = || TcpStream::connect_timeout(&address, PROBE).is_ok();
+        wait_for("the API server", || {
+            self.kubeconfig.exists() && plane.enter(connects).expect("a namespace")
+        });
     }
 
     /// A backend that says one word to everybody.
@@ -253,6 +278,23 @@ fn traffic_and_names_go_on_without_the_api_server() {
             world.wait_for_answer(address, Some("b"));
             wait_for("a new name", || world.resolves_to(&name, address));
             assert_eq!(world.probe(ip(1)).as_deref(), Some("a"));
+        }
+    });
+}
+
+#[test]
+fn one_process_for_all_starts_again_on_what_a_crash_left() {
+    in_namespace(|| {
+        let mut world = World::without_components();
+        world.start_all_in_one();
+        world.create("stays", ip(1), BACKEND);
+        world.wait_for_answer(ip(1), Some("a"));
+        for (now, next) in [("a", (BACKEND + 1, "b")), ("b", (BACKEND, "a"))] {
+            world.api = None;
+            assert_eq!(world.probe(ip(1)).as_deref(), Some(now));
+            world.start_all_in_one();
+            world.move_to("stays", next.0);
+            world.wait_for_answer(ip(1), Some(next.1));
         }
     });
 }
