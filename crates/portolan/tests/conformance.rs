@@ -70,6 +70,22 @@ fn endpoints_write() {
 }
 
 #[test]
+fn controllers() {
+    if !has("controllers", "python3", "--version") {
+        return;
+    }
+    let api = Api::start();
+    let _controllers = portolan(&["controllers", &format!("--kubeconfig={}", api.kubeconfig().display())]);
+    let mut runner = Command::new("python3");
+    runner
+        .arg(conformance("run_api.py"))
+        .args(["--server", &api.server, "--token", TOKEN, "--prefix", "k"])
+        .arg(conformance("api/controllers.json"));
+    let known = include_str!("known_failures/controllers.txt");
+    run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
+}
+
+#[test]
 fn dns() {
     if !has("dns", "python3", "--version") {
         return;
