@@ -52,6 +52,13 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
         _ => Vec::new(),
     };
     outcome.writes = writes(wanted, inputs.slices);
+    let is_deleted = |endpoints: &Endpoints| endpoints.metadata.deletion_timestamp.is_some();
+    if inputs.endpoints.is_some_and(is_deleted) {
+        // The deletion may wait until the slices are gone; new ones would make it wait for ever.
+        outcome
+            .writes
+            .retain(|write| !matches!(write, SliceWrite::Create(_)));
+    }
     outcome
 }
 

@@ -144,6 +144,15 @@ fn slices_go_when_there_is_nothing_to_mirror() {
 }
 
 #[test]
+fn endpoints_that_are_being_deleted_get_no_new_slices() {
+    let metadata = json!({"deletionTimestamp": "2030-01-01T00:00:00Z"});
+    let deleted = endpoints(metadata, one_address());
+    assert_eq!(outcome(&deleted, &[], 10).writes, []);
+    let alive = endpoints(json!({}), one_address());
+    assert_eq!(outcome(&alive, &[], 10).writes.len(), 1);
+}
+
+#[test]
 fn what_is_left_out_is_told() {
     let three = json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}, {"ip": "nonsense"}],
                         "notReadyAddresses": [{"ip": "192.0.2.3"}], "ports": [{"port": 80}]}]);
