@@ -30,7 +30,7 @@ pub enum Command {
     Playground(commands::playground::Flags),
     /// Serve the Kubernetes API from an embedded store
     Apiserver(commands::apiserver::Flags),
-    /// Keep EndpointSlices, and give Pods to Nodes
+    /// Keep Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
     Controllers(commands::controllers::Flags),
     /// Put Services into force in this machine's kernel
     Proxy(commands::proxy::Flags),
