@@ -75,7 +75,10 @@ fn controllers() {
         return;
     }
     let api = Api::start();
-    let _controllers = portolan(&["controllers", &format!("--kubeconfig={}", api.kubeconfig().display())]);
+    let _controllers = portolan(&[
+        "controllers",
+        &format!("--kubeconfig={}", api.kubeconfig().display()),
+    ]);
     let mut runner = Command::new("python3");
     runner
         .arg(conformance("run_api.py"))
