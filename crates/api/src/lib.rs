@@ -20,6 +20,7 @@ pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod pod;
+mod ports;
 pub mod protobuf;
 pub mod schema;
 pub mod selector;

@@ -8,6 +8,7 @@ use crate::field::{FieldError, FieldErrors, Path};
 use crate::ip::{self, Family};
 use crate::metadata::{self, NameForm, push_faults};
 use crate::names;
+use crate::ports::PROTOCOLS;
 use crate::tree::{
     child, clear, entries, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text,
     text_if_set, texts,
@@ -18,7 +19,6 @@ const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20_000;
 const TOPOLOGY_LABELS_MAX: usize = 16;
 const HINTS_MAX: usize = 8;
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
 const BUILT_IN_WRITERS: [&str; 2] = [

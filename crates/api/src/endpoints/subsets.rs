@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::{self, NameForm, push_faults};
-use crate::tree::{child, entries, items, items_mut, number, omit_null, omit_zero, set, text, text_if_set};
+use crate::ports::validate_number_and_protocol;
+use crate::tree::{child, entries, items, items_mut, omit_null, omit_zero, set, text, text_if_set};
 use crate::{ip, names};
 
 const LAST_CHANGE_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const MANAGED_BY_LABEL: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Fills in protocols and leaves out what is empty.
 pub fn default_endpoints_on_write(endpoints: &mut Value) {
@@ -141,19 +141,7 @@ fn validate_port(errors: &mut FieldErrors, port: &Value, is_name_required: bool,
     } else if is_name_required {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
-    let value = number(port, "port");
-    for fault in names::port_number(value) {
-        errors.push(FieldError::invalid(&path.child("port"), value, fault));
-    }
-    match text(port, "protocol") {
-        "" => errors.push(FieldError::required(&path.child("protocol"), "")),
-        protocol if PROTOCOLS.contains(&protocol) => {}
-        protocol => errors.push(FieldError::not_supported(
-            &path.child("protocol"),
-            protocol,
-            &PROTOCOLS,
-        )),
-    }
+    validate_number_and_protocol(errors, port, path);
     if let Some(protocol) = text_if_set(port, "appProtocol") {
         push_faults(
             errors,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use api::object::{Endpoints, ObjectKey, Service};
+use api::object::{Endpoints, ObjectKey, Pod, Resource, Service};
 use client::ClientError;
 use tokio::task::JoinError;
 
@@ -10,7 +10,7 @@ use super::Loop;
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::{Report, SliceWrite};
 use crate::events::{Finding, Regarding, post};
-use crate::placement::{needs_node, place};
+use crate::placement::{needs_node, no_node, place, says_unschedulable};
 use crate::selection::Controller;
 use crate::{endpoints, endpointslice, mirroring};
 
@@ -117,14 +117,7 @@ impl Loop {
         let regarding = service.map(Regarding::object);
         let work = Work::Slices(key.clone());
         self.tell(Topic::Findings(work.clone()), regarding, outcome.findings);
-        if outcome.writes.is_empty() {
-            return self.settle(work, None);
-        }
-        let client = self.client.clone();
-        self.tasks.spawn(async move {
-            let report = endpointslice::carry_out(&client, &key.namespace, outcome.writes).await;
-            Done::Slices(key, report)
-        });
+        self.write_slices(work, outcome.writes, Done::Slices);
     }
 
     fn sync_endpoints(&mut self, key: ObjectKey) {
@@ -169,22 +162,31 @@ impl Loop {
         let regarding = endpoints.map(Regarding::object);
         let work = Work::Mirroring(key.clone());
         self.tell(Topic::Findings(work.clone()), regarding, outcome.findings);
-        if outcome.writes.is_empty() {
+        self.write_slices(work, outcome.writes, Done::Mirroring);
+    }
+
+    /// Makes writes on slices in a task of their own; without any, the work is done.
+    fn write_slices(&mut self, work: Work, writes: Vec<SliceWrite>, done: fn(ObjectKey, Report) -> Done) {
+        if writes.is_empty() {
             return self.settle(work, None);
         }
-        let client = self.client.clone();
+        let (client, key) = (self.client.clone(), work.key().clone());
         self.tasks.spawn(async move {
-            let report = endpointslice::carry_out(&client, &key.namespace, outcome.writes).await;
-            Done::Mirroring(key, report)
+            let report = endpointslice::carry_out(&client, &key.namespace, writes).await;
+            done(key, report)
         });
     }
 
     fn place(&mut self, key: ObjectKey) {
-        let uid = match self.world.pods.get(&key) {
-            Some(pod) if needs_node(pod) => pod.metadata.uid.clone(),
+        let (uid, is_told) = match self.world.pods.get(&key) {
+            Some(pod) if needs_node(pod) => (pod.metadata.uid.clone(), says_unschedulable(pod)),
             _ => return self.settle(Work::Placement(key), None),
         };
         let node = self.round_robin.choose(&self.world);
+        if node.is_none() && is_told {
+            let waits = no_node(Pod::collection(Some(&key.namespace)));
+            return self.settle(Work::Placement(key), Some(waits));
+        }
         let client = self.client.clone();
         self.tasks.spawn(async move {
             let outcome = place(&client, &key, &uid, node.as_deref()).await;

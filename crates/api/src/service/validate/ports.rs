@@ -7,11 +7,9 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::push_faults;
 use crate::names;
+use crate::ports::validate_number_and_protocol;
 use crate::service::View;
 use crate::tree::{child, number, text, text_if_set};
-
-/// The protocols of Services and endpoints.
-pub const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// The rules for each port and among them.
 pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
@@ -60,19 +58,7 @@ fn validate_name<'a>(
 }
 
 fn validate_port(errors: &mut FieldErrors, port: &Value, path: &Path) {
-    let value = number(port, "port");
-    for fault in names::port_number(value) {
-        errors.push(FieldError::invalid(&path.child("port"), value, fault));
-    }
-    match text(port, "protocol") {
-        "" => errors.push(FieldError::required(&path.child("protocol"), "")),
-        protocol if PROTOCOLS.contains(&protocol) => {}
-        protocol => errors.push(FieldError::not_supported(
-            &path.child("protocol"),
-            protocol,
-            &PROTOCOLS,
-        )),
-    }
+    validate_number_and_protocol(errors, port, path);
     let target_path = path.child("targetPort");
     match child(port, "targetPort") {
         Value::String(name) => push_faults(errors, &target_path, name, names::port_name(name)),

@@ -1,0 +1,27 @@
+//! What the ports of Services and of Endpoints have in common (VAL-12, VAL-13, EPV-06).
+
+use serde_json::Value;
+
+use crate::field::{FieldError, FieldErrors, Path};
+use crate::names;
+use crate::tree::{number, text};
+
+/// The protocols of Services and endpoints.
+pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// A port's `port` and `protocol`, both of which must be there.
+pub(crate) fn validate_number_and_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
+    let value = number(port, "port");
+    for fault in names::port_number(value) {
+        errors.push(FieldError::invalid(&path.child("port"), value, fault));
+    }
+    match text(port, "protocol") {
+        "" => errors.push(FieldError::required(&path.child("protocol"), "")),
+        protocol if PROTOCOLS.contains(&protocol) => {}
+        protocol => errors.push(FieldError::not_supported(
+            &path.child("protocol"),
+            protocol,
+            &PROTOCOLS,
+        )),
+    }
+}
