@@ -15,6 +15,8 @@ mod config;
 mod documents;
 mod event_expiry;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handler;
 pub mod kubeconfig;
 mod metrics;

@@ -7,6 +7,8 @@
 //! - [`route`]: links, addresses, routes, neighbours
 
 pub mod conntrack;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod message;
 pub mod nftables;
 pub mod route;

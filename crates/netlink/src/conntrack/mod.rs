@@ -31,6 +31,12 @@ pub enum ConntrackError {
     },
 }
 
+/// For the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
+    wire::read(message);
+}
+
 /// An IP family, as lists of flows are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {

@@ -27,5 +27,20 @@ pub use expression::{
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
 
+/// For the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
+    let attributes = || message.attributes(wire::GENERIC_BYTES);
+    Table::decode(attributes());
+    Chain::decode(attributes());
+    Rule::decode(attributes());
+    Set::decode(attributes());
+    for list in attributes() {
+        for element in list.nested() {
+            Element::decode(element.nested());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,15 @@ mod namespace;
 mod neighbour;
 mod path;
 
+/// For the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
+    link::parse(message.payload);
+    address::parse(message.payload);
+    path::parse(message.payload);
+    neighbour::parse(message.payload);
+}
+
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,19 @@
+//! Server-side apply: one configuration after another by two managers. The input is the kind, a line end,
+//! the first, a zero byte, the second.
+#![no_main]
+
+use api::apply::{Author, apply, read_configuration};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((kind, first, second)) = portolan_fuzz::kind_and_two_parts(input) else { return };
+    let author = |manager| Author { kind, subresource: None, manager, time: "2026-01-01T00:00:00Z" };
+    let Ok(first) = read_configuration(first, kind) else { return };
+    let Ok(live) = apply(None, &first, author("one"), false) else { return };
+    let again = apply(Some(&live), &first, author("one"), false).expect("the same configuration applies again");
+    assert_eq!(again, live, "applying the same again changes something");
+    let Ok(second) = read_configuration(second, kind) else { return };
+    if apply(Some(&live), &second, author("two"), false).is_err() {
+        apply(Some(&live), &second, author("two"), true).ok();
+    }
+});

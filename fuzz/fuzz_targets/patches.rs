@@ -1,0 +1,21 @@
+//! JSON, merge and strategic patches on objects of every kind. The input is the kind, a line end, the object, a zero byte, the form, the patch.
+#![no_main]
+
+use api::decode::{Format, conform};
+use api::patch::{self, PatchFormat};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((kind, object, rest)) = portolan_fuzz::kind_and_two_parts(input) else { return };
+    let Some((form, body)) = rest.split_first() else { return };
+    let Some(object) = portolan_fuzz::decode_and_repeat(object, Format::Json, kind) else { return };
+    let format = match form % 3 {
+        0 => PatchFormat::Json,
+        1 => PatchFormat::Merge,
+        _ => PatchFormat::StrategicMerge,
+    };
+    if let Ok(patched) = patch::apply(&object, body, format, kind) {
+        // Whatever a patch makes of an object goes through the schema again, as in the server.
+        conform(patched, kind).ok();
+    }
+});
