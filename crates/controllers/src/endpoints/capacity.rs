@@ -44,3 +44,6 @@ fn shorten(
         left -= addresses.len();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,8 +116,9 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
             .into_iter()
             .filter_map(port_of)
             .collect();
-        // No ports at all is what a headless Service without ports asks for (EPC-07).
-        if ports.is_empty() && !inputs.service.spec.ports.is_empty() {
+        // No ports at all is what a headless Service without ports asks for (EPC-07), and nobody else.
+        let is_portless = inputs.service.spec.ports.is_empty() && inputs.service.spec.is_headless();
+        if ports.is_empty() && !is_portless {
             continue;
         }
         let mut subset = EndpointSubset {

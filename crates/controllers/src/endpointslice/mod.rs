@@ -1,6 +1,8 @@
 //! EndpointSlices for Services with a selector (FEATURES EPS).
 
 pub mod endpoint;
+#[cfg(test)]
+mod fixtures;
 mod hints;
 mod packing;
 pub mod reconcile;

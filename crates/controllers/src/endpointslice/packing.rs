@@ -116,3 +116,6 @@ fn keep_in_place(
         ..slice.clone()
     }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,13 @@ pub struct Outcome {
 
 /// Computes the writes that bring the slices of a Service to what its Pods say.
 pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+    // What is in a slice that is being deleted is on its way out, and must get a place elsewhere.
+    let is_live = |slice: &&EndpointSlice| slice.metadata.deletion_timestamp.is_none();
+    let slices: Vec<&EndpointSlice> = inputs.slices.iter().copied().filter(is_live).collect();
+    let inputs = &Inputs {
+        slices: &slices,
+        ..*inputs
+    };
     let mut outcome = Outcome::default();
     let families = address_types(inputs.service);
     let mut plan = Writes::default();

@@ -15,15 +15,12 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// A slice to delete is re-used for one to create, if type and owner allow it (EPS-13), and a
-    /// Service that is being deleted gets no new slices (EPS-15).
+    /// A slice to delete is re-used for one to create, if type and owner allow it (EPS-13); beyond that,
+    /// a Service that is being deleted gets no new slices (EPS-15).
     pub(super) fn finish(mut self, inputs: &Inputs<'_>) -> Vec<SliceWrite> {
-        if inputs.service.metadata.deletion_timestamp.is_some() {
-            self.creates.clear();
-        }
         let mut kept = Vec::new();
         for slice in self.deletes {
-            let reusable = is_owned(&slice, inputs.service) && slice.metadata.deletion_timestamp.is_none();
+            let reusable = is_owned(&slice, inputs.service);
             let place = self
                 .creates
                 .iter()
@@ -38,6 +35,9 @@ impl Writes {
                 }
                 None => kept.push(slice),
             }
+        }
+        if inputs.service.metadata.deletion_timestamp.is_some() {
+            self.creates.clear();
         }
         let stamp = |mut slice: EndpointSlice| {
             match inputs.trigger_time {

@@ -43,6 +43,9 @@ pub struct Outcome {
 /// Computes the writes that bring the mirrored slices to what the Endpoints say. Without Endpoints to
 /// mirror, all slices go (EPM-10).
 pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+    // What is in a slice that is being deleted is on its way out, and must get a place elsewhere.
+    let is_live = |slice: &&EndpointSlice| slice.metadata.deletion_timestamp.is_none();
+    let slices: Vec<&EndpointSlice> = inputs.slices.iter().copied().filter(is_live).collect();
     let mut outcome = Outcome::default();
     let wanted = match inputs.endpoints {
         Some(endpoints) if is_mirrored(endpoints, inputs.service) => {
@@ -51,7 +54,7 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
         }
         _ => Vec::new(),
     };
-    outcome.writes = writes(wanted, inputs.slices);
+    outcome.writes = writes(wanted, &slices);
     let is_deleted = |endpoints: &Endpoints| endpoints.metadata.deletion_timestamp.is_some();
     if inputs.endpoints.is_some_and(is_deleted) {
         // The deletion may wait until the slices are gone; new ones would make it wait for ever.
@@ -80,6 +83,7 @@ type BySet = BTreeMap<(String, AddressType), EndpointSlice>;
 fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>) -> BySet {
     let mut wanted = BySet::new();
     let mut skipped = 0;
+    let mut invalid: Vec<String> = Vec::new();
     for subset in repack(endpoints.subsets.clone()) {
         let ports: Vec<EndpointPort> = subset.ports.into_iter().map(port_of).collect();
         let ready = subset.addresses.into_iter().map(|address| (address, true));
@@ -90,10 +94,7 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>)
         let mut mirrored = 0;
         for (address, ready) in ready.chain(not_ready) {
             let Ok(ip) = address.ip.parse::<IpAddr>() else {
-                findings.push(Finding::warning(
-                    "InvalidIPAddress",
-                    format!("{:?} is not an IP address and is not mirrored", address.ip),
-                ));
+                invalid.push(address.ip);
                 continue;
             };
             if mirrored == max {
@@ -107,6 +108,16 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>)
                 .or_insert_with(|| new_slice(endpoints, family, ports.clone()));
             slice.endpoints.push(endpoint_of(address, ready));
         }
+    }
+    // One Event for all of them, however many somebody wrote.
+    if let Some(first) = invalid.first() {
+        findings.push(Finding::warning(
+            "InvalidIPAddress",
+            format!(
+                "addresses that are no IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
+                invalid.len()
+            ),
+        ));
     }
     if skipped > 0 {
         findings.push(Finding::warning(

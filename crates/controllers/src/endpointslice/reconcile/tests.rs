@@ -3,91 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::object::{EndpointSlice, Pod, Service};
+use api::object::{Pod, Service};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Inputs, SliceWrite, reconcile};
-
-fn service(spec: Value) -> Service {
-    let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
-    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
-}
-
-fn plain() -> Service {
-    service(
-        json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
-    )
-}
-
-fn pod(number: u16, ready: bool, port: u16) -> Pod {
-    let address = format!("10.0.{}.{}", number / 250, number % 250 + 1);
-    serde_json::from_value(json!({
-        "metadata": {"name": format!("p{number}"), "namespace": "n", "uid": format!("u{number}")},
-        "spec": {"nodeName": "node", "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": port}]}]},
-        "status": {"phase": "Running", "podIPs": [{"ip": address}],
-                   "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}}))
-    .expect("a Pod")
-}
-
-fn writes(service: &Service, pods: &[Pod], slices: &[EndpointSlice], max: usize) -> Vec<SliceWrite> {
-    let pods: Vec<&Pod> = pods.iter().collect();
-    let slices: Vec<&EndpointSlice> = slices.iter().collect();
-    let known = |name: &str| (name == "node").then_some(Some("zone".to_owned()));
-    let inputs = Inputs {
-        service,
-        pods: &pods,
-        node_zones: &known,
-        zone_cpus: &None,
-        slices: &slices,
-        endpoints_per_slice_max: max,
-        trigger_time: None,
-    };
-    reconcile(&inputs).writes
-}
-
-/// What a server would hold after the writes.
-fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
-    let mut by_name: BTreeMap<String, EndpointSlice> = slices
-        .iter()
-        .map(|s| (s.metadata.name.clone(), s.clone()))
-        .collect();
-    for (index, write) in writes.into_iter().enumerate() {
-        match write {
-            SliceWrite::Create(mut slice) => {
-                slice.metadata.name = format!("s-{round}-{index}");
-                by_name.insert(slice.metadata.name.clone(), slice);
-            }
-            SliceWrite::Update(slice) => {
-                assert!(
-                    by_name.insert(slice.metadata.name.clone(), slice).is_some(),
-                    "an update of nothing"
-                );
-            }
-            SliceWrite::Delete(name) => assert!(by_name.remove(&name).is_some(), "a deletion of nothing"),
-        }
-    }
-    by_name.into_values().collect()
-}
-
-fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
-    let all = slices.iter().flat_map(|slice| {
-        let port = slice.ports.first().and_then(|p| p.port);
-        slice
-            .endpoints
-            .iter()
-            .map(move |e| (e.addresses[0].to_string(), e.conditions.ready, port))
-    });
-    all.collect()
-}
-
-fn wanted(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
-    let of = |pod: &Pod| {
-        let port = pod.spec.containers[0].ports[0].container_port;
-        (pod.status.pod_ips[0].ip.clone(), Some(pod.is_ready()), Some(port))
-    };
-    pods.iter().map(of).collect()
-}
+use super::SliceWrite;
+use crate::endpointslice::fixtures::{ZONES, applied, endpoints, plain, pod, service, wanted, writes};
 
 #[test]
 fn a_service_without_pods_keeps_one_empty_slice() {
@@ -153,6 +74,32 @@ fn slices_of_a_service_that_had_this_name_before_are_replaced() {
 }
 
 #[test]
+fn what_is_in_a_slice_that_is_being_deleted_gets_a_place_elsewhere() {
+    let service = plain();
+    let pods = [pod(1, true, 80)];
+    let mut slices = applied(&[], writes(&service, &pods, &[], 100), 0);
+    slices[0].metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    let moved = writes(&service, &pods, &slices, 100);
+    assert!(
+        matches!(moved.as_slice(), [SliceWrite::Create(s)] if s.endpoints.len() == 1),
+        "{moved:?}"
+    );
+}
+
+#[test]
+fn a_service_that_is_being_deleted_gets_no_new_slices_but_old_ones_follow() {
+    let mut service = plain();
+    service.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    assert_eq!(writes(&service, &[pod(1, true, 80)], &[], 100), []);
+    let slices = applied(&[], writes(&plain(), &[pod(1, true, 80)], &[], 100), 0);
+    let followed = writes(&service, &[pod(1, true, 81)], &slices, 100);
+    assert!(
+        matches!(followed.as_slice(), [SliceWrite::Update(_)]),
+        "{followed:?}"
+    );
+}
+
+#[test]
 fn a_pod_on_an_unknown_node_is_left_out_unless_not_ready_ones_are_published() {
     let mut lost = pod(1, true, 80);
     lost.spec.node_name = "elsewhere".into();
@@ -183,16 +130,83 @@ fn labels_follow_the_service_and_reserved_ones_do_not() {
     assert_eq!(slices[0].metadata.labels["kubernetes.io/service-name"], "s");
 }
 
-/// A world of Pods as (number, ready, port).
-fn world() -> impl Strategy<Value = BTreeMap<u16, (bool, bool)>> {
-    proptest::collection::btree_map(0u16..60, (any::<bool>(), any::<bool>()), 0..40)
+/// How a Pod is in a world.
+#[derive(Clone, Debug)]
+struct Traits {
+    ready: bool,
+    other_port: bool,
+    terminating: bool,
+    zone: usize,
 }
 
-fn pods_of(world: &BTreeMap<u16, (bool, bool)>) -> Vec<Pod> {
-    world
-        .iter()
-        .map(|(n, (ready, other))| pod(*n, *ready, if *other { 81 } else { 80 }))
-        .collect()
+/// A world of Pods by number.
+type World = BTreeMap<u16, Traits>;
+
+fn world() -> impl Strategy<Value = World> {
+    let traits = (any::<bool>(), any::<bool>(), any::<bool>(), 0..ZONES.len());
+    let traits = traits.prop_map(|(ready, other_port, terminating, zone)| Traits {
+        ready,
+        other_port,
+        terminating,
+        zone,
+    });
+    proptest::collection::btree_map(0u16..60, traits, 0..40)
+}
+
+fn pods_of(world: &World) -> Vec<Pod> {
+    let of = |(number, traits): (&u16, &Traits)| {
+        let mut pod = pod(*number, traits.ready, if traits.other_port { 81 } else { 80 });
+        pod.spec.node_name = ZONES[traits.zone].0.to_owned();
+        pod.metadata.deletion_timestamp = traits.terminating.then(|| "2026-01-01T00:00:00Z".to_owned());
+        pod
+    };
+    world.iter().map(of).collect()
+}
+
+/// Services that differ in what becomes of their Pods.
+fn services() -> impl Strategy<Value = Service> {
+    let distributions = [None, Some("PreferSameZone"), Some("PreferSameNode")];
+    let families = [json!(["IPv4"]), json!(["IPv6"]), json!(["IPv4", "IPv6"])];
+    (
+        any::<bool>(),
+        any::<bool>(),
+        prop::sample::select(distributions.to_vec()),
+        prop::sample::select(families.to_vec()),
+    )
+        .prop_map(|(publishes, auto, distribution, families)| {
+            let mut service = service(json!({
+                "selector": {"app": "x"}, "ipFamilies": families, "trafficDistribution": distribution,
+                "publishNotReadyAddresses": publishes, "ports": [{"port": 80, "targetPort": "web"}]}));
+            if auto {
+                let mode = (
+                    "service.kubernetes.io/topology-mode".to_owned(),
+                    "Auto".to_owned(),
+                );
+                service.metadata.annotations.extend([mode]);
+            }
+            service
+        })
+}
+
+/// The writes in an order that the seed says.
+fn shuffled(mut writes: Vec<SliceWrite>, seed: u64) -> Vec<SliceWrite> {
+    let mut state = seed | 1;
+    for place in (1..writes.len()).rev() {
+        // A step of xorshift64.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        writes.swap(place, usize::try_from(state % (place as u64 + 1)).expect("small"));
+    }
+    writes
+}
+
+fn slice_name(write: &SliceWrite) -> Option<&str> {
+    match write {
+        SliceWrite::Create(_) => None,
+        SliceWrite::Update(slice) => Some(&slice.metadata.name),
+        SliceWrite::Delete(name) => Some(name),
+    }
 }
 
 proptest! {
@@ -206,24 +220,56 @@ proptest! {
             prop_assert_eq!(endpoints(&slices), wanted(&pods));
             prop_assert!(slices.iter().all(|slice| slice.endpoints.len() <= max));
             prop_assert!(!slices.is_empty());
-            prop_assert_eq!(writes(&service, &pods, &slices, max), vec![], "the result is a fixpoint");
         }
+    }
+
+    #[test]
+    fn the_result_is_a_fixpoint_for_every_kind_of_service(
+        service in services(), before in world(), after in world(), max in 1usize..12,
+    ) {
+        let slices = applied(&[], writes(&service, &pods_of(&before), &[], max), 0);
+        let slices = applied(&slices, writes(&service, &pods_of(&after), &slices, max), 1);
+        prop_assert_eq!(writes(&service, &pods_of(&after), &slices, max), vec![]);
+    }
+
+    #[test]
+    fn writes_converge_in_any_order_and_from_any_half_way(
+        service in services(), before in world(), after in world(), max in 1usize..12, seed: u64, done in 0usize..12,
+    ) {
+        let pods = pods_of(&after);
+        let slices = applied(&[], writes(&service, &pods_of(&before), &[], max), 0);
+        let all = shuffled(writes(&service, &pods, &slices, max), seed);
+        let mut names: Vec<&str> = all.iter().filter_map(slice_name).collect();
+        let writes_of_slices = names.len();
+        names.sort_unstable();
+        names.dedup();
+        prop_assert_eq!(names.len(), writes_of_slices, "a slice is written once");
+        let done = done.min(all.len());
+        let half_way = applied(&slices, all[..done].to_vec(), 1);
+        let rest = shuffled(writes(&service, &pods, &half_way, max), seed);
+        let end = applied(&half_way, rest, 2);
+        prop_assert_eq!(writes(&service, &pods, &end, max), vec![]);
+        let whole = applied(&slices, all, 1);
+        prop_assert_eq!(endpoints(&end), endpoints(&whole));
+        prop_assert_eq!(writes(&service, &pods, &whole, max), vec![]);
     }
 
     #[test]
     fn no_endpoint_is_missing_between_two_writes(before in world(), after in world()) {
         let service = plain();
         let slices = applied(&[], writes(&service, &pods_of(&before), &[], 5), 0);
-        let kept = |slices: &[EndpointSlice]| {
-            let names: BTreeSet<String> = slices.iter().flat_map(|s| &s.endpoints)
-                .map(|e| e.addresses[0].to_string()).collect();
-            before.iter().filter(|(n, (_, other))| after.get(n).is_some_and(|(_, now)| now == other))
-                .all(|(n, _)| names.contains(&pod(*n, true, 80).status.pod_ips[0].ip))
+        let stays = |(number, traits): &(&u16, &Traits)| {
+            after.get(*number).is_some_and(|now| now.other_port == traits.other_port)
         };
+        let staying: Vec<String> = before.iter().filter(stays)
+            .map(|(number, _)| pod(*number, true, 80).status.pod_ips[0].ip.clone()).collect();
         let mut now = slices.clone();
         for (round, write) in writes(&service, &pods_of(&after), &slices, 5).into_iter().enumerate() {
             now = applied(&now, vec![write], round + 1);
-            prop_assert!(kept(&now), "a Pod that stays lost its endpoint for a moment");
+            let there: BTreeSet<String> = now.iter().flat_map(|s| &s.endpoints)
+                .map(|e| e.addresses[0].to_string()).collect();
+            prop_assert!(staying.iter().all(|address| there.contains(address)),
+                "a Pod that stays lost its endpoint for a moment");
         }
     }
 }

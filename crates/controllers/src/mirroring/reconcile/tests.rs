@@ -155,16 +155,28 @@ fn endpoints_that_are_being_deleted_get_no_new_slices() {
 #[test]
 fn what_is_left_out_is_told() {
     let three = json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}, {"ip": "nonsense"}],
-                        "notReadyAddresses": [{"ip": "192.0.2.3"}], "ports": [{"port": 80}]}]);
+                        "notReadyAddresses": [{"ip": "192.0.2.3"}, {"ip": "rubbish"}], "ports": [{"port": 80}]}]);
     let outcome = outcome(&endpoints(json!({}), three), &[], 2);
     let reasons: Vec<&str> = outcome.findings.iter().map(|finding| finding.reason).collect();
     assert_eq!(reasons, ["InvalidIPAddress", "TooManyAddressesToMirror"]);
+    assert!(
+        outcome.findings[0].message.contains("2 in all"),
+        "one Event for all"
+    );
     assert!(
         outcome.findings[1].message.contains("1 were skipped"),
         "{:?}",
         outcome.findings
     );
     assert_eq!(said(&applied(&[], outcome.writes, 0)).len(), 2);
+}
+
+#[test]
+fn what_is_in_a_slice_that_is_being_deleted_gets_a_place_elsewhere() {
+    let mut slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
+    slices[0].metadata.deletion_timestamp = Some("2030-01-01T00:00:00Z".into());
+    let writes = outcome(&endpoints(json!({}), one_address()), &slices, 10).writes;
+    assert!(matches!(writes.as_slice(), [SliceWrite::Create(_)]), "{writes:?}");
 }
 
 #[test]
@@ -193,6 +205,26 @@ fn address(number: u8, v6: bool) -> String {
     }
 }
 
+/// The Endpoints of a world.
+fn endpoints_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> Endpoints {
+    let subset = |(number, (ready, v6, other)): (&u8, &(bool, bool, bool))| {
+        let list = if *ready { "addresses" } else { "notReadyAddresses" };
+        let port = if *other { 81 } else { 80 };
+        json!({list: [{"ip": address(*number, *v6)}], "ports": [{"port": port}]})
+    };
+    let subsets: Vec<Value> = world.iter().map(subset).collect();
+    endpoints(json!({}), json!(subsets))
+}
+
+/// What each port set and family holds, as a model that knows nothing of slices says it.
+fn sets_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> BTreeMap<(bool, bool), BTreeSet<(u8, bool)>> {
+    let mut sets: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (number, (ready, v6, other)) in world {
+        sets.entry((*v6, *other)).or_default().insert((*number, *ready));
+    }
+    sets
+}
+
 proptest! {
     #[test]
     fn any_history_ends_in_what_the_endpoints_say(history in proptest::collection::vec(world(), 1..6)) {
@@ -211,5 +243,38 @@ proptest! {
             prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
             prop_assert_eq!(outcome(&endpoints, &slices, 1_000), Outcome::default(), "the result is a fixpoint");
         }
+    }
+
+    #[test]
+    fn no_more_writes_than_sets_that_differ(before in world(), after in world()) {
+        let slices = mirrored(&endpoints_of(&before), &[], 0);
+        let writes = outcome(&endpoints_of(&after), &slices, 1_000).writes;
+        let (before, after) = (sets_of(&before), sets_of(&after));
+        let changed = after.iter().filter(|(set, members)| before.get(set).is_some_and(|b| b != *members)).count();
+        // A slice whose set is gone serves for one that came, of the same family.
+        let mut moved = 0;
+        for v6 in [false, true] {
+            let gone = before.keys().filter(|set| set.0 == v6 && !after.contains_key(set)).count();
+            let came = after.keys().filter(|set| set.0 == v6 && !before.contains_key(set)).count();
+            moved += gone.max(came);
+        }
+        prop_assert_eq!(writes.len(), changed + moved);
+    }
+
+    #[test]
+    fn writes_converge_in_any_order_and_from_any_half_way(
+        before in world(), after in world(), backwards: bool, done in 0usize..6,
+    ) {
+        let endpoints = endpoints_of(&after);
+        let slices = mirrored(&endpoints_of(&before), &[], 0);
+        let mut writes = outcome(&endpoints, &slices, 1_000).writes;
+        if backwards {
+            writes.reverse();
+        }
+        writes.truncate(done);
+        let half_way = applied(&slices, writes, 1);
+        let end = mirrored(&endpoints, &half_way, 2);
+        prop_assert_eq!(said(&end), said(&mirrored(&endpoints, &[], 0)));
+        prop_assert_eq!(outcome(&endpoints, &end, 1_000), Outcome::default());
     }
 }

@@ -1,0 +1,107 @@
+//! Services, Pods and slices that the tests of this module share, and a server that holds slices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::{EndpointSlice, Pod, Service};
+use serde_json::{Value, json};
+
+use super::{Inputs, SliceWrite, reconcile};
+
+/// Nodes with a zone of the same name, and the CPUs of each in thousandths.
+pub(super) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
+
+pub(super) fn service(spec: Value) -> Service {
+    let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
+}
+
+pub(super) fn plain() -> Service {
+    service(
+        json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
+    )
+}
+
+pub(super) fn pod(number: u16, ready: bool, port: u16) -> Pod {
+    let addresses = [
+        json!({"ip": format!("10.0.{}.{}", number / 250, number % 250 + 1)}),
+        json!({"ip": format!("fd00::{:x}", number + 1)}),
+    ];
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("p{number}"), "namespace": "n", "uid": format!("u{number}")},
+        "spec": {"nodeName": "node", "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": port}]}]},
+        "status": {"phase": "Running", "podIPs": addresses,
+                   "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}}))
+    .expect("a Pod")
+}
+
+pub(super) fn writes(
+    service: &Service,
+    pods: &[Pod],
+    slices: &[EndpointSlice],
+    max: usize,
+) -> Vec<SliceWrite> {
+    let pods: Vec<&Pod> = pods.iter().collect();
+    let slices: Vec<&EndpointSlice> = slices.iter().collect();
+    let known = |name: &str| match name {
+        "node" => Some(Some("zone".to_owned())),
+        name => ZONES
+            .iter()
+            .find(|(zone, _)| *zone == name)
+            .map(|_| Some(name.to_owned())),
+    };
+    let cpus = ZONES.iter().map(|(zone, cpus)| ((*zone).to_owned(), *cpus));
+    let inputs = Inputs {
+        service,
+        pods: &pods,
+        node_zones: &known,
+        zone_cpus: &Some(cpus.collect()),
+        slices: &slices,
+        endpoints_per_slice_max: max,
+        trigger_time: None,
+    };
+    reconcile(&inputs).writes
+}
+
+/// What a server would hold after the writes.
+pub(super) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
+    let mut by_name: BTreeMap<String, EndpointSlice> = slices
+        .iter()
+        .map(|s| (s.metadata.name.clone(), s.clone()))
+        .collect();
+    for (index, write) in writes.into_iter().enumerate() {
+        match write {
+            SliceWrite::Create(mut slice) => {
+                slice.metadata.name = format!("s-{round}-{index}");
+                by_name.insert(slice.metadata.name.clone(), slice);
+            }
+            SliceWrite::Update(slice) => {
+                assert!(
+                    by_name.insert(slice.metadata.name.clone(), slice).is_some(),
+                    "an update of nothing"
+                );
+            }
+            SliceWrite::Delete(name) => assert!(by_name.remove(&name).is_some(), "a deletion of nothing"),
+        }
+    }
+    by_name.into_values().collect()
+}
+
+pub(super) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+    let all = slices.iter().flat_map(|slice| {
+        let port = slice.ports.first().and_then(|p| p.port);
+        slice
+            .endpoints
+            .iter()
+            .map(move |e| (e.addresses[0].to_string(), e.conditions.ready, port))
+    });
+    all.collect()
+}
+
+pub(super) fn wanted(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+    let of = |pod: &Pod| {
+        let port = pod.spec.containers[0].ports[0].container_port;
+        let ready = pod.is_ready() && !pod.is_terminating();
+        (pod.status.pod_ips[0].ip.clone(), Some(ready), Some(port))
+    };
+    pods.iter().map(of).collect()
+}

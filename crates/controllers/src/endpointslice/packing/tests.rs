@@ -1,0 +1,153 @@
+//! Packing against a model that only counts: how many writes there must be, of which kinds, and how full
+//! the slices are afterwards, from the rules of EPS-12 and EPS-13 alone.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use crate::endpointslice::SliceWrite;
+use crate::endpointslice::fixtures::{applied, plain, pod, writes};
+
+/// What the model says of one reconcile.
+#[derive(Debug, Default, PartialEq)]
+struct Expected {
+    creates: usize,
+    updates: usize,
+    deletes: usize,
+    /// Endpoints in each slice afterwards, sorted.
+    lengths: Vec<usize>,
+}
+
+/// Slices as (Pod, ready), none of them empty; the Pods that are wanted, and whether they are ready.
+fn expected(slices: &[Vec<(u16, bool)>], wanted: &BTreeMap<u16, bool>, max: usize) -> Expected {
+    let (mut changed, mut same, mut emptied) = (Vec::new(), Vec::new(), 0);
+    let mut kept_of_all = 0;
+    for slice in slices {
+        let kept = slice.iter().filter(|(pod, _)| wanted.contains_key(pod)).count();
+        let is_same = slice.iter().all(|(pod, ready)| wanted.get(pod) == Some(ready));
+        kept_of_all += kept;
+        match kept {
+            0 => emptied += 1,
+            kept if is_same => same.push(kept),
+            kept => changed.push(kept),
+        }
+    }
+    let mut left = wanted.len() - kept_of_all;
+    changed.sort_unstable_by(|a, b| b.cmp(a));
+    for length in &mut changed {
+        let filled = left.min(max - *length);
+        *length += filled;
+        left -= filled;
+    }
+    let mut created = vec![max; left / max];
+    let remainder = left % max;
+    let best = same
+        .iter()
+        .copied()
+        .filter(|length| length + remainder <= max)
+        .max();
+    match (remainder, best) {
+        (0, _) => {}
+        (_, None) => created.push(remainder),
+        (_, Some(best)) => {
+            let place = same
+                .iter()
+                .position(|length| *length == best)
+                .expect("it is there");
+            changed.push(same.swap_remove(place) + remainder);
+        }
+    }
+    if wanted.is_empty() {
+        created.push(0);
+    }
+    let reused = emptied.min(created.len());
+    let mut lengths = [changed.clone(), same, created.clone()].concat();
+    lengths.sort_unstable();
+    Expected {
+        creates: created.len() - reused,
+        updates: changed.len() + reused,
+        deletes: emptied - reused,
+        lengths,
+    }
+}
+
+fn pods_of(pods: impl Iterator<Item = (u16, bool)>) -> Vec<api::object::Pod> {
+    pods.map(|(number, ready)| pod(number, ready, 80)).collect()
+}
+
+/// Slices that hold these Pods: each comes from a world that has only them.
+fn slices_of(slices: &[Vec<(u16, bool)>], max: usize) -> Vec<api::object::EndpointSlice> {
+    let each = slices.iter().enumerate().flat_map(|(round, slice)| {
+        let pods = pods_of(slice.iter().copied());
+        applied(&[], writes(&plain(), &pods, &[], max), round)
+    });
+    each.collect()
+}
+
+/// Pods from 0 to 40, each in one of the slices or in none, and cut to what a slice holds.
+fn slices(max: usize) -> impl Strategy<Value = Vec<Vec<(u16, bool)>>> {
+    proptest::collection::vec((0usize..9, any::<bool>()), 40).prop_map(move |places| {
+        let mut slices = vec![Vec::new(); 8];
+        for (number, (place, ready)) in (0u16..).zip(places) {
+            if let Some(slice) = slices.get_mut(place).filter(|slice| slice.len() < max) {
+                slice.push((number, ready));
+            }
+        }
+        slices.retain(|slice| !slice.is_empty());
+        slices
+    })
+}
+
+fn case() -> impl Strategy<Value = (usize, Vec<Vec<(u16, bool)>>, BTreeMap<u16, bool>)> {
+    (1usize..9).prop_flat_map(|max| {
+        // Most Pods stay as they are, so that unchanged slices are no rarity.
+        let changes = proptest::collection::btree_map(0u16..60, 0u8..3, 0..25);
+        (Just(max), slices(max), changes).prop_map(|(max, slices, changes)| {
+            let mut wanted: BTreeMap<u16, bool> = slices.iter().flatten().copied().collect();
+            for (number, change) in changes {
+                match change {
+                    0 => wanted.remove(&number),
+                    change => wanted.insert(number, change == 1),
+                };
+            }
+            (max, slices, wanted)
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn as_many_writes_and_slices_as_the_rules_ask_for((max, before, wanted) in case()) {
+        let slices = slices_of(&before, max);
+        let pods = pods_of(wanted.iter().map(|(number, ready)| (*number, *ready)));
+        let writes = writes(&plain(), &pods, &slices, max);
+        let mut found = Expected::default();
+        for write in &writes {
+            match write {
+                SliceWrite::Create(_) => found.creates += 1,
+                SliceWrite::Update(_) => found.updates += 1,
+                SliceWrite::Delete(_) => found.deletes += 1,
+            }
+        }
+        let after = applied(&slices, writes, 100);
+        found.lengths = after.iter().map(|slice| slice.endpoints.len()).collect();
+        found.lengths.sort_unstable();
+        prop_assert_eq!(found, expected(&before, &wanted, max));
+    }
+
+    /// No write takes more endpoints than a slice holds: so with endpoints that stay where they are,
+    /// nobody can do with fewer writes than this, however clever.
+    #[test]
+    fn beyond_what_changed_anyway_no_write_too_many((max, before, wanted) in case()) {
+        let slices = slices_of(&before, max);
+        let pods = pods_of(wanted.iter().map(|(number, ready)| (*number, *ready)));
+        let stays = |slice: &&Vec<(u16, bool)>| slice.iter().all(|(pod, ready)| wanted.get(pod) == Some(ready));
+        let kept = |slice: &Vec<(u16, bool)>| slice.iter().filter(|(pod, _)| wanted.contains_key(pod)).count();
+        let forced = before.iter().filter(|slice| !stays(slice)).count();
+        let room: usize = before.iter().filter(|s| !stays(s)).map(kept).filter(|kept| *kept > 0).map(|kept| max - kept).sum();
+        let new = wanted.len() - before.iter().map(kept).sum::<usize>();
+        let least = if wanted.is_empty() { usize::from(before.is_empty()) } else { new.saturating_sub(room).div_ceil(max) };
+        let written = writes(&plain(), &pods, &slices, max).len();
+        prop_assert!(written <= forced + least, "{} writes, {} forced and {} more", written, forced, least);
+    }
+}
