@@ -140,7 +140,7 @@ fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Duration), E> 
 fn plan(services: usize, endpoints: usize) -> Result<Plan, Box<dyn Error>> {
     let mut plan = Plan::new(Settings {
         node_name: "node-a".to_owned(),
-        cluster_cidrs: vec!["10.128.0.0/9".parse()?],
+        pods: plan::PodDetection::Ranges(vec!["10.128.0.0/9".parse()?]),
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         ..Settings::default()
     });

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use api::object::Protocol;
 
 use crate::plan::Plan;
-use crate::settings::Settings;
+use crate::settings::{InterfaceName, Settings};
 use crate::types::{Family, Frontend, FrontendKind, Origin, ServicePortPlan, Set, Target};
 
 /// The first packet of a connection or flow, as it comes to this node.
@@ -20,6 +20,8 @@ pub struct Packet {
     pub port: u16,
     /// Protocol.
     pub protocol: Protocol,
+    /// The interface that it comes in by; `None` if it starts on this node, or if that does not matter.
+    pub interface: Option<InterfaceName>,
 }
 
 /// What happens to a packet.
@@ -74,7 +76,7 @@ impl Plan {
     pub fn decide(&self, packet: &Packet) -> Decision<'_> {
         let settings = self.settings();
         let frontend = self.frontend_of(packet);
-        let origin = settings.origin(packet.source);
+        let origin = settings.origin(packet.source, packet.interface);
         let verdict = match frontend {
             Some((port, frontend)) => at_frontend(settings, packet, origin, port, frontend),
             None if self.is_cluster_ip(packet.destination) => Verdict::UndefinedPort,

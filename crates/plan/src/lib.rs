@@ -11,6 +11,7 @@
 //! - `claims`: who has a frontend that two Services want
 //! - `ports`: records to [`ServicePortPlan`]s
 //! - `decide`: one packet
+//! - `outline`: what was chosen for each Service port, for people
 
 mod address;
 mod choice;
@@ -18,6 +19,7 @@ mod claims;
 mod decide;
 mod fault;
 mod intern;
+mod outline;
 mod plan;
 mod ports;
 mod service;
@@ -27,8 +29,9 @@ mod types;
 
 pub use decide::{Choice, Decision, Packet, Verdict};
 pub use fault::Fault;
+pub use outline::Outline;
 pub use plan::Plan;
-pub use settings::{NodeFacts, NodePortAddresses, Settings};
+pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
     Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PortKey, ServicePortPlan, Set,
     Target, Totals, Withdrawn,

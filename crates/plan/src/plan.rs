@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::ports::{Decided, Inputs};
 use crate::service::{ServiceRecord, is_left_to_others};
-use crate::settings::{NodeFacts, NodePortAddresses, Settings};
+use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
     Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, ServicePortPlan, Target, Totals, Withdrawn,
@@ -125,6 +125,24 @@ impl Plan {
     pub fn set_node(&mut self, node: NodeFacts) {
         if self.node != node {
             self.node = node;
+            self.touched.extend(self.services.keys().cloned());
+        }
+    }
+
+    /// Takes note of how Pods are told from others. All Services are decided anew if that has changed.
+    pub fn set_pods(&mut self, pods: PodDetection) {
+        if self.settings.pods != pods {
+            self.settings.pods = pods;
+            self.everything = true;
+            self.touched.extend(self.services.keys().cloned());
+        }
+    }
+
+    /// Takes note of whether everything that goes to a cluster IP is masqueraded. All Services are decided anew
+    /// if that has changed.
+    pub fn set_masquerade_all(&mut self, masquerade_all: bool) {
+        if self.settings.masquerade_all != masquerade_all {
+            self.settings.masquerade_all = masquerade_all;
             self.touched.extend(self.services.keys().cloned());
         }
     }
@@ -254,6 +272,14 @@ impl Plan {
     /// Counts of a family.
     pub fn totals(&self, family: Family) -> Totals {
         self.totals[family as usize]
+    }
+
+    /// All Services that are served, with their slices in the order of names.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&ObjectKey, &ServiceRecord, Vec<&SliceRecord>)> {
+        self.services.iter().filter_map(|(key, entry)| {
+            let slices = entry.slices.iter().map(|(_, slice)| slice).collect();
+            Some((key, entry.record.as_deref()?, slices))
+        })
     }
 
     fn key(&mut self, namespace: &str, name: &str) -> ObjectKey {

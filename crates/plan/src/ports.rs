@@ -59,12 +59,7 @@ impl Inputs<'_> {
         taken: &mut Vec<Fault>,
     ) -> ServicePortPlan {
         let record = self.record;
-        let is_accessible = family.is_externally_accessible(port);
-        let uses = Uses {
-            // External policy Local needs them too, for connections that start in the cluster (EPT-08).
-            cluster: !record.is_internal_local || is_accessible,
-            local: record.is_internal_local || (record.is_external_local && is_accessible),
-        };
+        let uses = uses(record, family, port);
         let found = candidates(
             self.slices.iter().copied(),
             &port.name,
@@ -155,7 +150,7 @@ impl Inputs<'_> {
         } else {
             Set::Cluster
         };
-        let detects_pods = self.settings.detects_pods(family.family);
+        let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| {
             let masquerade = self.settings.masquerade_all || (detects_pods && origin != Origin::Pod);
             balance(chosen, set, masquerade)
@@ -164,7 +159,7 @@ impl Inputs<'_> {
 
     /// Node ports, external IPs and load balancer addresses: EPT-08, EPT-09, EPT-13, EPT-16, EPT-17.
     fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
-        let detects_pods = self.settings.detects_pods(family.family);
+        let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| match origin {
             _ if !self.record.is_external_local => balance(chosen, Set::Cluster, true),
             Origin::Pod if detects_pods => balance(chosen, Set::Cluster, false),
@@ -206,6 +201,16 @@ impl Inputs<'_> {
             port,
             local_endpoints: local.max().unwrap_or(0),
         })
+    }
+}
+
+/// Which policies the frontends of a Service port follow.
+pub(crate) fn uses(record: &ServiceRecord, family: &FamilyRecord, port: &PortRecord) -> Uses {
+    let is_accessible = family.is_externally_accessible(port);
+    Uses {
+        // External policy Local needs them too, for connections that start in the cluster (EPT-08).
+        cluster: !record.is_internal_local || is_accessible,
+        local: record.is_internal_local || (record.is_external_local && is_accessible),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the decisions depend on besides Services and slices.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use ipnet::IpNet;
 
@@ -18,14 +19,109 @@ pub enum NodePortAddresses {
     Within(Vec<IpNet>),
 }
 
+/// The name of a network interface: 1 to 15 bytes (`IFNAMSIZ`), no `/` and no space; or how such names
+/// begin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterfaceName {
+    bytes: [u8; Self::BYTES_MAX],
+    length: u8,
+}
+
+/// A text is no interface's name; no retry helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the name of a network interface: 1 to 15 characters, none of them \"/\" or a space")]
+pub struct InterfaceNameError(pub String);
+
+impl InterfaceName {
+    /// The longest name.
+    pub const BYTES_MAX: usize = 15;
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
+        str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl FromStr for InterfaceName {
+    type Err = InterfaceNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_usable = (1..=Self::BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+        let mut bytes = [0; Self::BYTES_MAX];
+        match bytes.get_mut(..text.len()) {
+            Some(slot) if is_usable => slot.copy_from_slice(text.as_bytes()),
+            _ => return Err(InterfaceNameError(text.to_owned())),
+        }
+        Ok(Self {
+            bytes,
+            length: text.len() as u8,
+        })
+    }
+}
+
+impl std::fmt::Debug for InterfaceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+/// How connections of the cluster's Pods are told from others (KPF-26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodDetection {
+    /// By source address. A family without a range has no detection: its cluster IPs are not masqueraded
+    /// and nothing is a Pod's (EPT-14).
+    Ranges(Vec<IpNet>),
+    /// By the interface that they come in by, which is this one: a bridge.
+    Interface(InterfaceName),
+    /// By the interface that they come in by, whose name begins like this.
+    InterfacePrefix(InterfaceName),
+}
+
+impl Default for PodDetection {
+    fn default() -> Self {
+        Self::Ranges(Vec::new())
+    }
+}
+
+impl PodDetection {
+    /// Whether Pods of a family can be told from others.
+    pub fn covers(&self, family: Family) -> bool {
+        match self {
+            Self::Ranges(ranges) => ranges.iter().any(|net| Family::of(net.addr()) == family),
+            Self::Interface(_) | Self::InterfacePrefix(_) => true,
+        }
+    }
+
+    /// The ranges of Pods' addresses, none where they are told by interface.
+    pub fn ranges(&self) -> &[IpNet] {
+        match self {
+            Self::Ranges(ranges) => ranges,
+            Self::Interface(_) | Self::InterfacePrefix(_) => &[],
+        }
+    }
+
+    /// Whether a connection is a Pod's that has this source and comes in by this interface; `None` if it
+    /// starts on this node.
+    pub fn is_pod(&self, source: IpAddr, interface: Option<InterfaceName>) -> bool {
+        match self {
+            Self::Ranges(ranges) => ranges.iter().any(|net| net.contains(&source)),
+            Self::Interface(name) => interface == Some(*name),
+            Self::InterfacePrefix(prefix) => {
+                interface.is_some_and(|name| name.as_str().starts_with(prefix.as_str()))
+            }
+        }
+    }
+}
+
 /// Settings of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// This node's name: endpoints with it are local (KPR-16).
     pub node_name: String,
-    /// Ranges of Pod addresses, which is how Pods are told from others. A family without a range has no
-    /// local detection: its cluster IPs are not masqueraded and nothing is a Pod's (EPT-14).
-    pub cluster_cidrs: Vec<IpNet>,
+    /// How Pods are told from others.
+    pub pods: PodDetection,
     /// Ranges of cluster IPs: what no Service has there is dropped (NFT-12).
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports answer.
@@ -46,23 +142,16 @@ pub struct NodeFacts {
 }
 
 impl Settings {
-    /// Where a connection from `source` comes from. An address that is both a Pod's and the node's own,
+    /// Where a connection comes from that has this source and comes in by this interface, if by any. An address that is both a Pod's and the node's own,
     /// like the node's gateway to its Pods, counts as a Pod's, as in the order of kube-proxy's rules.
-    pub fn origin(&self, source: IpAddr) -> Origin {
-        if self.cluster_cidrs.iter().any(|net| net.contains(&source)) {
+    pub fn origin(&self, source: IpAddr, interface: Option<InterfaceName>) -> Origin {
+        if self.pods.is_pod(source, interface) {
             Origin::Pod
         } else if self.is_own(source) {
             Origin::Node
         } else {
             Origin::Outside
         }
-    }
-
-    /// Whether Pods of a family can be told from others.
-    pub fn detects_pods(&self, family: Family) -> bool {
-        self.cluster_cidrs
-            .iter()
-            .any(|net| Family::of(net.addr()) == family)
     }
 
     /// Whether node ports answer on `address`.

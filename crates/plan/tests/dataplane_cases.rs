@@ -88,6 +88,7 @@ fn packet(world: &World, probe: &Value) -> (Packet, String) {
             destination,
             port: port(world, &probe["port"]),
             protocol,
+            interface: None,
         },
         first.to_owned(),
     )

@@ -34,6 +34,8 @@ pub enum Command {
     Controllers(commands::controllers::Flags),
     /// Put Services into force in this machine's kernel
     Proxy(commands::proxy::Flags),
+    /// Compute what a node would do with the Services and EndpointSlices in a file
+    Plan(commands::plan::Flags),
     /// Answer DNS for the cluster
     Dns(commands::dns::Flags),
     /// Run this Node's Pods as processes

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use client::Client;
 use dataplane::nftables::{NftablesDataplane, Options};
-use proxy::Config;
+use plan::PodDetection;
+use proxy::{Config, PodSelection};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "--hostname-override" => config.node_name = value.to_lowercase(),
             "--kubeconfig" => kubeconfig = Some(value),
             "--cluster-cidr" => {
-                config.cluster_cidrs = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                let ranges = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                config.pods = PodSelection::Given(PodDetection::Ranges(ranges));
             }
             "--nodeport-addresses" => config.node_port_addresses = value.parse()?,
             other => return Err(format!("unknown flag {other}").into()),

@@ -5,14 +5,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use plan::PodDetection;
 
 /// Settings of the node process. Field names follow upstream's flags.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `--hostname-override`: this node's name, lower-cased (KPF-09).
     pub node_name: String,
-    /// `--cluster-cidr`: ranges of Pod addresses, one a family (KPF-27).
-    pub cluster_cidrs: Vec<IpNet>,
+    /// `--detect-local-mode` with what it needs: how Pods are told from others (KPF-26, KPF-27).
+    pub pods: PodSelection,
     /// `--nodeport-addresses` (KPF-28).
     pub node_port_addresses: NodePortSelection,
     /// `--masquerade-all` (KPF-18).
@@ -36,7 +37,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             node_name: String::new(),
-            cluster_cidrs: Vec::new(),
+            pods: PodSelection::default(),
             node_port_addresses: NodePortSelection::Primary,
             masquerade_all: false,
             bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -46,6 +47,21 @@ impl Default for Config {
             proxy_mode: "nftables".to_owned(),
             repair_period: Duration::from_secs(5 * 60),
         }
+    }
+}
+
+/// How Pods are told from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodSelection {
+    /// As given.
+    Given(PodDetection),
+    /// By the Node's ranges of Pod addresses: `NodeCIDR`.
+    NodeCidrs,
+}
+
+impl Default for PodSelection {
+    fn default() -> Self {
+        Self::Given(PodDetection::default())
     }
 }
 

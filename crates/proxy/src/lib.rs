@@ -22,5 +22,5 @@ mod run;
 mod sources;
 mod worker;
 
-pub use config::{Config, NodePortSelection, NodePortSelectionError};
+pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
 pub use run::{ProxyError, run};

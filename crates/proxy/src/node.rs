@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use api::object::Node;
-use plan::{NodeFacts, NodePortAddresses};
+use plan::{NodeFacts, NodePortAddresses, PodDetection};
 
-use crate::config::NodePortSelection;
+use crate::config::{NodePortSelection, PodSelection};
 
 /// The taint of a node that the cluster autoscaler is about to delete (HLT-01).
 const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
@@ -32,6 +32,19 @@ pub(crate) fn facts(node: Option<&Node>, bind_address: IpAddr) -> NodeFacts {
     NodeFacts {
         zone: node.and_then(Node::zone).map(str::to_owned),
         ips: ips(node, bind_address),
+    }
+}
+
+/// How Pods are told from others, by what is known of the Node. A range that cannot be read is left out.
+pub(crate) fn pods(selection: &PodSelection, node: Option<&Node>) -> PodDetection {
+    match selection {
+        PodSelection::Given(detection) => detection.clone(),
+        PodSelection::NodeCidrs => {
+            let texts = node.map_or(&[][..], |node| &node.spec.pod_cidrs);
+            let first = node.map(|node| &node.spec.pod_cidr).filter(|_| texts.is_empty());
+            let ranges = texts.iter().chain(first).filter_map(|text| text.parse().ok());
+            PodDetection::Ranges(ranges.collect())
+        }
     }
 }
 

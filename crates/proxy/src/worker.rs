@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::conntrack::forget_stale;
 use crate::health::{Health, ServiceChecks};
 use crate::metrics::{Metrics, seconds_of};
+use crate::node;
 
 pub(crate) use updates::Update;
 
@@ -114,7 +115,7 @@ impl<D: Dataplane> Worker<D> {
     ) -> Self {
         let plan = Plan::new(Settings {
             node_name: config.node_name.clone(),
-            cluster_cidrs: config.cluster_cidrs.clone(),
+            pods: node::pods(&config.pods, None),
             masquerade_all: config.masquerade_all,
             ..Settings::default()
         });

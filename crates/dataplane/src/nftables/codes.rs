@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use netlink::nftables::{Chain, Rule, Verdict};
+use plan::PodDetection;
 
 use super::bytes::Bytes;
 use super::item::{Datum, Item, Place};
@@ -25,11 +26,32 @@ pub struct Codes {
     /// Chains that the kernel knows.
     chains: HashSet<String>,
     next_number: u32,
+    /// How the chains tell Pods from others.
+    pods: PodDetection,
     /// How many codes were in use when unused ones were last swept away.
     used_last: usize,
 }
 
 impl Codes {
+    /// No codes yet, for chains that tell Pods from others like this.
+    pub fn new(pods: PodDetection) -> Self {
+        Self {
+            pods,
+            ..Self::default()
+        }
+    }
+
+    /// Says how chains tell Pods from others from now on; whether that makes chains in force wrong. Ranges
+    /// are elements of a set, so that chains do not depend on which.
+    pub fn set_pods(&mut self, pods: &PodDetection) -> bool {
+        let is_same = match (&self.pods, pods) {
+            (PodDetection::Ranges(_), PodDetection::Ranges(_)) => true,
+            (before, now) => before == now,
+        };
+        self.pods.clone_from(pods);
+        !is_same && !self.in_force.is_empty()
+    }
+
     /// The code of a treatment, a new one if it has none.
     pub fn code(&mut self, treatment: Treatment) -> u32 {
         let next = self.next_number;
@@ -79,7 +101,7 @@ impl Codes {
         let mut seen = HashSet::new();
         codes
             .filter_map(|code| self.treatments.get(code))
-            .flat_map(Treatment::chains)
+            .flat_map(|treatment| treatment.chains(&self.pods))
             .filter(|(chain, _)| seen.insert(chain.name.clone()))
             .collect()
     }

@@ -213,6 +213,9 @@ impl NftablesDataplane {
     fn apply_changes(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let mut elements = 0;
         let mut services = changes.services.clone();
+        if changes.everything && self.codes.set_pods(&plan.settings().pods) {
+            return self.synchronize(plan);
+        }
         if changes.everything {
             elements += self.apply_settings(plan)?;
             services.extend(self.in_force.services().map(|(service, _)| service.clone()));

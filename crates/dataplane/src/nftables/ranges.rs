@@ -16,7 +16,7 @@ pub fn items(settings: &Settings) -> Vec<Item> {
         range_items(
             Place::Map(Map::Pods, family),
             family,
-            &settings.cluster_cidrs,
+            settings.pods.ranges(),
             &mut items,
         );
         range_items(

@@ -12,7 +12,7 @@ use netlink::nftables::{
     Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
     Rejection, Rule, Verdict,
 };
-use plan::{Family, Set};
+use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};
 use super::treatment::Entry;
@@ -23,6 +23,9 @@ const RTN_LOCAL: u32 = 2;
 const IPS_DST_NAT: u32 = 1 << 5;
 /// Bits of a treatment's code that tell who is masqueraded.
 pub const MASQUERADE_BITS: u32 = 0b111;
+
+/// `IFNAMSIZ`: a whole name is compared with the zeros behind it.
+const INTERFACE_NAME_BYTES: usize = 16;
 
 const START: Register = Register::at(0);
 
@@ -166,9 +169,29 @@ impl Writer {
     }
 
     /// Only if the source is in a set of addresses.
-    pub fn only_source_in(self, map: Map, family: Family) -> Self {
+    fn only_source_in(self, map: Map, family: Family) -> Self {
         self.source(family, START)
             .lookup(map.name(family), START, Destination::Found)
+    }
+
+    /// Only if the connection is a Pod's.
+    pub fn only_from_pods(self, family: Family, pods: &PodDetection) -> Self {
+        match pods {
+            PodDetection::Ranges(_) => self.only_source_in(Map::Pods, family),
+            PodDetection::Interface(name) => {
+                let mut padded = [0; INTERFACE_NAME_BYTES];
+                for (slot, byte) in padded.iter_mut().zip(name.as_str().bytes()) {
+                    *slot = byte;
+                }
+                self.meta(MetaKey::InputInterface, START)
+                    .compare(START, Comparison::Equal, &padded)
+            }
+            PodDetection::InterfacePrefix(prefix) => self.meta(MetaKey::InputInterface, START).compare(
+                START,
+                Comparison::Equal,
+                prefix.as_str().as_bytes(),
+            ),
+        }
     }
 
     /// Only if source and destination are one endpoint on this node.

@@ -1,7 +1,7 @@
 //! The part of the table that is the same whatever Services there are: base chains and what they lead to.
 
 use netlink::nftables::{BaseChain, Chain, ChainKind, FibAddress, Hook, Rejection, Rule, Table, Verdict};
-use plan::{Family, NodePortAddresses, Settings};
+use plan::{Family, NodePortAddresses, PodDetection, Settings};
 
 use super::bytes::Bytes;
 use super::item::{Datum, Item, Place};
@@ -32,7 +32,7 @@ pub fn table(name: &str) -> Table {
 /// Chains with their rules, such that each leads only to earlier ones.
 pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
     let mut chains = vec![reject(), masquerade()];
-    chains.extend((1..MASQUERADE_BITS).map(masquerade_some));
+    chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_some(bits, &settings.pods)));
     chains.push(services(settings));
     chains.push(redirected());
     let to_services = || vec![Writer::any().goto(SERVICES).done()];
@@ -160,7 +160,7 @@ fn masquerade() -> (Chain, Vec<Rule>) {
 }
 
 /// A chain that masquerades by where connections come from; `bits` as in a treatment's code.
-fn masquerade_some(bits: u32) -> (Chain, Vec<Rule>) {
+fn masquerade_some(bits: u32, pods: &PodDetection) -> (Chain, Vec<Rule>) {
     let verdict = |origin: u32| {
         if bits & 1 << origin == 0 {
             Verdict::Return
@@ -171,7 +171,7 @@ fn masquerade_some(bits: u32) -> (Chain, Vec<Rule>) {
     let mut rules: Vec<Rule> = FAMILIES
         .into_iter()
         .map(|family| {
-            let rule = Writer::of(family).only_source_in(Map::Pods, family);
+            let rule = Writer::of(family).only_from_pods(family, pods);
             rule.verdict(verdict(1)).done()
         })
         .collect();

@@ -41,6 +41,7 @@ impl NftablesDataplane {
     /// Brings the whole plan into force, by differences to what is there.
     pub(super) fn synchronize(&mut self, plan: &Plan) -> Result<Applied, DataplaneError> {
         let chains = skeleton::chains(plan.settings());
+        self.codes.set_pods(&plan.settings().pods);
         match snapshot::find(&mut self.nftables, &self.table, &chains)? {
             Found::Nothing => self.load(plan, chains, false),
             Found::Other => {
@@ -63,7 +64,7 @@ impl NftablesDataplane {
     ) -> Result<Applied, DataplaneError> {
         self.is_known = false;
         self.in_force = InForce::default();
-        self.codes = super::Codes::default();
+        self.codes = super::Codes::new(plan.settings().pods.clone());
         self.ranges = ranges::items(plan.settings());
         let table = skeleton::table(&self.table);
         let mut batch = Batch::new(&self.table, None);

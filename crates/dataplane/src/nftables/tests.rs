@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use api::object::{EndpointSlice, Service};
 use netlink::nftables::{Element, ElementData, Refusal};
-use plan::{Family, NodePortAddresses, Settings};
+use plan::{Family, NodePortAddresses, PodDetection, Settings};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ const TABLE: &str = "portolan";
 fn settings() -> Settings {
     Settings {
         node_name: "node-a".to_owned(),
-        cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap()],
+        pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().unwrap()]),
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
         ..Settings::default()
     }

@@ -4,9 +4,9 @@
 //! node, else one of 5". Each has a chain, and frontends hold its code.
 
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
-use plan::{Frontend, Origin, ServicePortPlan, Set, Target};
+use plan::{Frontend, Origin, PodDetection, ServicePortPlan, Set, Target};
 
-use super::layout::{FAMILIES, Map};
+use super::layout::FAMILIES;
 use super::rules::Writer;
 use super::skeleton::REJECT;
 
@@ -90,7 +90,7 @@ impl Treatment {
     }
 
     /// The chains that it needs, those that lead to others last.
-    pub fn chains(&self) -> Vec<(Chain, Vec<Rule>)> {
+    pub fn chains(&self, pods: &PodDetection) -> Vec<(Chain, Vec<Rule>)> {
         let mut chains: Vec<(Chain, Vec<Rule>)> = Vec::new();
         for outcome in self.outcomes {
             if let Outcome::Balance(set, count) = outcome {
@@ -109,12 +109,12 @@ impl Treatment {
                 base: None,
                 comment: "by where connections come from".to_owned(),
             };
-            chains.push((chain, self.origin_rules()));
+            chains.push((chain, self.origin_rules(pods)));
         }
         chains
     }
 
-    fn origin_rules(&self) -> Vec<Rule> {
+    fn origin_rules(&self, pods: &PodDetection) -> Vec<Rule> {
         let [outside, pod, node] = self.outcomes.map(|outcome| self.outcome_verdict(outcome));
         let mut rules = Vec::new();
         if self.has_source_ranges {
@@ -127,7 +127,7 @@ impl Treatment {
         }
         if pod != node || node != outside {
             for family in FAMILIES {
-                let rule = Writer::of(family).only_source_in(Map::Pods, family);
+                let rule = Writer::of(family).only_from_pods(family, pods);
                 rules.push(rule.verdict(pod.clone()).comment("from a Pod"));
             }
             let rule = Writer::any().only_local(FibAddress::Source);

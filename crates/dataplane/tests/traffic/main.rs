@@ -11,7 +11,7 @@ use std::thread;
 use api::object::Protocol;
 use dataplane::Dataplane;
 use dataplane::nftables::{NftablesDataplane, Options};
-use plan::{NodePortAddresses, Packet, Plan, Settings, Verdict};
+use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, TestRunner};
 
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
@@ -62,7 +62,7 @@ impl Run {
         let world = World::new();
         let plan = Plan::new(Settings {
             node_name: "node".to_owned(),
-            cluster_cidrs: nets(["10.244.0.0/16", "fd00:244::/32"]),
+            pods: by_range(),
             service_cidrs: nets(["10.96.0.0/24", "fd00:10:96::/120"]),
             node_port_addresses: NodePortAddresses::All,
             masquerade_all: false,
@@ -104,6 +104,11 @@ impl Run {
         self.clusters.set(number + 1);
         let mut plan = self.plan.borrow_mut();
         cluster.replace(&self.before.borrow(), &mut plan);
+        plan.set_pods(match number % 4 {
+            1 => PodDetection::InterfacePrefix("to-pod-".parse().unwrap()),
+            3 => PodDetection::Interface("to-pod-a".parse().unwrap()),
+            _ => by_range(),
+        });
         self.before.replace(cluster.clone());
         let mut dataplane = self.dataplane.borrow_mut();
         let changes = plan.take_changes();
@@ -140,6 +145,7 @@ impl Probes<'_> {
                             destination: address,
                             port,
                             protocol,
+                            interface: self.client.near_interface(),
                         };
                         match self.plan.decide(&packet).verdict {
                             Verdict::NotAService => {}
@@ -218,6 +224,10 @@ impl Probes<'_> {
         let to = SocketAddr::new(packet.destination, packet.port);
         self.client.ask(packet.protocol, to, port, is_answer_due)
     }
+}
+
+fn by_range() -> PodDetection {
+    PodDetection::Ranges(nets(["10.244.0.0/16", "fd00:244::/32"]))
 }
 
 fn nets(texts: [&str; 2]) -> Vec<ipnet::IpNet> {

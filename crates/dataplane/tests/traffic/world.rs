@@ -10,6 +10,7 @@ use std::time::Duration;
 use api::object::Protocol;
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, NetworkNamespace, Route};
+use plan::InterfaceName;
 
 /// The ports that Pods answer on.
 pub const POD_PORTS: [u16; 2] = [8080, 8081];
@@ -97,6 +98,11 @@ impl World {
 impl Member {
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.enter(work).unwrap()
+    }
+
+    /// The node's interface that its connections come in by; none for the node itself.
+    pub fn near_interface(&self) -> Option<InterfaceName> {
+        (self.name != "node").then(|| format!("to-{}", self.name).parse().unwrap())
     }
 
     /// The source address that a connection to `to` has.

@@ -167,6 +167,8 @@ pub enum PayloadBase {
 pub enum MetaKey {
     /// `mark`: the packet's mark, 32 bits.
     Mark = 3,
+    /// `iifname`: the name of the interface that it came in by, 16 bytes with zeros behind it.
+    InputInterface = 6,
     /// `nfproto`: the family, one byte.
     Family = 15,
     /// `l4proto`: the protocol, one byte.

@@ -1,12 +1,12 @@
 use api::object::{Protocol, Service};
 
 use super::*;
-use crate::settings::{NodePortAddresses, Settings};
+use crate::settings::{NodePortAddresses, PodDetection, Settings};
 
 fn plan() -> Plan {
     let mut plan = Plan::new(Settings {
         node_name: "node-a".to_owned(),
-        cluster_cidrs: vec!["10.244.0.0/16".parse().expect("CIDR")],
+        pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().expect("CIDR")]),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("CIDR")],
         node_addresses: vec![
             "172.30.0.11".parse().expect("IP"),
@@ -34,6 +34,7 @@ fn said(plan: &Plan, source: &str, destination: &str, port: u16) -> String {
         destination: destination.parse().expect("IP"),
         port,
         protocol: Protocol::Tcp,
+        interface: None,
     };
     plan.decide(&packet).to_string()
 }

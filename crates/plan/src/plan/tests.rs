@@ -22,7 +22,7 @@ const SLICES: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 fn settings() -> Settings {
     Settings {
         node_name: "node-a".to_owned(),
-        cluster_cidrs: vec!["10.244.0.0/16".parse().expect("CIDR")],
+        pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().expect("CIDR")]),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("CIDR")],
         node_addresses: vec![
             "172.30.0.11".parse().expect("IP"),
@@ -240,6 +240,7 @@ fn packets() -> impl Iterator<Item = Packet> {
                         destination: destination.parse().expect("IP"),
                         port,
                         protocol,
+                        interface: None,
                     })
             })
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
-use plan::{NodeFacts, Plan, Settings};
+use plan::{NodeFacts, Plan, PodDetection, Settings};
 use serde_json::{Value, json};
 
 /// A value that must be there.
@@ -62,7 +62,7 @@ impl World {
         };
         Settings {
             node_name: node.to_owned(),
-            cluster_cidrs: nets("cluster_cidrs"),
+            pods: PodDetection::Ranges(nets("cluster_cidrs")),
             service_cidrs: nets("service_cidrs"),
             node_addresses: own.map(ip).collect(),
             ..Settings::default()

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod apiserver;
 pub mod controllers;
 pub mod dns;
+pub mod plan;
 pub mod playground;
 pub mod proxy;
 pub mod up;
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Apiserver(flags) => apiserver::run(flags),
         Command::Controllers(flags) => controllers::run(flags),
         Command::Proxy(flags) => proxy::run(flags),
+        Command::Plan(flags) => plan::run(&flags),
         Command::Dns(flags) => dns::run(flags),
         Command::Agent(flags) => agent::run(flags),
         Command::Version => {

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use dataplane::nftables::{NftablesDataplane, Options};
-use proxy::NodePortSelection;
+use plan::PodDetection;
+use proxy::{NodePortSelection, PodSelection};
 
 use super::{ClientFlags, Failure, runtime};
 use crate::flags::{at_most_one_a_family, cidr};
@@ -93,7 +94,7 @@ impl NodeFlags {
         }
         Ok(proxy::Config {
             node_name: self.node_name(),
-            cluster_cidrs: self.cluster_cidr.clone(),
+            pods: PodSelection::Given(PodDetection::Ranges(self.cluster_cidr.clone())),
             node_port_addresses: self.nodeport_addresses.clone(),
             masquerade_all: self.masquerade_all,
             bind_address: self.bind_address,

@@ -104,6 +104,9 @@ impl<D> Worker<D> {
         let facts = node::facts(node, self.config.bind_address);
         self.node_ips.clone_from(&facts.ips);
         self.plan.set_node(facts);
+        if node.is_some() {
+            self.plan.set_pods(node::pods(&self.config.pods, node));
+        }
         self.choose_addresses();
     }
 

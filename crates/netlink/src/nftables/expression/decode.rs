@@ -73,6 +73,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
         "meta" => Expression::Meta {
             key: match fields.number(2)? {
                 3 => MetaKey::Mark,
+                6 => MetaKey::InputInterface,
                 15 => MetaKey::Family,
                 16 => MetaKey::Protocol,
                 _ => return None,

@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use client::{Client, Config};
 use dataplane::nftables::{NftablesDataplane, Options};
+use plan::PodDetection;
+use proxy::PodSelection;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -86,8 +88,8 @@ impl Parts {
                 .collect::<Result<_, _>>()?;
         }
         let mut node = flags.node.config()?;
-        if node.cluster_cidrs.is_empty() {
-            node.cluster_cidrs.clone_from(&pods.pod_cidr);
+        if node.pods == PodSelection::default() {
+            node.pods = PodSelection::Given(PodDetection::Ranges(pods.pod_cidr.clone()));
         }
         let node_ips = match pods.node_ip.as_slice() {
             [] => agent::network::node_addresses()?,
