@@ -3,8 +3,10 @@
 
 mod endpoints;
 mod endpointslice;
+mod lease;
 mod meta;
 mod namespace;
+mod network;
 mod node;
 mod pod;
 mod service;
@@ -15,8 +17,10 @@ pub use endpointslice::{
     AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName,
     TargetRef,
 };
+pub use lease::{Lease, LeaseSpec};
 pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 pub use namespace::Namespace;
+pub use network::{Condition, IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus};
 pub use node::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, Taint};
 pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodStatus};
 pub use service::{

@@ -30,12 +30,14 @@ impl Node {
             .filter(|z| !z.is_empty())
     }
 
+    /// The condition of a type.
+    pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
+        self.status.conditions.iter().find(|c| c.kind == kind)
+    }
+
     /// Whether the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
-        self.status
-            .conditions
-            .iter()
-            .any(|c| c.kind == "Ready" && c.status == "True")
+        self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 }
 
@@ -58,14 +60,18 @@ pub struct NodeSpec {
 
 /// A taint of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Taint {
     /// Key.
     pub key: String,
     /// Value.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// NoSchedule, PreferNoSchedule or NoExecute.
     pub effect: String,
+    /// RFC 3339 time at which it was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<String>,
 }
 
 /// `status` of a Node.
@@ -96,11 +102,14 @@ pub struct NodeAddress {
 
 /// A condition of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeCondition {
     /// Which condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
+    /// RFC 3339 time at which the node said so last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<String>,
 }
