@@ -4,13 +4,15 @@
 //! Objects are decoded straight into the lean views of [`api::object`], one by one: a malformed object
 //! is reported and skipped, and does not sink its list.
 
+mod clock;
 mod config;
 mod error;
 mod request;
 mod tls;
 mod watch;
 
+pub use clock::WallClock;
 pub use config::{Config, ConfigError};
 pub use error::{ClientError, Status};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
-pub use watch::{Event, Query, Watch, watch};
+pub use watch::{Event, Query, Watch, push_escaped, watch};

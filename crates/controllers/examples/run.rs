@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::Path;
 
 use client::{Client, Config};
-use controllers::{Options, Selection, run};
+use controllers::{Environment, Options, Selection, run};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -23,6 +23,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("Ctrl-C cannot be heard: {error}");
         }
     };
-    run(client, options, interrupted).await;
+    run(Environment::new(client), options, interrupted).await;
     Ok(())
 }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use api::object::{ObjectKey, Resource};
-use client::{Client, ClientError, JSON};
+use client::{ClientError, JSON};
 use http::Method;
 use serde_json::json;
+
+use crate::run::Environment;
 
 /// Something that the owner of an object should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,27 +79,29 @@ impl Regarding {
     }
 }
 
+/// What a controller has to say about an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Notice {
+    pub(crate) component: &'static str,
+    pub(crate) regarding: Regarding,
+    pub(crate) findings: Vec<Finding>,
+}
+
 /// Writes one Event for each finding. Events are best effort: a failure is logged, and not tried again.
-pub(crate) async fn post(
-    client: Client,
-    component: &'static str,
-    regarding: Regarding,
-    findings: Vec<Finding>,
-) {
-    for finding in findings {
-        if let Err(error) = post_one(&client, component, &regarding, &finding).await {
-            tracing::warn!(reason = finding.reason, object = %regarding.key, %error, "an Event was lost");
+pub(crate) async fn post(environment: Environment, notice: Notice) {
+    for finding in &notice.findings {
+        if let Err(error) = post_one(&environment, &notice, finding).await {
+            let object = &notice.regarding.key;
+            tracing::warn!(reason = finding.reason, %object, %error, "an Event was lost");
         }
     }
 }
 
-async fn post_one(
-    client: &Client,
-    component: &str,
-    regarding: &Regarding,
-    finding: &Finding,
-) -> Result<(), ClientError> {
-    let now = jiff::Timestamp::now();
+async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding) -> Result<(), ClientError> {
+    let Notice {
+        component, regarding, ..
+    } = notice;
+    let now = environment.clock.now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (namespace, name) = (&*regarding.key.namespace, &*regarding.key.name);
     let event = json!({
@@ -121,6 +125,7 @@ async fn post_one(
         "reportingComponent": component,
     });
     let path = format!("/api/v1/namespaces/{namespace}/events");
+    let client = &environment.client;
     client.request(Method::POST, &path, JSON, Some(&event)).await?;
     Ok(())
 }

@@ -17,5 +17,5 @@ pub mod selection;
 pub mod world;
 mod write;
 
-pub use run::{Options, run};
+pub use run::{Environment, Options, run};
 pub use selection::{Controller, Selection};

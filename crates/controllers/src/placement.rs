@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use api::object::{ObjectKey, Pod, Resource};
 use client::{Client, ClientError, MERGE_PATCH};
 use http::Method;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::world::World;
@@ -51,9 +52,10 @@ pub(crate) async fn place(
     key: &ObjectKey,
     uid: &str,
     node: Option<&str>,
+    now: Timestamp,
 ) -> Result<(), ClientError> {
     let path = format!("{}/{}", Pod::collection(Some(&key.namespace)), key.name);
-    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (path, patch) = match node {
         Some(node) => (
             path,
@@ -73,7 +75,7 @@ pub(crate) async fn place(
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await
     {
-        Ok(_) if node.is_none() => Err(no_node(path)),
+        Ok(_) if node.is_none() => Err(no_node(key)),
         Ok(_) => Ok(()),
         // Another Pod of that name, or none: this one needs no Node any more.
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
@@ -82,10 +84,10 @@ pub(crate) async fn place(
 }
 
 /// Why a Pod waits, as an error that asks for another try.
-pub(crate) fn no_node(path: String) -> ClientError {
+pub(crate) fn no_node(key: &ObjectKey) -> ClientError {
     ClientError::Status {
         method: Method::PATCH,
-        path,
+        path: format!("{}/{}", Pod::collection(Some(&key.namespace)), key.name),
         status: client::Status {
             code: 503,
             reason: "Unschedulable".to_owned(),

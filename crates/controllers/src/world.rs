@@ -1,12 +1,13 @@
 //! The caches: what the controllers know, indexed by how they ask for it.
 
+mod ahead;
 mod endpoints;
 mod nodes;
 mod pods;
 mod selectors;
 mod slices;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use api::object::{Labels, Node, ObjectKey, Pod, Service};
 
@@ -22,11 +23,11 @@ pub use slices::Slices;
 #[derive(Default)]
 pub struct World {
     /// Services by key.
-    pub services: HashMap<ObjectKey, Service>,
+    pub services: BTreeMap<ObjectKey, Service>,
     /// Pods, findable by label.
     pub pods: Pods,
     /// What matters of each Node, by name.
-    pub nodes: HashMap<String, NodeFacts>,
+    pub nodes: BTreeMap<String, NodeFacts>,
     /// Slices that say what Pods say, by Service.
     pub slices: Slices,
     /// Slices that mirror Endpoints, by Service.

@@ -1,5 +1,7 @@
 //! Values of flags, parsed once at the edge.
 
+use std::time::Duration;
+
 use ipnet::IpNet;
 
 /// A flag's value that cannot be used, found after parsing; ends the program like those found by parsing.
@@ -56,6 +58,43 @@ pub fn cidr(text: &str) -> Result<IpNet, String> {
         ));
     }
     Ok(net)
+}
+
+/// Parses a duration as Go writes it: `500ms`, `1.5s`, `2m`, `1h30m`, or `0`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wanted = || format!("{text:?} is not a duration; examples are 500ms, 15s and 1m30s");
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(wanted());
+    }
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wanted)?;
+        let (number, behind) = rest.split_at(digits);
+        let letters = behind
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(letters);
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            _ => return Err(wanted()),
+        };
+        let number: f64 = number.parse().map_err(|_| wanted())?;
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wanted())?;
+        total = total.checked_add(part).ok_or_else(wanted)?;
+        rest = behind;
+    }
+    Ok(total)
 }
 
 /// The CIDRs of a list are one, or two of different families.

@@ -141,6 +141,15 @@ impl<T: Resource> Watch<T> {
         self.ready.pop_front()
     }
 
+    /// The revision up to which the server's history was read; 0 while a list is being read. Right after
+    /// [`Event::Synced`] it is that of the list.
+    pub fn revision(&self) -> u64 {
+        match &self.state {
+            State::Listing { .. } => 0,
+            State::Idle { revision } | State::Watching { revision, .. } => revision.parse().unwrap_or(0),
+        }
+    }
+
     async fn advance(&mut self) -> Result<(), ClientError> {
         match &mut self.state {
             State::Listing { continue_token, .. } => {
@@ -377,7 +386,7 @@ fn key_of(json: &str) -> ObjectKey {
 }
 
 /// Appends a query value, percent-encoded (RFC 3986 section 2.1).
-fn push_escaped(path: &mut String, value: &str) {
+pub fn push_escaped(path: &mut String, value: &str) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));

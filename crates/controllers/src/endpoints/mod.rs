@@ -6,7 +6,7 @@ pub mod repack;
 mod write;
 
 pub use reconcile::{EndpointsWrite, Inputs, reconcile};
-pub(crate) use write::carry_out;
+pub(crate) use write::{Written, carry_out};
 
 /// Label that names who manages Endpoints (EPC-09).
 pub const MANAGED_BY_LABEL: &str = "endpoints.kubernetes.io/managed-by";

@@ -32,11 +32,8 @@ pub enum EndpointsWrite {
     Create(Endpoints),
     /// Another content; carries the resourceVersion that it replaces.
     Update(Endpoints),
-    /// Endpoints to remove, by their UID.
-    Delete {
-        /// Their identity, so that none are removed that came later.
-        uid: String,
-    },
+    /// Endpoints to remove, if nobody wrote them since.
+    Delete(ObjectMeta),
 }
 
 /// Computes the write that brings the Endpoints of a Service to what its Pods say; `None` if they say it

@@ -80,7 +80,9 @@ pub(super) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: 
                     "an update of nothing"
                 );
             }
-            SliceWrite::Delete(name) => assert!(by_name.remove(&name).is_some(), "a deletion of nothing"),
+            SliceWrite::Delete(meta) => {
+                assert!(by_name.remove(&meta.name).is_some(), "a deletion of nothing")
+            }
         }
     }
     by_name.into_values().collect()

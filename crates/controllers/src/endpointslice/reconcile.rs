@@ -1,8 +1,8 @@
 //! What a Service's slices should become: a pure function from the world to the writes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use api::object::{AddressType, EndpointSlice, Pod, Service};
+use api::object::{AddressType, EndpointSlice, ObjectMeta, Pod, Service};
 
 use super::endpoint::{endpoint_of, is_candidate, ports_of};
 use super::hints;
@@ -37,8 +37,8 @@ pub enum SliceWrite {
     Create(EndpointSlice),
     /// Another content for a slice; carries the resourceVersion that it replaces.
     Update(EndpointSlice),
-    /// A slice to remove, by its name.
-    Delete(String),
+    /// A slice to remove, if nobody wrote it since.
+    Delete(ObjectMeta),
 }
 
 /// What to do.
@@ -83,7 +83,7 @@ fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes,
         let finding = topology::assign(endpoints, inputs.slices, family, inputs.zone_cpus);
         outcome.findings.push(finding);
     }
-    let mut existing: HashMap<String, Vec<&EndpointSlice>> = HashMap::new();
+    let mut existing: BTreeMap<String, Vec<&EndpointSlice>> = BTreeMap::new();
     for slice in inputs.slices {
         if slice.address_type == family && is_owned(slice, inputs.service) {
             existing.entry(ports_key(&slice.ports)).or_default().push(slice);

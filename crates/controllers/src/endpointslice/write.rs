@@ -1,6 +1,6 @@
 //! Carrying out writes on slices.
 
-use api::object::{EndpointSlice, ObjectKey};
+use api::object::{EndpointSlice, ObjectMeta};
 use client::{Client, ClientError};
 
 use super::SliceWrite;
@@ -13,7 +13,7 @@ pub(crate) struct Report {
     /// Slices as the server has them now.
     pub(crate) written: Vec<EndpointSlice>,
     /// Slices that are gone.
-    pub(crate) deleted: Vec<ObjectKey>,
+    pub(crate) deleted: Vec<ObjectMeta>,
     /// The first failure, which ended the round.
     pub(crate) error: Option<ClientError>,
 }
@@ -22,20 +22,20 @@ impl Report {
     /// Writes the outcome through to the cache; returns the failure.
     pub(crate) fn take_into(self, slices: &mut Slices) -> Option<ClientError> {
         for slice in self.written {
-            slices.apply(slice);
+            slices.answered(slice);
         }
-        for key in &self.deleted {
-            slices.remove(key);
+        for meta in &self.deleted {
+            slices.deleted(meta);
         }
         self.error
     }
 }
 
 /// Makes the writes in their order and stops at the first failure.
-pub(crate) async fn carry_out(client: &Client, namespace: &str, writes: Vec<SliceWrite>) -> Report {
+pub(crate) async fn carry_out(client: &Client, writes: Vec<SliceWrite>) -> Report {
     let mut report = Report::default();
     for write in writes {
-        if let Err(error) = one(client, namespace, write, &mut report).await {
+        if let Err(error) = one(client, write, &mut report).await {
             report.error = Some(error);
             break;
         }
@@ -43,19 +43,13 @@ pub(crate) async fn carry_out(client: &Client, namespace: &str, writes: Vec<Slic
     report
 }
 
-async fn one(
-    client: &Client,
-    namespace: &str,
-    write: SliceWrite,
-    report: &mut Report,
-) -> Result<(), ClientError> {
+async fn one(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
     match write {
         SliceWrite::Create(slice) => report.written.push(write::create(client, &slice).await?),
         SliceWrite::Update(slice) => report.written.push(write::replace(client, &slice).await?),
-        SliceWrite::Delete(name) => {
-            let key = ObjectKey::new(namespace, &name);
-            write::delete::<EndpointSlice>(client, &key, "").await?;
-            report.deleted.push(key);
+        SliceWrite::Delete(meta) => {
+            write::delete::<EndpointSlice>(client, &meta).await?;
+            report.deleted.push(meta);
         }
     }
     Ok(())

@@ -49,9 +49,7 @@ impl Writes {
             };
             slice
         };
-        let deletes = kept
-            .into_iter()
-            .map(|slice| SliceWrite::Delete(slice.metadata.name));
+        let deletes = kept.into_iter().map(|slice| SliceWrite::Delete(slice.metadata));
         let updates = self
             .updates
             .into_iter()

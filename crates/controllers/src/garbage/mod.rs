@@ -12,13 +12,13 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::time::Instant;
 
 use client::{Client, ClientError, Event};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::queue::{Queue, sleep_until};
+use crate::run::now;
 
 use graph::Graph;
 use kinds::{Change, Kind, Place};
@@ -70,7 +70,7 @@ impl Collector {
         while let Ok(change) = self.changes.try_recv() {
             self.take(change);
         }
-        self.queue.wake(Instant::now());
+        self.queue.wake(now());
         if self.synced.len() == Kind::ALL.len() {
             self.start_work();
         }
@@ -90,15 +90,17 @@ impl Collector {
             }
         };
         for place in looks {
-            self.queue.add(place);
+            self.queue.add(place, now());
         }
     }
 
     fn start_work(&mut self) {
         while self.tasks.len() < CONCURRENT_LOOKS {
-            let Some(place) = self.queue.take() else { return };
+            let Some((place, _)) = self.queue.take(now()) else {
+                return;
+            };
             let Some(case) = self.graph.case(&place).filter(|case| case.is_open()) else {
-                self.queue.done(&place);
+                self.queue.done(&place, now());
                 continue;
             };
             let client = self.client.clone();
@@ -111,9 +113,11 @@ impl Collector {
 
     fn take_outcome(&mut self, outcome: Result<(Place, Result<(), ClientError>), JoinError>) {
         match outcome {
-            Ok((place, Ok(()))) => self.queue.done(&place),
+            Ok((place, Ok(()))) => {
+                self.queue.done(&place, now());
+            }
             Ok((place, Err(error))) => {
-                let pause = self.queue.failed(&place, Instant::now());
+                let pause = self.queue.failed(&place, now());
                 tracing::warn!(kind = ?place.kind, object = %place.key, %error, ?pause, "will be tried again");
             }
             Err(error) => tracing::error!(%error, "a look at an object failed"),

@@ -151,9 +151,7 @@ fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice]) -> Vec<SliceWri
             None => creates.push(SliceWrite::Create(slice)),
         }
     }
-    let deletes = left
-        .iter()
-        .map(|old| SliceWrite::Delete(old.metadata.name.clone()));
+    let deletes = left.iter().map(|old| SliceWrite::Delete(old.metadata.clone()));
     creates.into_iter().chain(updates).chain(deletes).collect()
 }
 

@@ -1,28 +1,35 @@
-//! What a change means: it goes into the caches, and the keys it concerns into the queue.
+//! What a change means: it goes into the caches, and the keys it concerns into the queues.
+
+use std::time::{Duration, Instant};
 
 use api::object::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
 use client::Event;
 
-use super::Loop;
-use super::watches::Change;
+use super::core::Core;
+use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::placement::needs_node;
+use crate::selection::Controller;
 
-impl Loop {
+/// What somebody else does to a slice is answered after this pause at the earliest, so that two who
+/// disagree do not write without end (EPS-21).
+const SLICE_CHANGE_PAUSE: Duration = Duration::from_secs(1);
+
+impl Core {
     /// Takes in a change.
-    pub(super) fn take(&mut self, change: Change) {
+    pub(super) fn take(&mut self, change: Change, now: Instant) {
         match change {
-            Change::Service(event) => self.take_service(event),
-            Change::Pod(event) => self.take_pod(event),
-            Change::Node(event) => self.take_node(event),
-            Change::Slice(event) => self.take_slice(event),
-            Change::Mirrored(event) => self.take_mirrored(event),
-            Change::Endpoints(event) => self.take_endpoints(event),
+            Change::Service(arrival) => self.take_service(arrival.event, now),
+            Change::Pod(arrival) => self.take_pod(arrival.event, now),
+            Change::Node(arrival) => self.take_node(arrival.event, now),
+            Change::Slice(arrival) => self.take_slice(arrival, now),
+            Change::Mirrored(arrival) => self.take_mirrored(arrival, now),
+            Change::Endpoints(arrival) => self.take_endpoints(arrival, now),
         }
     }
 
-    fn take_service(&mut self, event: Event<Service>) {
+    fn take_service(&mut self, event: Event<Service>, now: Instant) {
         let key = match event {
             Event::Applied(service) => {
                 let key = service.metadata.key();
@@ -38,16 +45,16 @@ impl Loop {
             Event::Synced => return,
             Event::Malformed { key, error } => return report_malformed("Service", &key, &error),
         };
-        self.look_at(Work::Slices(key.clone()));
-        self.look_at(Work::Endpoints(key.clone()));
-        self.look_at(Work::Mirroring(key));
+        self.lanes.add(Work::Slices(key.clone()), now);
+        self.lanes.add(Work::Endpoints(key.clone()), now);
+        self.lanes.add(Work::Mirroring(key), now);
     }
 
-    fn take_pod(&mut self, event: Event<Pod>) {
+    fn take_pod(&mut self, event: Event<Pod>, now: Instant) {
         let concerned = match event {
             Event::Applied(pod) => {
                 if needs_node(&pod) {
-                    self.look_at(Work::Placement(pod.metadata.key()));
+                    self.lanes.add(Work::Placement(pod.metadata.key()), now);
                 }
                 self.world.apply_pod(pod)
             }
@@ -56,45 +63,73 @@ impl Loop {
             Event::Malformed { key, error } => return report_malformed("Pod", &key, &error),
         };
         for service in concerned {
-            self.look_at(Work::Slices(service.clone()));
-            self.look_at(Work::Endpoints(service));
+            let slices = Work::Slices(service.clone());
+            self.lanes.add_batched(slices, Duration::ZERO, now);
+            let endpoints = Work::Endpoints(service);
+            self.lanes.add_batched(endpoints, Duration::ZERO, now);
         }
     }
 
-    fn take_node(&mut self, event: Event<Node>) {
+    fn take_node(&mut self, event: Event<Node>, now: Instant) {
         let concerned = match event {
             Event::Applied(node) => self.world.apply_node(&node),
             Event::Deleted(key) => self.world.remove_node(&key.name),
             Event::Synced => return,
             Event::Malformed { key, error } => return report_malformed("Node", &key, &error),
         };
-        self.look_at_all(concerned, Work::Slices);
+        for service in concerned {
+            self.lanes.add(Work::Slices(service), now);
+        }
     }
 
-    fn take_slice(&mut self, event: Event<EndpointSlice>) {
-        let concerned = match event {
-            Event::Applied(slice) => self.world.slices.apply(slice),
-            Event::Deleted(key) => self.world.slices.remove(&key).into_iter().collect(),
-            // Slices of Services that went while nobody looked.
-            Event::Synced => self.world.slices.services().cloned().collect(),
+    fn take_slice(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+        let slices = &mut self.world.slices;
+        let concerned = match arrival.event {
+            Event::Applied(slice) => slices.apply(slice),
+            Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
+            Event::Synced => {
+                self.seen.slices = true;
+                let lost = slices.listed(arrival.revision);
+                // And slices of Services that went while nobody looked.
+                let all = lost.into_iter().chain(slices.services().cloned()).collect();
+                self.doubt(Controller::EndpointSlice);
+                return self.look_at_all(all, Work::Slices, now);
+            }
             Event::Malformed { key, error } => return report_malformed("EndpointSlice", &key, &error),
         };
-        self.look_at_all(concerned, Work::Slices);
+        if self.seen.slices {
+            for service in concerned {
+                self.lanes
+                    .add_batched(Work::Slices(service), SLICE_CHANGE_PAUSE, now);
+            }
+        }
     }
 
-    fn take_mirrored(&mut self, event: Event<EndpointSlice>) {
-        let concerned = match event {
-            Event::Applied(slice) => self.world.mirrored.apply(slice),
-            Event::Deleted(key) => self.world.mirrored.remove(&key).into_iter().collect(),
-            // Slices of Endpoints that went while nobody looked.
-            Event::Synced => self.world.mirrored.services().cloned().collect(),
+    fn take_mirrored(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+        let slices = &mut self.world.mirrored;
+        let concerned = match arrival.event {
+            Event::Applied(slice) => slices.apply(slice),
+            Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
+            Event::Synced => {
+                self.seen.mirrored = true;
+                let lost = slices.listed(arrival.revision);
+                // And slices of Endpoints that went while nobody looked.
+                let all = lost.into_iter().chain(slices.services().cloned()).collect();
+                self.doubt(Controller::EndpointSliceMirroring);
+                return self.look_at_all(all, Work::Mirroring, now);
+            }
             Event::Malformed { key, error } => return report_malformed("EndpointSlice", &key, &error),
         };
-        self.look_at_all(concerned, Work::Mirroring);
+        if self.seen.mirrored {
+            for name in concerned {
+                self.lanes
+                    .add_batched(Work::Mirroring(name), SLICE_CHANGE_PAUSE, now);
+            }
+        }
     }
 
-    fn take_endpoints(&mut self, event: Event<Endpoints>) {
-        let key = match event {
+    fn take_endpoints(&mut self, arrival: Arrival<Endpoints>, now: Instant) {
+        let key = match arrival.event {
             Event::Applied(endpoints) => {
                 let key = endpoints.metadata.key();
                 if !self.world.endpoints.apply(endpoints) {
@@ -103,40 +138,45 @@ impl Loop {
                 key
             }
             Event::Deleted(key) => {
-                self.world.endpoints.remove(&key);
+                if !self.world.endpoints.remove(&key) {
+                    return;
+                }
                 key
             }
-            Event::Synced => return self.look_at_leftovers(),
+            Event::Synced => return self.take_all_endpoints(arrival.revision, now),
             Event::Malformed { key, error } => return report_malformed("Endpoints", &key, &error),
         };
         // Those without a Service are let be while this runs: their Service may be on its way.
         if self.world.services.get(&key).is_some_and(selects_pods) {
-            self.look_at(Work::Endpoints(key.clone()));
+            self.lanes.add(Work::Endpoints(key.clone()), now);
         }
-        self.look_at(Work::Mirroring(key));
+        let mirroring = Work::Mirroring(key);
+        self.lanes.add_batched(mirroring, Duration::ZERO, now);
     }
 
-    /// Looks, once, at the Endpoints whose Services may have gone while nobody looked (EPC-13).
-    fn look_at_leftovers(&mut self) {
-        if std::mem::replace(&mut self.leftovers_seen, true) {
-            return;
+    fn take_all_endpoints(&mut self, revision: u64, now: Instant) {
+        let lost = self.world.endpoints.listed(revision);
+        self.doubt(Controller::Endpoints);
+        self.look_at_all(lost.clone(), Work::Endpoints, now);
+        self.look_at_all(lost, Work::Mirroring, now);
+        // Once, those are looked at whose Services may have gone while nobody looked (EPC-13).
+        if !std::mem::replace(&mut self.seen.endpoints, true) {
+            let all = self.world.endpoints.iter();
+            let of_services = all.filter(|(_, e)| !e.metadata.annotations.contains_key(LEADER_ANNOTATION));
+            let keys = of_services.map(|(key, _)| key.clone()).collect();
+            self.look_at_all(keys, Work::Endpoints, now);
         }
-        let all = self.world.endpoints.iter();
-        let of_services = all.filter(|(_, e)| !e.metadata.annotations.contains_key(LEADER_ANNOTATION));
-        let keys = of_services.map(|(key, _)| key.clone()).collect();
-        self.look_at_all(keys, Work::Endpoints);
     }
 
-    fn look_at_all(&mut self, keys: Vec<ObjectKey>, work: fn(ObjectKey) -> Work) {
+    /// A complete list may have come before the answers to writes that are under way: what is gone by it
+    /// and comes back with an answer would stay for ever. So what is there is read once more for these.
+    fn doubt(&mut self, controller: Controller) {
+        self.doubtful.extend(self.lanes.under_way(controller));
+    }
+
+    fn look_at_all(&mut self, keys: Vec<ObjectKey>, work: fn(ObjectKey) -> Work, now: Instant) {
         for key in keys {
-            self.look_at(work(key));
-        }
-    }
-
-    /// Queues work, if its controller runs.
-    fn look_at(&mut self, work: Work) {
-        if self.options.controllers.contains(work.controller()) {
-            self.queue.add(work);
+            self.lanes.add(work(key), now);
         }
     }
 }

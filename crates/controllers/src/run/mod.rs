@@ -1,75 +1,98 @@
 //! The loop: watch events in, keys to look at, writes out.
 //!
-//! [`watches`] says what arrives, [`intake`] what it means for whom, [`work`] what is done about it.
+//! [`core`] decides everything and does nothing: a state machine that takes changes, answers and the time,
+//! and gives jobs. This module is its rim: it waits, and runs the jobs as tasks. So the simulation
+//! (`tests/simulation`) sees every order in which things can happen, and the rim none that is its own.
+//!
+//! How a controller plugs in:
+//!
+//! 1. It has a name in [`crate::selection`], and a pure function from the caches to what is to be done.
+//! 2. [`watches`] opens what it reads, as a [`watches::Change`], which [`intake`] puts into the caches
+//!    ([`crate::world`]), naming the [`Work`](work::Work) that the change concerns.
+//! 3. [`sync`] makes a [`job::Action`] of a piece of work, with that pure function; [`job`] carries it out.
+//! 4. [`outcome`] takes what came of it into the caches.
+//!
+//! What the frame sees to, for all of them: one worker a key at a time; as many workers as the flags say; a
+//! growing pause after failures, and a reading of what is there before the next try; that a panic stays with
+//! its key; that Events are told once.
 
+mod core;
 mod intake;
+mod job;
+mod lanes;
+mod options;
+mod outcome;
+mod sync;
 mod watches;
 mod work;
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use client::Client;
+use client::{Client, WallClock};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::endpointslice::trigger::TriggerTimes;
-use crate::events::Told;
+use crate::events::post;
 use crate::garbage;
-use crate::placement::RoundRobin;
-use crate::queue::{Queue, sleep_until};
-use crate::selection::{Controller, Selection};
-use crate::world::World;
+use crate::queue::sleep_until;
+use crate::selection::Controller;
 
+use self::core::Core;
+use job::{Done, Job, Outcome, carry_out};
 use watches::Watches;
-use work::{Done, Topic, Work};
+use work::Work;
 
-/// Settings of the controllers.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Which controllers run.
-    pub controllers: Selection,
-    /// Syncs that may be under way at once, for each controller that runs (EPS-26, EPC-16, EPM-12).
-    pub concurrent_service_endpoint_syncs: usize,
-    /// Most endpoints in one slice (EPS-11).
-    pub max_endpoints_per_slice: usize,
-    /// Most addresses of one subset that are mirrored (EPM-08).
-    pub mirroring_max_endpoints_per_subset: usize,
+pub use options::Options;
+
+/// Changes and answers taken in before work is started again: enough for one sync to answer a burst, few
+/// enough that a stream of them holds nothing up.
+const TAKEN_AT_ONCE_MAX: usize = 4_096;
+/// How long writes under way may take at the end. What they leave undone, the next to run does.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Events under way at once; more are dropped, as they are a courtesy and the writes are not.
+const EVENTS_UNDER_WAY_MAX: usize = 100;
+
+/// What the controllers run in.
+#[derive(Clone)]
+pub struct Environment {
+    /// The API server.
+    pub client: Client,
+    /// The time of day, for what objects say about it.
+    pub clock: WallClock,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Environment {
+    /// The API server of `client`, and this machine's clock.
+    pub fn new(client: Client) -> Self {
         Self {
-            controllers: Selection::default(),
-            concurrent_service_endpoint_syncs: 5,
-            max_endpoints_per_slice: 100,
-            mirroring_max_endpoints_per_subset: 1_000,
+            client,
+            clock: WallClock::system(),
         }
     }
 }
 
 /// Runs the controllers until `shutdown` resolves; writes under way are finished first.
-pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) {
+pub async fn run(environment: Environment, options: Options, shutdown: impl Future<Output = ()>) {
     // The collector ends when its half of the channel tells that this one is gone.
     let (running, ended) = oneshot::channel::<()>();
     let collects = options.controllers.contains(Controller::GarbageCollector);
+    let client = environment.client.clone();
     let collector = collects.then(|| {
         let ended = async { ended.await.unwrap_or_default() };
-        tokio::spawn(garbage::run(client.clone(), ended))
+        tokio::spawn(garbage::run(client, ended))
     });
-    let mut loop_ = Loop::new(client, options);
+    let mut rim = Rim::new(environment, options);
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
-            () = loop_.step() => {}
+            biased;
             () = &mut shutdown => break,
+            () = rim.step() => {}
         }
     }
-    while let Some(outcome) = loop_.tasks.join_next().await {
-        if let Err(error) = outcome {
-            tracing::error!(%error, "a controller's task failed");
-        }
-    }
+    rim.drain().await;
     drop(running);
     if let Some(collector) = collector
         && let Err(error) = collector.await
@@ -78,53 +101,116 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
     }
 }
 
-struct Loop {
-    client: Client,
-    options: Options,
+/// The part that waits and does, around the core that decides.
+struct Rim {
+    environment: Environment,
     watches: Watches,
-    world: World,
-    queue: Queue<Work>,
+    core: Core,
     tasks: JoinSet<Done>,
-    slice_triggers: TriggerTimes,
-    endpoints_triggers: TriggerTimes,
-    round_robin: RoundRobin,
-    told: Told<Topic>,
-    leftovers_seen: bool,
+    /// What each task works on, for the case that it does not say so itself.
+    works: HashMap<Id, Work>,
+    events: JoinSet<()>,
 }
 
-impl Loop {
-    fn new(client: Client, options: Options) -> Self {
+impl Rim {
+    fn new(environment: Environment, options: Options) -> Self {
         Self {
-            watches: Watches::open(&client, &options.controllers),
-            client,
-            options,
-            world: World::default(),
-            queue: Queue::default(),
+            watches: Watches::open(&environment.client, &options.controllers),
+            environment,
+            core: Core::new(options),
             tasks: JoinSet::new(),
-            slice_triggers: TriggerTimes::default(),
-            endpoints_triggers: TriggerTimes::default(),
-            round_robin: RoundRobin::default(),
-            told: Told::default(),
-            leftovers_seen: false,
+            works: HashMap::new(),
+            events: JoinSet::new(),
         }
     }
 
     /// Waits for one thing to happen and takes it in, then starts the work that is due.
     async fn step(&mut self) {
-        let wake = self.queue.next_wake();
+        let wake = self.core.next_wake();
         tokio::select! {
-            change = self.watches.next() => self.take(change),
-            Some(outcome) = self.tasks.join_next() => self.take_outcome(outcome),
+            biased;
+            Some(outcome) = self.tasks.join_next_with_id() => self.finish(outcome),
+            change = self.watches.next() => self.core.take(change, now()),
+            Some(outcome) = self.events.join_next() => log_panic(outcome),
             () = sleep_until(wake) => {}
         }
-        // Everything that has arrived is taken in first, so that one sync answers a burst.
-        while let Some(change) = self.watches.next_ready() {
-            self.take(change);
+        // What has arrived already is taken in first, so that one sync answers a burst.
+        for _ in 0..TAKEN_AT_ONCE_MAX {
+            if let Some(outcome) = self.tasks.try_join_next_with_id() {
+                self.finish(outcome);
+            } else if let Some(change) = self.watches.next_ready() {
+                self.core.take(change, now());
+            } else {
+                break;
+            }
         }
-        self.queue.wake(Instant::now());
         // Nothing is written before all caches hold everything.
         if self.watches.are_synced() {
-            self.start_work();
+            for job in self.core.start(now()) {
+                self.spawn(job);
+            }
+        }
+        self.tell();
+    }
+
+    fn spawn(&mut self, job: Job) {
+        let work = job.work.clone();
+        let task = self.tasks.spawn(carry_out(self.environment.clone(), job));
+        self.works.insert(task.id(), work);
+    }
+
+    fn finish(&mut self, outcome: Result<(Id, Done), JoinError>) {
+        let done = match outcome {
+            Ok((id, done)) => {
+                self.works.remove(&id);
+                done
+            }
+            Err(error) => {
+                let Some(work) = self.works.remove(&error.id()) else {
+                    return;
+                };
+                tracing::error!(?work, %error, "a controller's task failed");
+                let outcome = Outcome::Panicked;
+                Done { work, outcome }
+            }
+        };
+        self.core.finish(done, now());
+    }
+
+    /// Sends the Events that the core has for people.
+    fn tell(&mut self) {
+        for notice in self.core.notices() {
+            if self.events.len() >= EVENTS_UNDER_WAY_MAX {
+                tracing::warn!(?notice, "too many Events are under way, this one is dropped");
+                continue;
+            }
+            self.events.spawn(post(self.environment.clone(), notice));
         }
     }
+
+    /// Lets the writes under way end.
+    async fn drain(mut self) {
+        let ends = async {
+            while let Some(outcome) = self.tasks.join_next_with_id().await {
+                self.finish(outcome);
+            }
+            while let Some(outcome) = self.events.join_next().await {
+                log_panic(outcome);
+            }
+        };
+        if tokio::time::timeout(DRAIN_PATIENCE, ends).await.is_err() {
+            tracing::warn!(patience = ?DRAIN_PATIENCE, "writes under way were cut short");
+        }
+    }
+}
+
+fn log_panic(outcome: Result<(), JoinError>) {
+    if let Err(error) = outcome {
+        tracing::error!(%error, "a task failed");
+    }
+}
+
+/// The time on the clock of the runtime, which tests may stop and move.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }

@@ -1,8 +1,8 @@
 //! What arrives: one watch for each kind that a running controller reads.
 
 use api::object::{EndpointSlice, Endpoints, Node, Pod, Resource, Service};
-use client::{Client, Event, Query, watch};
-use tokio::sync::mpsc::Receiver;
+use client::{Client, Event, Query, Watch, watch};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::endpointslice::MANAGED_BY_LABEL;
 use crate::selection::{Controller, Selection};
@@ -13,14 +13,21 @@ const EVENTS_WAITING_MAX: usize = 256;
 
 /// Something that arrived.
 pub(super) enum Change {
-    Service(Event<Service>),
-    Pod(Event<Pod>),
-    Node(Event<Node>),
+    Service(Arrival<Service>),
+    Pod(Arrival<Pod>),
+    Node(Arrival<Node>),
     /// A slice of the EndpointSlice controller.
-    Slice(Event<EndpointSlice>),
+    Slice(Arrival<EndpointSlice>),
     /// A slice of the mirroring controller.
-    Mirrored(Event<EndpointSlice>),
-    Endpoints(Event<Endpoints>),
+    Mirrored(Arrival<EndpointSlice>),
+    Endpoints(Arrival<Endpoints>),
+}
+
+/// An event of a watch.
+pub(super) struct Arrival<T> {
+    pub(super) event: Event<T>,
+    /// With [`Event::Synced`], the revision of the list that is complete now.
+    pub(super) revision: u64,
 }
 
 /// All watches.
@@ -72,12 +79,13 @@ impl Watches {
     /// Waits for the next change. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Change {
         tokio::select! {
-            event = self.services.next() => Change::Service(event),
-            event = self.pods.next() => Change::Pod(event),
-            event = self.nodes.next() => Change::Node(event),
-            event = self.slices.next() => Change::Slice(event),
-            event = self.mirrored.next() => Change::Mirrored(event),
-            event = self.endpoints.next() => Change::Endpoints(event),
+            biased;
+            arrival = self.services.next() => Change::Service(arrival),
+            arrival = self.pods.next() => Change::Pod(arrival),
+            arrival = self.nodes.next() => Change::Node(arrival),
+            arrival = self.slices.next() => Change::Slice(arrival),
+            arrival = self.mirrored.next() => Change::Mirrored(arrival),
+            arrival = self.endpoints.next() => Change::Endpoints(arrival),
         }
     }
 
@@ -94,37 +102,61 @@ impl Watches {
 
 /// One watch, or none where nobody reads the kind.
 struct Source<T> {
-    events: Option<Receiver<Event<T>>>,
+    arrivals: Option<Receiver<Arrival<T>>>,
     is_synced: bool,
 }
 
 impl<T: Resource> Source<T> {
     fn open(client: Option<&Client>, query: Query) -> Self {
+        let open = |client| {
+            let (sender, receiver) = channel(EVENTS_WAITING_MAX);
+            tokio::spawn(forward(watch(client, query), sender));
+            receiver
+        };
         Self {
-            events: client.map(|client| watch(client, query).into_channel(EVENTS_WAITING_MAX)),
+            arrivals: client.map(open),
             is_synced: client.is_none(),
         }
     }
 
-    async fn next(&mut self) -> Event<T> {
-        let received = match &mut self.events {
-            Some(events) => events.recv().await,
+    async fn next(&mut self) -> Arrival<T> {
+        let received = match &mut self.arrivals {
+            Some(arrivals) => arrivals.recv().await,
             None => None,
         };
         match received {
-            Some(event) => self.noted(event),
+            Some(arrival) => self.noted(arrival),
             // A watch's task ends with this receiver only.
             None => std::future::pending().await,
         }
     }
 
-    fn next_ready(&mut self) -> Option<Event<T>> {
-        let event = self.events.as_mut()?.try_recv().ok()?;
-        Some(self.noted(event))
+    fn next_ready(&mut self) -> Option<Arrival<T>> {
+        let arrival = self.arrivals.as_mut()?.try_recv().ok()?;
+        Some(self.noted(arrival))
     }
 
-    fn noted(&mut self, event: Event<T>) -> Event<T> {
-        self.is_synced |= matches!(event, Event::Synced);
-        event
+    fn noted(&mut self, arrival: Arrival<T>) -> Arrival<T> {
+        self.is_synced |= matches!(arrival.event, Event::Synced);
+        arrival
+    }
+}
+
+/// Runs a watch in a task of its own, since cancelling its next event would cancel a request; ends when
+/// the receiver is dropped.
+async fn forward<T: Resource>(mut watch: Watch<T>, sender: Sender<Arrival<T>>) {
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            event = watch.next() => event,
+        };
+        let arrival = Arrival {
+            revision: watch.revision(),
+            event,
+        };
+        if sender.send(arrival).await.is_err() {
+            return;
+        }
     }
 }

@@ -1,43 +1,86 @@
 //! Endpoints by key, never older than what this process wrote itself.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use api::object::{Endpoints, ObjectKey};
+use api::object::{Endpoints, ObjectKey, ObjectMeta};
+
+use super::ahead::{Ahead, version};
 
 /// A cache of Endpoints that is written through, as [`super::Slices`] is.
 #[derive(Default)]
-pub struct EndpointsByKey(HashMap<ObjectKey, Endpoints>);
+pub struct EndpointsByKey {
+    by_key: BTreeMap<ObjectKey, Endpoints>,
+    ahead: Ahead,
+}
 
 impl EndpointsByKey {
-    /// Takes in Endpoints from a watch or an answer; whether they are news.
+    /// The watch tells of Endpoints; whether they are news.
     pub fn apply(&mut self, endpoints: Endpoints) -> bool {
-        let key = endpoints.metadata.key();
-        if self
-            .get(&key)
-            .is_some_and(|known| version(known) >= version(&endpoints))
-        {
-            return false;
-        }
-        self.0.insert(key, endpoints);
-        true
+        self.ahead.told(&endpoints.metadata);
+        self.insert(endpoints)
     }
 
-    /// Removes the Endpoints of a key.
-    pub fn remove(&mut self, key: &ObjectKey) {
-        self.0.remove(key);
+    /// The watch tells that the Endpoints of a key are gone; whether that is news.
+    pub fn remove(&mut self, key: &ObjectKey) -> bool {
+        !self.ahead.is_untold(key) && self.bury(key)
+    }
+
+    /// The watch has told a complete list of this revision; returns the keys that are gone by it.
+    pub fn listed(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let mut missing = self.ahead.listed(revision);
+        missing.retain(|key| self.bury(key));
+        missing
+    }
+
+    /// An answer says that these are the Endpoints now.
+    pub fn answered(&mut self, endpoints: Endpoints) {
+        let meta = endpoints.metadata.clone();
+        if self.insert(endpoints) {
+            self.ahead.answered(&meta);
+        }
+    }
+
+    /// An answer says that the Endpoints are gone.
+    pub fn deleted(&mut self, meta: &ObjectMeta) {
+        let key = meta.key();
+        if self.get(&key).is_some_and(|known| known.metadata.uid == meta.uid) {
+            self.by_key.remove(&key);
+        }
+        self.ahead.bury(meta);
+    }
+
+    /// An answer says that there are no Endpoints of this key.
+    pub fn answered_none(&mut self, key: &ObjectKey) {
+        self.bury(key);
     }
 
     /// The Endpoints of a key.
     pub fn get(&self, key: &ObjectKey) -> Option<&Endpoints> {
-        self.0.get(key)
+        self.by_key.get(key)
     }
 
-    /// All Endpoints.
+    /// All Endpoints, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Endpoints)> {
-        self.0.iter()
+        self.by_key.iter()
     }
-}
 
-fn version(endpoints: &Endpoints) -> u64 {
-    endpoints.metadata.resource_version.parse().unwrap_or(0)
+    fn insert(&mut self, endpoints: Endpoints) -> bool {
+        let key = endpoints.metadata.key();
+        let known = self.get(&key);
+        if self.ahead.is_buried(&endpoints.metadata)
+            || known.is_some_and(|known| version(&known.metadata) >= version(&endpoints.metadata))
+        {
+            return false;
+        }
+        self.by_key.insert(key, endpoints);
+        true
+    }
+
+    fn bury(&mut self, key: &ObjectKey) -> bool {
+        let Some(gone) = self.by_key.remove(key) else {
+            return false;
+        };
+        self.ahead.bury(&gone.metadata);
+        true
+    }
 }

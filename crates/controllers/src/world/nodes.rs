@@ -1,6 +1,6 @@
 //! What matters of Nodes, and the CPUs of their zones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use api::object::Node;
 
@@ -46,7 +46,7 @@ impl NodeFacts {
 }
 
 /// The CPUs of each zone, if all nodes that count say theirs (EPS-18).
-pub(super) fn zone_cpus(nodes: &HashMap<String, NodeFacts>) -> ZoneCpus {
+pub(super) fn zone_cpus(nodes: &BTreeMap<String, NodeFacts>) -> ZoneCpus {
     let mut cpus = BTreeMap::new();
     for node in nodes.values().filter(|node| node.counts_for_zone) {
         let zone = node.zone.as_ref().filter(|_| node.cpu_millis > 0)?;

@@ -1,13 +1,13 @@
 //! Pods by key and by label.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use api::object::{Labels, ObjectKey, Pod};
 
 /// A cache of Pods that finds those of a selector without looking at the others.
 #[derive(Default)]
 pub struct Pods {
-    by_key: HashMap<ObjectKey, Pod>,
+    by_key: BTreeMap<ObjectKey, Pod>,
     by_label: HashMap<Pair, BTreeSet<ObjectKey>>,
 }
 

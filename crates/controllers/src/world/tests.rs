@@ -87,3 +87,53 @@ fn old_news_of_a_slice_is_dropped() {
         Some(false)
     );
 }
+
+fn named_slice(uid: &str, version: &str) -> EndpointSlice {
+    of(
+        json!({"metadata": {"name": "s-1", "namespace": "n", "uid": uid, "resourceVersion": version,
+                           "labels": {"kubernetes.io/service-name": "s"}}}),
+    )
+}
+
+#[test]
+fn what_was_deleted_stays_deleted_whatever_the_watch_still_tells() {
+    let mut world = World::default();
+    let service = ObjectKey::new("n", "s");
+    world.slices.apply(named_slice("a", "10"));
+    world.slices.deleted(&named_slice("a", "10").metadata);
+    assert!(world.slices.apply(named_slice("a", "9")).is_empty());
+    assert!(world.slices.of(&service).is_empty());
+    // An answer that somebody else's deletion has overtaken.
+    world.slices.apply(named_slice("b", "12"));
+    world.slices.remove(&ObjectKey::new("n", "s-1"));
+    world.slices.answered(named_slice("b", "12"));
+    assert!(world.slices.of(&service).is_empty());
+}
+
+#[test]
+fn a_deletion_that_the_watch_tells_late_does_not_concern_what_came_after() {
+    let endpoints = |uid: &str, version: &str| -> api::object::Endpoints {
+        of(json!({"metadata": {"name": "e", "namespace": "n", "uid": uid, "resourceVersion": version}}))
+    };
+    let mut world = World::default();
+    let key = ObjectKey::new("n", "e");
+    world.endpoints.apply(endpoints("a", "10"));
+    world.endpoints.deleted(&endpoints("a", "10").metadata);
+    world.endpoints.answered(endpoints("b", "20"));
+    assert!(!world.endpoints.remove(&key), "that was a");
+    assert!(world.endpoints.get(&key).is_some());
+    assert!(
+        !world.endpoints.apply(endpoints("b", "20")),
+        "known from the answer"
+    );
+    assert!(world.endpoints.remove(&key), "that is b");
+}
+
+#[test]
+fn a_complete_list_settles_what_no_watch_told() {
+    let mut world = World::default();
+    world.slices.answered(named_slice("a", "10"));
+    assert!(world.slices.listed(9).is_empty(), "the list is older");
+    assert_eq!(names(world.slices.listed(10)), ["s"]);
+    assert!(world.slices.of(&ObjectKey::new("n", "s")).is_empty());
+}

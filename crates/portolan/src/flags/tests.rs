@@ -1,4 +1,6 @@
-use super::{PortRange, at_most_one_a_family, cidr, port_range};
+use std::time::Duration;
+
+use super::{PortRange, at_most_one_a_family, cidr, duration, port_range};
 
 #[test]
 fn port_ranges() {
@@ -34,4 +36,14 @@ fn one_cidr_a_family() {
     assert!(at_most_one_a_family(&nets(&["10.0.0.0/8", "fd00::/108"]), "--x").is_ok());
     assert!(at_most_one_a_family(&nets(&["10.0.0.0/8", "11.0.0.0/8"]), "--x").is_err());
     assert!(at_most_one_a_family(&[], "--x").is_err());
+}
+
+#[test]
+fn durations_are_written_as_go_does() {
+    assert_eq!(duration("0"), Ok(Duration::ZERO));
+    assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+    assert_eq!(duration("1m30.5s"), Ok(Duration::from_millis(90_500)));
+    for bad in ["", "5", "s", "1d", "-1s", "1.2.3s", "1e9h5"] {
+        assert!(duration(bad).is_err(), "{bad}");
+    }
 }

@@ -205,7 +205,7 @@ fn slice_name(write: &SliceWrite) -> Option<&str> {
     match write {
         SliceWrite::Create(_) => None,
         SliceWrite::Update(slice) => Some(&slice.metadata.name),
-        SliceWrite::Delete(name) => Some(name),
+        SliceWrite::Delete(meta) => Some(&meta.name),
     }
 }
 

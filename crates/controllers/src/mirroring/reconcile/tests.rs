@@ -53,7 +53,9 @@ fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> V
                 let before = by_name.insert(slice.metadata.name.clone(), slice.clone());
                 assert_eq!(before.map(|b| b.address_type), Some(slice.address_type));
             }
-            SliceWrite::Delete(name) => assert!(by_name.remove(&name).is_some(), "a deletion of nothing"),
+            SliceWrite::Delete(meta) => {
+                assert!(by_name.remove(&meta.name).is_some(), "a deletion of nothing")
+            }
         }
     }
     by_name.into_values().collect()

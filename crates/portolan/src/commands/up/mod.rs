@@ -147,7 +147,8 @@ impl Parts {
         let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
         let (c, e) = (client.clone(), ended.clone());
         parts.spawn(async move {
-            controllers::run(c, controllers::Options::default(), until(e)).await;
+            let environment = controllers::Environment::new(c);
+            controllers::run(environment, controllers::Options::default(), until(e)).await;
             Ok(())
         });
         let (c, e) = (client.clone(), ended.clone());

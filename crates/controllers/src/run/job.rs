@@ -1,0 +1,97 @@
+//! Jobs: what the core wants done, and what came of it. Each runs in a task of its own.
+
+use api::object::{EndpointSlice, Endpoints, ObjectKey};
+use client::ClientError;
+
+use super::Environment;
+use super::work::Work;
+use crate::endpoints::EndpointsWrite;
+use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
+use crate::placement::{no_node, place};
+use crate::write::{self, Listed};
+use crate::{endpoints, mirroring};
+
+/// Something to be done for a piece of work.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) action: Action,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Reading the slices of a name from the server.
+    ReadSlices,
+    /// Reading the Endpoints of a name from the server.
+    ReadEndpoints,
+    /// Writes on slices, in this order.
+    WriteSlices(Vec<SliceWrite>),
+    /// A write on Endpoints.
+    WriteEndpoints(Box<EndpointsWrite>),
+    /// A Node for the Pod of this UID, or a word on it about why it has none, unless it says so already.
+    Place {
+        uid: String,
+        node: Option<String>,
+        says_so: bool,
+    },
+}
+
+/// The end of a job.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) work: Work,
+    pub(super) outcome: Outcome,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    SlicesRead(Result<Listed<EndpointSlice>, ClientError>),
+    EndpointsRead(Result<Option<Endpoints>, ClientError>),
+    SlicesWritten(Report),
+    EndpointsWritten(Result<endpoints::Written, ClientError>),
+    Placed(Result<(), ClientError>),
+    /// Nobody knows.
+    Panicked,
+}
+
+/// Does a job.
+pub(super) async fn carry_out(environment: Environment, job: Job) -> Done {
+    let Job { work, action } = job;
+    let outcome = outcome_of(&environment, &work, action).await;
+    Done { work, outcome }
+}
+
+async fn outcome_of(environment: &Environment, work: &Work, action: Action) -> Outcome {
+    let (client, key) = (&environment.client, work.key());
+    match action {
+        Action::ReadSlices => {
+            Outcome::SlicesRead(write::list(client, &key.namespace, &slices_of(work, key)).await)
+        }
+        Action::ReadEndpoints => Outcome::EndpointsRead(write::read(client, key).await),
+        Action::WriteSlices(writes) => Outcome::SlicesWritten(endpointslice::carry_out(client, writes).await),
+        Action::WriteEndpoints(write) => {
+            Outcome::EndpointsWritten(endpoints::carry_out(client, *write).await)
+        }
+        Action::Place {
+            node: None,
+            says_so: true,
+            ..
+        } => Outcome::Placed(Err(no_node(key))),
+        Action::Place { uid, node, .. } => {
+            let now = environment.clock.now();
+            Outcome::Placed(place(client, key, &uid, node.as_deref(), now).await)
+        }
+    }
+}
+
+/// The selector of a name's slices of one controller.
+fn slices_of(work: &Work, key: &ObjectKey) -> String {
+    let managed_by = match work {
+        Work::Mirroring(_) => mirroring::MANAGED_BY,
+        _ => endpointslice::MANAGED_BY,
+    };
+    let name = api::object::SERVICE_NAME_LABEL;
+    format!("{name}={},{MANAGED_BY_LABEL}={managed_by}", key.name)
+}

@@ -1,0 +1,71 @@
+//! Settings of the controllers, under the names of upstream's flags.
+
+use std::time::Duration;
+
+use crate::selection::{Controller, Selection};
+
+/// Pods that get a Node at the same time.
+const CONCURRENT_PLACEMENTS: usize = 5;
+
+/// Settings of the controllers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// Services whose slices are synced at once (EPS-26).
+    pub concurrent_service_endpoint_syncs: usize,
+    /// Services whose Endpoints are synced at once (EPC-16).
+    pub concurrent_endpoint_syncs: usize,
+    /// Endpoints that are mirrored at once (EPM-12).
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+    /// How long changes of Pods are gathered before slices are written (EPS-21).
+    pub endpointslice_updates_batch_period: Duration,
+    /// How long changes of Pods are gathered before Endpoints are written (EPC-16).
+    pub endpoint_updates_batch_period: Duration,
+    /// How long changes of Endpoints are gathered before they are mirrored (EPM-12).
+    pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// Most endpoints in one slice (EPS-11).
+    pub max_endpoints_per_slice: usize,
+    /// Most addresses of one subset that are mirrored (EPM-08).
+    pub mirroring_max_endpoints_per_subset: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            controllers: Selection::default(),
+            concurrent_service_endpoint_syncs: 5,
+            concurrent_endpoint_syncs: 5,
+            mirroring_concurrent_service_endpoint_syncs: 5,
+            endpointslice_updates_batch_period: Duration::ZERO,
+            endpoint_updates_batch_period: Duration::ZERO,
+            mirroring_endpointslice_updates_batch_period: Duration::ZERO,
+            max_endpoints_per_slice: 100,
+            mirroring_max_endpoints_per_subset: 1_000,
+        }
+    }
+}
+
+impl Options {
+    /// Keys of a controller that are worked on at once.
+    pub(super) fn concurrent_syncs(&self, controller: Controller) -> usize {
+        match controller {
+            Controller::EndpointSlice => self.concurrent_service_endpoint_syncs,
+            Controller::Endpoints => self.concurrent_endpoint_syncs,
+            Controller::EndpointSliceMirroring => self.mirroring_concurrent_service_endpoint_syncs,
+            Controller::PodPlacement => CONCURRENT_PLACEMENTS,
+            // Has a loop and a bound of its own.
+            Controller::GarbageCollector => 0,
+        }
+    }
+
+    /// How long a controller gathers changes.
+    pub(super) fn batch_period(&self, controller: Controller) -> Duration {
+        match controller {
+            Controller::EndpointSlice => self.endpointslice_updates_batch_period,
+            Controller::Endpoints => self.endpoint_updates_batch_period,
+            Controller::EndpointSliceMirroring => self.mirroring_endpointslice_updates_batch_period,
+            Controller::PodPlacement | Controller::GarbageCollector => Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What came of jobs: answers go into the caches at once, and the key rests, is tried again, or is done.
+
+use std::time::Instant;
+
+use client::ClientError;
+
+use super::core::Core;
+use super::job::{Done, Outcome};
+use super::work::{Topic, Work};
+use crate::endpoints;
+use crate::events::{Finding, Regarding};
+
+/// Why a key is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SyncError {
+    /// A request failed. Another try may succeed.
+    #[error(transparent)]
+    Request(#[from] ClientError),
+    /// A defect. Another try succeeds if the object that brings it out has changed by then.
+    #[error("this program failed on it; the line before this one in the log says where")]
+    Panicked,
+}
+
+impl Core {
+    /// Takes in the end of a job.
+    pub(super) fn finish(&mut self, done: Done, now: Instant) {
+        self.take_outcome(done.work, done.outcome, now);
+    }
+
+    pub(super) fn take_outcome(&mut self, work: Work, outcome: Outcome, now: Instant) {
+        let key = work.key();
+        let error = match outcome {
+            Outcome::SlicesRead(Ok(listed)) => {
+                let slices = match work {
+                    Work::Mirroring(_) => &mut self.world.mirrored,
+                    _ => &mut self.world.slices,
+                };
+                slices.answered_all(key, listed.items, listed.revision);
+                return self.go_on(work, now);
+            }
+            Outcome::EndpointsRead(Ok(found)) => {
+                match found {
+                    Some(endpoints) => self.world.endpoints.answered(endpoints),
+                    None => self.world.endpoints.answered_none(key),
+                }
+                return self.go_on(work, now);
+            }
+            Outcome::SlicesRead(Err(error)) | Outcome::EndpointsRead(Err(error)) => Some(error),
+            Outcome::SlicesWritten(report) => match work {
+                Work::Mirroring(_) => report.take_into(&mut self.world.mirrored),
+                _ => report.take_into(&mut self.world.slices),
+            },
+            Outcome::EndpointsWritten(Ok(written)) => {
+                match written {
+                    endpoints::Written::Now(endpoints) => self.world.endpoints.answered(endpoints),
+                    endpoints::Written::Gone(meta) => self.world.endpoints.deleted(&meta),
+                }
+                None
+            }
+            Outcome::EndpointsWritten(Err(error)) => Some(error),
+            Outcome::Placed(outcome) => outcome.err(),
+            Outcome::Panicked => return self.settle(&work, Some(SyncError::Panicked), now),
+        };
+        self.settle(&work, error.map(SyncError::Request), now);
+    }
+
+    /// What is there is known again, and the look at the key goes on.
+    fn go_on(&mut self, work: Work, now: Instant) {
+        self.doubtful.remove(&work);
+        self.sync(work, now);
+    }
+
+    /// The key is as it should be, or will be looked at again after a pause.
+    pub(super) fn settle(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
+        let topic = Topic::Failure(work.clone());
+        let Some(error) = error else {
+            self.told.news(topic, Vec::new());
+            // Doubt that arose meanwhile asks for another look.
+            if self.doubtful.contains(work) {
+                self.lanes.add(work.clone(), now);
+            }
+            return self.lanes.done(work, now);
+        };
+        if work.reading().is_some() {
+            self.doubtful.insert(work.clone());
+        }
+        let pause = self.lanes.failed(work, now);
+        tracing::warn!(?work, %error, ?pause, "will be tried again");
+        // Losing a race is no failure that anybody needs to know of.
+        if !matches!(&error, SyncError::Request(error) if error.is_conflict()) {
+            let (regarding, reason) = self.affected(work);
+            let findings = reason.map(|reason| Finding::warning(reason, error.to_string()));
+            self.tell(topic, regarding, findings.into_iter().collect());
+        }
+    }
+
+    /// The object on which a failure is told, and the reason's name (EPS-22, EPC-14).
+    fn affected(&self, work: &Work) -> (Option<Regarding>, Option<&'static str>) {
+        let key = work.key();
+        let service = || self.world.services.get(key).map(Regarding::object);
+        match work {
+            Work::Slices(_) => (service(), Some("FailedToUpdateEndpointSlices")),
+            Work::Endpoints(_) => match self.world.endpoints.get(key) {
+                Some(current) => (Some(Regarding::object(current)), Some("FailedToUpdateEndpoint")),
+                None => (service(), Some("FailedToCreateEndpoint")),
+            },
+            Work::Mirroring(_) | Work::Placement(_) => (None, None),
+        }
+    }
+}
