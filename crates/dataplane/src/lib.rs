@@ -4,6 +4,7 @@ use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ReadError};
 use plan::{Changes, Plan};
 
+pub mod iptables;
 pub mod nftables;
 
 /// A way to put a plan into force on this node.
@@ -63,6 +64,21 @@ pub enum DataplaneError {
         /// What failed.
         source: CommitError,
     },
+    /// A program of iptables failed. Retrying helps if another one had the tables.
+    #[error(transparent)]
+    Program {
+        /// What failed.
+        source: iptables::ProgramError,
+    },
+}
+
+impl From<iptables::ProgramError> for DataplaneError {
+    fn from(source: iptables::ProgramError) -> Self {
+        match source {
+            iptables::ProgramError::NotPermitted { .. } => Self::NotPermitted,
+            source => Self::Program { source },
+        }
+    }
 }
 
 impl From<ReadError> for DataplaneError {

@@ -20,7 +20,7 @@ mod topology;
 
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
 pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, enclose, host_listener, settle};
-pub use namespaced_test::in_namespace;
+pub use namespaced_test::{in_namespace, skip_inside};
 pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
 pub use running::{EnterError, Running, enter};
 pub use sysctl::write_sysctl;

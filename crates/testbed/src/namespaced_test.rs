@@ -8,6 +8,8 @@ use crate::enclosure::{self, settle};
 
 /// How the inner process says that the test ran to its end. A filter that matches no test would exit with 0.
 const EXIT_PASSED: i32 = 86;
+/// How it says that the test could not run there. The last line of its output is the reason.
+const EXIT_SKIPPED: i32 = 87;
 
 /// Runs `test` in an enclosure of its own, where it is root and alone. To be the only statement of a `#[test]`:
 /// the test binary is started once more for this one test. Where namespaces are forbidden, the test prints
@@ -45,6 +47,10 @@ pub fn in_namespace<F: FnOnce()>(test: F) {
         Ok(output) => output,
         Err(error) => panic!("waiting for {name} in its enclosure: {error}"),
     };
+    if output.status.code() == Some(EXIT_SKIPPED) {
+        let text = String::from_utf8_lossy(&output.stdout);
+        return skip(name, text.lines().last().unwrap_or_default());
+    }
     assert!(
         output.status.code() == Some(EXIT_PASSED),
         "{name} in its enclosure: {}\n{}{}",
@@ -52,6 +58,13 @@ pub fn in_namespace<F: FnOnce()>(test: F) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
+}
+
+/// Ends a test that runs by [`in_namespace`] where the kernel or a program lacks something that it needs: it prints
+/// `skipped: NAME: reason` and passes.
+pub fn skip_inside(reason: &str) -> ! {
+    println!("\n{reason}");
+    std::process::exit(EXIT_SKIPPED);
 }
 
 /// Says by name that a test did not run. Written past the test harness, which hides what passing tests print.

@@ -1,4 +1,4 @@
-//! What the kernel does to real packets is what `Plan::decide` says, for random Services.
+//! One battery for all dataplanes: what happens to real packets is what `Plan::decide` says, for random Services.
 
 mod services;
 mod world;
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 
 use api::object::Protocol;
-use dataplane::Dataplane;
-use dataplane::nftables::{NftablesDataplane, Options};
+use dataplane::iptables::{self, IptablesDataplane, ProgramError, Variant};
+use dataplane::nftables::NftablesDataplane;
+use dataplane::{Applied, Dataplane, DataplaneError};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, TestRunner};
 
@@ -22,24 +23,52 @@ const CLUSTERS: u32 = 32;
 /// Connections that a client with session affinity makes in a row.
 const STICKY_TRIES: usize = 4;
 
-#[test]
-fn packets_go_where_the_plan_says() {
-    testbed::in_namespace(|| {
-        let run = Run::new();
-        let config = Config {
-            cases: CLUSTERS,
-            failure_persistence: None,
-            max_shrink_iters: 0,
-            ..Config::default()
-        };
-        let outcome = TestRunner::new_with_rng(config, rng()).run(&services::cluster(), |cluster| {
-            run.check(&cluster);
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            panic!("{error}");
+/// A way to open a dataplane in the calling thread's network namespace.
+type Open = fn() -> Result<Box<dyn Dataplane + Send>, DataplaneError>;
+
+/// The battery for each dataplane by name.
+macro_rules! battery {
+    ($($mode:ident => $open:expr;)*) => {$(
+        mod $mode {
+            use super::*;
+
+            #[test]
+            fn packets_go_where_the_plan_says() {
+                testbed::in_namespace(|| send_packets($open));
+            }
         }
+    )*};
+}
+
+battery! {
+    nftables => || Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?));
+    iptables_legacy => || open_iptables(Variant::Legacy);
+    iptables_nft => || open_iptables(Variant::Nft);
+}
+
+fn open_iptables(variant: Variant) -> Result<Box<dyn Dataplane + Send>, DataplaneError> {
+    Ok(Box::new(IptablesDataplane::open(iptables::Options {
+        variant: Some(variant),
+        repairs_by_canary: 0,
+        ..iptables::Options::default()
+    })?))
+}
+
+fn send_packets(open: Open) {
+    let run = Run::new(open);
+    let config = Config {
+        cases: CLUSTERS,
+        failure_persistence: None,
+        max_shrink_iters: 0,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new_with_rng(config, rng()).run(&services::cluster(), |cluster| {
+        run.check(&cluster);
+        Ok(())
     });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
 }
 
 /// The same clusters at every run, so that a failure is one that can be found again.
@@ -50,7 +79,8 @@ fn rng() -> proptest::test_runner::TestRng {
 struct Run {
     world: World,
     plan: RefCell<Plan>,
-    dataplane: RefCell<NftablesDataplane>,
+    open: Open,
+    dataplane: RefCell<Box<dyn Dataplane + Send>>,
     before: RefCell<Cluster>,
     clusters: Cell<usize>,
     /// The last client port of a UDP socket.
@@ -58,7 +88,7 @@ struct Run {
 }
 
 impl Run {
-    fn new() -> Self {
+    fn new(open: Open) -> Self {
         let world = World::new();
         let plan = Plan::new(Settings {
             node_name: "node".to_owned(),
@@ -68,10 +98,14 @@ impl Run {
             masquerade_all: false,
             node_addresses: World::node_addresses(),
         });
-        let dataplane = world
-            .node()
-            .enter(|| NftablesDataplane::open(Options::default()).unwrap());
+        let dataplane = match world.node().enter(open) {
+            Err(DataplaneError::Program {
+                source: error @ ProgramError::Start { .. },
+            }) => testbed::skip_inside(&error.to_string()),
+            opened => opened.unwrap(),
+        };
         Self {
+            open,
             world,
             plan: RefCell::new(plan),
             dataplane: RefCell::new(dataplane),
@@ -112,13 +146,17 @@ impl Run {
         self.before.replace(cluster.clone());
         let mut dataplane = self.dataplane.borrow_mut();
         let changes = plan.take_changes();
+        let node = self.world.node();
         if number % 3 == 2 {
-            let open = || NftablesDataplane::open(Options::default()).unwrap();
-            *dataplane = self.world.node().enter(open);
+            *dataplane = node.enter(self.open).unwrap();
         }
-        let applied = dataplane.apply(&plan, &changes).unwrap();
+        let (plan, dataplane) = (&*plan, &mut *dataplane);
+        let (applied, drift): (Applied, usize) = node.enter(move || {
+            let applied = dataplane.apply(plan, &changes).unwrap();
+            (applied, dataplane.repair(plan).unwrap())
+        });
         assert_eq!(applied.skipped, [], "the kernel refuses Services");
-        assert_eq!(dataplane.repair(&plan).unwrap(), 0, "drift right after a change");
+        assert_eq!(drift, 0, "drift right after a change");
     }
 }
 

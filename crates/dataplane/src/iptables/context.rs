@@ -1,0 +1,105 @@
+//! What rules depend on besides Services: settings, in one family.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use plan::{Family, NodePortAddresses, Settings};
+
+use super::Options;
+use super::rule::Rule;
+
+/// Settings as the rules of a family need them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The family.
+    pub family: Family,
+    /// Ranges of Pod addresses.
+    pub pods: Vec<IpNet>,
+    /// Ranges of cluster IPs.
+    pub service_cidrs: Vec<IpNet>,
+    /// Where node ports answer.
+    pub node_ports: Vec<NodePortPlace>,
+    /// Whether node ports answer on loopback addresses (IPT-10). IPv4 only.
+    pub has_localhost_node_ports: bool,
+    /// The mark of what is to be masqueraded.
+    pub masquerade_mark: u32,
+    /// Whether connection tracking takes TCP packets that are out of their window: then packets that it knows
+    /// nothing of are not dropped (IPT-08).
+    pub is_conntrack_liberal: bool,
+}
+
+/// Where node ports answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodePortPlace {
+    /// On all of this node's addresses.
+    Everywhere,
+    /// On all but loopback addresses.
+    NotOnLoopback,
+    /// On these.
+    At(IpNet),
+}
+
+impl Context {
+    /// The settings of a family.
+    pub fn new(family: Family, settings: &Settings, options: &Options, is_conntrack_liberal: bool) -> Self {
+        let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
+            let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
+            own.map(IpNet::trunc).collect()
+        };
+        let has_localhost_node_ports = options.localhost_node_ports
+            && family == Family::V4
+            && match &settings.node_port_addresses {
+                NodePortAddresses::All => true,
+                NodePortAddresses::Primary(_) => false,
+                NodePortAddresses::Within(nets) => nets
+                    .iter()
+                    .any(|net| net.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST))),
+            };
+        let node_ports = match settings.node_port_ips(family) {
+            None if has_localhost_node_ports => vec![NodePortPlace::Everywhere],
+            None => vec![NodePortPlace::NotOnLoopback],
+            Some(ips) => {
+                let loopback = has_localhost_node_ports.then(|| loopback(family));
+                let ips = ips.into_iter().map(IpNet::from);
+                ips.chain(loopback).map(NodePortPlace::At).collect()
+            }
+        };
+        Self {
+            family,
+            pods: IpNet::aggregate(&of_family(&settings.cluster_cidrs)),
+            service_cidrs: IpNet::aggregate(&of_family(&settings.service_cidrs)),
+            node_ports,
+            has_localhost_node_ports,
+            masquerade_mark: options.masquerade_mark(),
+            is_conntrack_liberal,
+        }
+    }
+}
+
+impl NodePortPlace {
+    /// A rule for what goes there. [`NodePortPlace::check`] has to follow.
+    pub fn rule(self, family: Family) -> Rule {
+        match self {
+            Self::Everywhere => Rule::new(),
+            Self::NotOnLoopback => Rule::new().not_destination(loopback(family)),
+            Self::At(net) => Rule::new().destination(net),
+        }
+    }
+
+    /// The rest of the rule, behind the comment.
+    pub fn check(self, rule: Rule) -> Rule {
+        match self {
+            Self::Everywhere | Self::NotOnLoopback => rule.to_node(),
+            Self::At(_) => rule,
+        }
+    }
+}
+
+/// The loopback addresses.
+pub fn loopback(family: Family) -> IpNet {
+    let (address, prefix) = match family {
+        Family::V4 => (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+        Family::V6 => (IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+    };
+    IpNet::new(address, prefix).unwrap_or_else(|_| address.into())
+}

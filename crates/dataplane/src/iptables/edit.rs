@@ -1,0 +1,346 @@
+//! Differences: which chains are to be rewritten, and the input of `iptables-restore` for that.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use api::object::ObjectKey;
+use plan::{Changes, Plan};
+
+use super::context::Context;
+use super::fixed::{self, FixedChain, Jump};
+use super::names::{ChainName, HEALTH_CHECKS, Shared, Table};
+use super::port::ServiceRules;
+use super::saved::{RulesHash, Saved};
+
+/// What a Service has in the tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    chains: Box<[(ChainName, u64)]>,
+    shared: [u64; Shared::ALL.len()],
+}
+
+impl Footprint {
+    fn of(rules: &ServiceRules) -> Self {
+        Self {
+            chains: rules
+                .chains
+                .iter()
+                .map(|(name, rules)| (*name, RulesHash::of(rules)))
+                .collect(),
+            shared: std::array::from_fn(|index| RulesHash::of(&rules.shared[index])),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.chains.is_empty() && *self == Self::of(&ServiceRules::default())
+    }
+}
+
+/// The footprints of all Services that are in force.
+pub type Footprints = HashMap<ObjectKey, Footprint>;
+
+/// Spellings of rules that this machine's `iptables-save` has and this program does not know: by chain, the hash of
+/// the rules as they were written and as they were read back.
+pub type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
+
+/// What the rules are made of.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The settings.
+    pub context: &'a Context,
+    /// Services that are left out, because they were refused.
+    pub skipped: &'a BTreeSet<ObjectKey>,
+}
+
+impl<'a> Source<'a> {
+    fn services(self) -> impl Iterator<Item = &'a ObjectKey> {
+        self.plan
+            .services()
+            .filter(move |service| !self.skipped.contains(*service))
+    }
+
+    fn rules_of(self, service: &ObjectKey) -> ServiceRules {
+        match self.skipped.contains(service) {
+            true => ServiceRules::default(),
+            false => ServiceRules::new(self.plan, service, self.context),
+        }
+    }
+}
+
+/// A change of the tables.
+#[derive(Debug, Default)]
+pub struct Edit {
+    fixed: Vec<FixedChain>,
+    shared: Vec<Shared>,
+    /// Services with those of their chains that are to be rewritten.
+    services: Vec<(ObjectKey, Vec<ChainName>)>,
+    stale: Vec<ChainName>,
+    jumps: Vec<&'static Jump>,
+    /// What Services have once the change is in force.
+    pub footprints: Vec<(ObjectKey, Footprint)>,
+}
+
+impl Edit {
+    /// What has to be done to tables that are as `saved` says.
+    pub fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
+        let mut edit = Self::default();
+        edit.jumps.extend(fixed::jumps(source.context).filter(|jump| {
+            let references = &saved.table(jump.table).references;
+            !references
+                .iter()
+                .any(|at| at.from == jump.from && at.to == jump.to)
+        }));
+        let mut is_there = |table, name: &str, wanted: u64| {
+            let found = saved.take(table, name);
+            found == Some(wanted)
+                || found.is_some_and(|found| {
+                    spellings
+                        .get(&(table, name.into()))
+                        .is_some_and(|known| *known == (wanted, found))
+                })
+        };
+        for chain in fixed::chains(source.plan, source.context) {
+            if !is_there(chain.table, chain.name, RulesHash::of(&chain.rules)) {
+                edit.fixed.push(chain);
+            }
+        }
+        let mut shared: [RulesHash; Shared::ALL.len()] = Default::default();
+        for service in source.services() {
+            let rules = source.rules_of(service);
+            for (hash, rules) in shared.iter_mut().zip(&rules.shared) {
+                rules.iter().for_each(|rule| hash.add(rule));
+            }
+            let footprint = Footprint::of(&rules);
+            let changed = footprint
+                .chains
+                .iter()
+                .filter(|(name, wanted)| !is_there(Table::Nat, &name.to_string(), *wanted));
+            edit.rewrite(service, changed.map(|(name, _)| *name).collect());
+            edit.footprints.push((service.clone(), footprint));
+        }
+        for (place, mut hash) in Shared::ALL.into_iter().zip(shared) {
+            fixed::tail(place, source.context)
+                .iter()
+                .for_each(|rule| hash.add(rule));
+            if !is_there(place.table(), place.name(), hash.finish()) {
+                edit.shared.push(place);
+            }
+        }
+        let left = saved.table(Table::Nat).chains.keys();
+        edit.stale.extend(left.filter_map(|name| ChainName::parse(name)));
+        edit
+    }
+
+    /// What has to be done for changes of some Services, if the tables are as they were left.
+    pub fn from_changes(source: Source<'_>, changes: &Changes, in_force: &Footprints) -> Self {
+        let mut edit = Self::default();
+        let nothing = Footprint::of(&ServiceRules::default());
+        if !changes.health_checks.is_empty() {
+            let chains = fixed::chains(source.plan, source.context).into_iter();
+            edit.fixed
+                .extend(chains.filter(|chain| chain.table == Table::Filter && chain.name == HEALTH_CHECKS));
+        }
+        for service in &changes.services {
+            let footprint = Footprint::of(&source.rules_of(service));
+            let before = in_force.get(service).unwrap_or(&nothing);
+            let changed = footprint
+                .chains
+                .iter()
+                .filter(|chain| !before.chains.contains(chain));
+            edit.rewrite(service, changed.map(|(name, _)| *name).collect());
+            let gone = before.chains.iter().map(|(name, _)| *name);
+            edit.stale
+                .extend(gone.filter(|name| footprint.chains.iter().all(|(left, _)| left != name)));
+            for place in Shared::ALL {
+                let index = place as usize;
+                if before.shared[index] != footprint.shared[index] && !edit.shared.contains(&place) {
+                    edit.shared.push(place);
+                }
+            }
+            edit.footprints.push((service.clone(), footprint));
+        }
+        edit
+    }
+
+    /// How many chains and ways in are not as they should be.
+    pub fn count(&self) -> usize {
+        let of_services: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
+        self.fixed.len() + self.shared.len() + of_services + self.stale.len() + self.jumps.len()
+    }
+
+    /// The chains that are rewritten, with the hash of their rules.
+    pub fn rewritten(&self, source: Source<'_>) -> Vec<(Table, Box<str>, u64)> {
+        let mut all: Vec<(Table, Box<str>, u64)> = Vec::new();
+        for chain in &self.fixed {
+            all.push((chain.table, chain.name.into(), RulesHash::of(&chain.rules)));
+        }
+        for place in &self.shared {
+            let mut hash = RulesHash::default();
+            for service in source.services() {
+                let rules = ServiceRules::shared(source.plan, service, source.context);
+                rules.shared[*place as usize]
+                    .iter()
+                    .for_each(|rule| hash.add(rule));
+            }
+            fixed::tail(*place, source.context)
+                .iter()
+                .for_each(|rule| hash.add(rule));
+            all.push((place.table(), place.name().into(), hash.finish()));
+        }
+        for (service, chains) in &self.services {
+            for (name, rules) in &source.rules_of(service).chains {
+                if chains.contains(name) {
+                    all.push((Table::Nat, name.to_string().into(), RulesHash::of(rules)));
+                }
+            }
+        }
+        all
+    }
+
+    /// Writes the change for `iptables-restore`.
+    pub fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+        for table in Table::ALL {
+            let fixed = || self.fixed.iter().filter(move |chain| chain.table == table);
+            let shared = || self.shared.iter().filter(move |place| place.table() == table);
+            let jumps = || self.jumps.iter().filter(move |jump| jump.table == table);
+            let has_services = table == Table::Nat && !(self.services.is_empty() && self.stale.is_empty());
+            if fixed().next().is_none()
+                && shared().next().is_none()
+                && jumps().next().is_none()
+                && !has_services
+            {
+                continue;
+            }
+            script.line(format_args!("*{}", table.name()))?;
+            for chain in fixed() {
+                script.declare(chain.name)?;
+            }
+            for place in shared() {
+                script.declare(place.name())?;
+            }
+            if has_services {
+                let chains = self.services.iter().flat_map(|(_, chains)| chains);
+                for chain in chains.chain(&self.stale) {
+                    script.declare(chain)?;
+                }
+            }
+            for chain in fixed() {
+                script.append(chain.name, &chain.rules)?;
+            }
+            if has_services {
+                self.write_services(source, script)?;
+            }
+            for place in shared() {
+                write_shared(*place, source, script)?;
+            }
+            // The last that is put in front comes first.
+            for jump in jumps().rev() {
+                script.line(format_args!("-I {} {}", jump.from, jump.rule()))?;
+            }
+            if has_services {
+                for chain in &self.stale {
+                    script.line(format_args!("-X {chain}"))?;
+                }
+            }
+            script.line(format_args!("COMMIT"))?;
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, service: &ObjectKey, chains: Vec<ChainName>) {
+        if !chains.is_empty() {
+            self.services.push((service.clone(), chains));
+        }
+    }
+
+    fn write_services(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+        for (service, chains) in &self.services {
+            script.belongs_to(Some(service));
+            for (name, rules) in &source.rules_of(service).chains {
+                if chains.contains(name) {
+                    script.append(name, rules)?;
+                }
+            }
+        }
+        script.belongs_to(None);
+        Ok(())
+    }
+}
+
+/// Brings footprints to what a change that is in force has made of them.
+pub fn keep(in_force: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
+    for (service, footprint) in footprints {
+        if footprint.is_empty() {
+            in_force.remove(&service);
+        } else {
+            in_force.insert(service, footprint);
+        }
+    }
+}
+
+fn write_shared(place: Shared, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+    for service in source.services() {
+        let rules = ServiceRules::shared(source.plan, service, source.context);
+        let rules = &rules.shared[place as usize];
+        if !rules.is_empty() {
+            script.belongs_to(Some(service));
+            script.append(place.name(), rules)?;
+        }
+    }
+    script.belongs_to(None);
+    script.append(place.name(), &fixed::tail(place, source.context))
+}
+
+/// The input of `iptables-restore`, with a note on which Service its lines belong to.
+pub struct Script<'a> {
+    out: &'a mut dyn Write,
+    lines: usize,
+    /// The first line of each part, with its Service.
+    parts: Vec<(usize, Option<ObjectKey>)>,
+}
+
+impl<'a> Script<'a> {
+    /// Writes to `out`.
+    pub fn new(out: &'a mut dyn Write) -> Self {
+        Self {
+            out,
+            lines: 0,
+            parts: Vec::new(),
+        }
+    }
+
+    /// The parts: the first line of each, with its Service.
+    pub fn into_parts(self) -> Vec<(usize, Option<ObjectKey>)> {
+        self.parts
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        self.lines += 1;
+        writeln!(self.out, "{text}")
+    }
+
+    /// Makes a chain if there is none, and empties it.
+    pub fn declare(&mut self, chain: impl std::fmt::Display) -> io::Result<()> {
+        self.line(format_args!(":{chain} - [0:0]"))
+    }
+
+    /// Adds rules at the end of a chain.
+    fn append(&mut self, chain: impl std::fmt::Display, rules: &[String]) -> io::Result<()> {
+        rules
+            .iter()
+            .try_for_each(|rule| self.line(format_args!("-A {chain} {rule}")))
+    }
+
+    fn belongs_to(&mut self, service: Option<&ObjectKey>) {
+        self.parts.push((self.lines + 1, service.cloned()));
+    }
+}
+
+/// The Service that a line belongs to.
+pub fn owner_of(parts: &[(usize, Option<ObjectKey>)], line: usize) -> Option<ObjectKey> {
+    let behind = parts.partition_point(|(first, _)| *first <= line);
+    parts.get(behind.checked_sub(1)?)?.1.clone()
+}

@@ -1,0 +1,240 @@
+//! The chains that belong to no Service (IPT-01, IPT-06 … IPT-10), and what leads to them.
+
+use api::object::{ObjectKey, Protocol};
+use plan::{Family, HealthCheck, Plan};
+
+use super::context::{Context, NodePortPlace, loopback};
+use super::names::{
+    CANARY, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
+};
+use super::rule::{Rule, reject};
+
+/// A chain of the kernel's from which packets come to one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// The table.
+    pub table: Table,
+    /// The kernel's chain.
+    pub from: &'static str,
+    /// Ours.
+    pub to: &'static str,
+    /// Whether only the first packets of connections go there.
+    pub is_for_new_only: bool,
+    /// What people read.
+    pub comment: &'static str,
+}
+
+impl Jump {
+    const fn new(table: Table, from: &'static str, to: &'static str, comment: &'static str) -> Self {
+        Self {
+            table,
+            from,
+            to,
+            is_for_new_only: false,
+            comment,
+        }
+    }
+
+    const fn for_new(table: Table, from: &'static str, to: &'static str, comment: &'static str) -> Self {
+        Self {
+            is_for_new_only: true,
+            ..Self::new(table, from, to, comment)
+        }
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> String {
+        let rule = match self.is_for_new_only {
+            true => Rule::new().matching("conntrack --ctstate NEW"),
+            false => Rule::new(),
+        };
+        rule.comment(self.comment).jump(self.to)
+    }
+}
+
+const LOAD_BALANCER: &str = "kubernetes load balancer firewall";
+const EXTERNAL: &str = "kubernetes externally-visible service portals";
+const PORTALS: &str = "kubernetes service portals";
+const PROXY_FIREWALL: &str = Shared::ProxyFirewall.name();
+const EXTERNAL_SERVICES: &str = Shared::ExternalServices.name();
+const SERVICES: &str = Shared::Services.name();
+
+/// The ways in, in the order in which packets should meet them.
+const JUMPS: [Jump; 13] = [
+    Jump::for_new(Table::Filter, "INPUT", PROXY_FIREWALL, LOAD_BALANCER),
+    Jump::for_new(Table::Filter, "INPUT", EXTERNAL_SERVICES, EXTERNAL),
+    Jump::new(
+        Table::Filter,
+        "INPUT",
+        HEALTH_CHECKS,
+        "kubernetes health check service ports",
+    ),
+    Jump::for_new(Table::Filter, "FORWARD", PROXY_FIREWALL, LOAD_BALANCER),
+    Jump::for_new(Table::Filter, "FORWARD", EXTERNAL_SERVICES, EXTERNAL),
+    Jump::for_new(Table::Filter, "FORWARD", SERVICES, PORTALS),
+    Jump::new(Table::Filter, "FORWARD", FORWARD, "kubernetes forwarding rules"),
+    Jump::for_new(Table::Filter, "OUTPUT", PROXY_FIREWALL, LOAD_BALANCER),
+    Jump::for_new(Table::Filter, "OUTPUT", EXTERNAL_SERVICES, EXTERNAL),
+    Jump::for_new(Table::Filter, "OUTPUT", SERVICES, PORTALS),
+    Jump::new(Table::Nat, "PREROUTING", SERVICES, PORTALS),
+    Jump::new(Table::Nat, "OUTPUT", SERVICES, PORTALS),
+    Jump::new(
+        Table::Nat,
+        "POSTROUTING",
+        POSTROUTING,
+        "kubernetes postrouting rules",
+    ),
+];
+
+/// The ways in for loopback addresses.
+const LOCALHOST_JUMPS: [Jump; 2] = [
+    Jump::new(
+        Table::Filter,
+        "INPUT",
+        FIREWALL,
+        "block incoming localnet connections",
+    ),
+    Jump::new(
+        Table::Filter,
+        "OUTPUT",
+        FIREWALL,
+        "block incoming localnet connections",
+    ),
+];
+
+/// The ways into our chains, in the order in which packets should meet them.
+pub fn jumps(context: &Context) -> impl Iterator<Item = &'static Jump> + use<> {
+    let localhost = context.has_localhost_node_ports.then_some(&LOCALHOST_JUMPS);
+    localhost.into_iter().flatten().chain(&JUMPS)
+}
+
+/// The ways in without which nothing works, for a quick look.
+pub fn main_jumps() -> impl Iterator<Item = &'static Jump> {
+    JUMPS
+        .iter()
+        .filter(|jump| !jump.is_for_new_only && jump.table == Table::Nat || jump.to == FORWARD)
+}
+
+/// A chain that belongs to no Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedChain {
+    /// The table.
+    pub table: Table,
+    /// The name.
+    pub name: &'static str,
+    /// The rules.
+    pub rules: Vec<String>,
+}
+
+/// All chains that belong to no Service and are not shared.
+pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
+    let mut chains: Vec<FixedChain> = Vec::new();
+    let mut add = |table, name, rules| chains.push(FixedChain { table, name, rules });
+    for table in Table::ALL {
+        add(table, CANARY, Vec::new());
+    }
+    add(Table::Filter, FORWARD, forward(context));
+    add(
+        Table::Filter,
+        REJECT,
+        vec![
+            Rule::new()
+                .protocol(Protocol::Tcp)
+                .jump(reject(Some(Protocol::Tcp), context.family)),
+            Rule::new().jump(reject(None, context.family)),
+        ],
+    );
+    add(Table::Filter, HEALTH_CHECKS, health_checks(plan));
+    if context.has_localhost_node_ports {
+        add(Table::Filter, FIREWALL, firewall(context.family));
+    }
+    let mark = context.masquerade_mark;
+    let set_mark = format!("MARK --set-xmark {mark:#x}/{mark:#x}");
+    add(Table::Nat, MARK_MASQ, vec![Rule::new().jump(set_mark)]);
+    if context.pods.len() > 1 {
+        let pods = context.pods.iter();
+        let mut rules: Vec<String> = pods.map(|net| Rule::new().source(*net).jump("RETURN")).collect();
+        rules.push(Rule::new().jump(MARK_MASQ));
+        add(Table::Nat, MARK_OFF_CLUSTER, rules);
+    }
+    add(Table::Nat, POSTROUTING, postrouting(mark));
+    chains
+}
+
+/// The rules at the end of a shared chain.
+pub fn tail(place: Shared, context: &Context) -> Vec<String> {
+    match place {
+        Shared::FilterServices => {
+            let nets = context.service_cidrs.iter();
+            nets.map(|net| Rule::new().destination(*net).jump(Shared::ClusterIps.name()))
+                .collect()
+        }
+        Shared::ClusterIps => {
+            vec![Rule::new().comment("no Service has this cluster IP").jump("DROP")]
+        }
+        Shared::Services => {
+            let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
+            let places = context.node_ports.iter();
+            let rule = |place: &NodePortPlace| {
+                let rule = place.check(place.rule(context.family).comment(comment));
+                rule.jump(Shared::NodePorts.name())
+            };
+            places.map(rule).collect()
+        }
+        Shared::ProxyFirewall | Shared::ExternalServices | Shared::NodePorts => Vec::new(),
+    }
+}
+
+fn forward(context: &Context) -> Vec<String> {
+    let mark = context.masquerade_mark;
+    let mut rules = Vec::new();
+    if !context.is_conntrack_liberal {
+        rules.push(Rule::new().matching("conntrack --ctstate INVALID").jump("DROP"));
+    }
+    let marked = Rule::new().comment("kubernetes forwarding rules");
+    rules.push(
+        marked
+            .matching(&format!("mark --mark {mark:#x}/{mark:#x}"))
+            .jump("ACCEPT"),
+    );
+    let known = Rule::new().comment("kubernetes forwarding conntrack rule");
+    rules.push(
+        known
+            .matching("conntrack --ctstate RELATED,ESTABLISHED")
+            .jump("ACCEPT"),
+    );
+    rules
+}
+
+fn health_checks(plan: &Plan) -> Vec<String> {
+    let tcp = Protocol::Tcp;
+    let open = |(service, check): (&ObjectKey, HealthCheck)| {
+        let rule = Rule::new()
+            .protocol(tcp)
+            .comment(&format!("{service} health check node port"));
+        rule.port(tcp, check.port).jump("ACCEPT")
+    };
+    plan.health_checks().map(open).collect()
+}
+
+fn firewall(family: Family) -> Vec<String> {
+    let own = loopback(family);
+    let rule = Rule::new().not_source(own).destination(own);
+    let rule = rule.comment("block incoming localnet connections");
+    vec![
+        rule.matching("conntrack ! --ctstate RELATED,ESTABLISHED,DNAT")
+            .jump("DROP"),
+    ]
+}
+
+fn postrouting(mark: u32) -> Vec<String> {
+    vec![
+        Rule::new()
+            .matching(&format!("mark ! --mark {mark:#x}/{mark:#x}"))
+            .jump("RETURN"),
+        Rule::new().jump(format_args!("MARK --set-xmark {mark:#x}/0x0")),
+        Rule::new()
+            .comment("kubernetes service traffic requiring SNAT")
+            .jump("MASQUERADE --random-fully"),
+    ]
+}

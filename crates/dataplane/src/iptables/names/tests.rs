@@ -1,0 +1,40 @@
+use api::object::{ObjectKey, Protocol};
+use plan::Family;
+
+use super::*;
+
+fn port() -> PortKey {
+    PortKey {
+        service: ObjectKey::new("ns1", "svc1"),
+        port: "p80".into(),
+        protocol: Protocol::Tcp,
+        family: Family::V4,
+    }
+}
+
+/// The names that `sha256sum` and `base32` make of the same texts.
+#[test]
+fn names_are_hashes_of_service_port_and_endpoint() {
+    let backend = Backend {
+        address: "10.180.0.1:80".parse().unwrap(),
+        local: false,
+    };
+    let chain = ChainName::of_port(Kind::Cluster, &port());
+    assert_eq!(chain.to_string(), "KUBE-SVC-XPGD46QRK7WJZT7O");
+    let endpoint = ChainName::of_endpoint(&port(), &backend);
+    assert_eq!(endpoint.to_string(), "KUBE-SEP-SXIVWICOYRO3J4NJ");
+}
+
+#[test]
+fn a_name_is_read_back_and_others_are_not() {
+    let chain = ChainName::of_port(Kind::Firewall, &port());
+    assert_eq!(ChainName::parse(&chain.to_string()), Some(chain));
+    for other in [
+        "KUBE-SERVICES",
+        "KUBE-SEP-SHORT",
+        "KUBE-FWXPGD46QRK7WJZT7O",
+        "cali-PREROUTING",
+    ] {
+        assert_eq!(ChainName::parse(other), None, "{other}");
+    }
+}

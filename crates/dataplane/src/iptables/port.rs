@@ -1,0 +1,358 @@
+//! The rules of one Service (IPT-02 … IPT-05): chains of its own, and its part of the shared ones.
+
+use std::net::IpAddr;
+
+use api::object::ObjectKey;
+use plan::{Frontend, FrontendKind, Origin, Plan, ServicePortPlan, Set, Target};
+
+use super::context::Context;
+use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, Shared, identity};
+use super::rule::{Rule, reject};
+
+/// The rules of one Service in one family.
+#[derive(Debug, Default)]
+pub struct ServiceRules {
+    /// Its own chains in table `nat`, each before those that lead to it.
+    pub chains: Vec<(ChainName, Vec<String>)>,
+    /// Its part of the shared chains, by [`Shared`].
+    pub shared: [Vec<String>; Shared::ALL.len()],
+}
+
+impl ServiceRules {
+    /// The rules of a Service as a plan has it.
+    pub fn new(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
+        Self::write(plan, service, context, true)
+    }
+
+    /// Its part of the shared chains only.
+    pub fn shared(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
+        Self::write(plan, service, context, false)
+    }
+
+    fn write(plan: &Plan, service: &ObjectKey, context: &Context, with_chains: bool) -> Self {
+        let mut rules = Self::default();
+        let mut cluster_ips: Vec<IpAddr> = Vec::new();
+        let ports = plan.ports_of(service);
+        for port in ports.filter(|port| port.key.family == context.family) {
+            let mut writer = PortWriter {
+                port,
+                context,
+                name: identity(&port.key),
+                rules: &mut rules,
+            };
+            if with_chains {
+                writer.write_chains();
+            }
+            writer.write_shared();
+            let own = port
+                .frontends
+                .iter()
+                .filter(|f| f.kind == FrontendKind::ClusterIp);
+            cluster_ips.extend(own.filter_map(|frontend| frontend.address));
+        }
+        cluster_ips.dedup();
+        for ip in cluster_ips {
+            let in_range = context.service_cidrs.iter().any(|net| net.contains(&ip));
+            let place = if in_range {
+                Shared::ClusterIps
+            } else {
+                Shared::FilterServices
+            };
+            let comment = format!("{service} has no such port");
+            rules.push(place, Rule::new().to(ip).comment(&comment).jump(REJECT));
+        }
+        rules
+    }
+
+    fn push(&mut self, place: Shared, rule: String) {
+        self.shared[place as usize].push(rule);
+    }
+}
+
+struct PortWriter<'a> {
+    port: &'a ServicePortPlan,
+    context: &'a Context,
+    /// How comments call it.
+    name: String,
+    rules: &'a mut ServiceRules,
+}
+
+impl PortWriter<'_> {
+    fn write_chains(&mut self) {
+        for set in [Set::Cluster, Set::Local] {
+            if self
+                .port
+                .frontends
+                .iter()
+                .any(|frontend| balances_to(frontend, set))
+            {
+                self.write_set(set);
+            }
+        }
+        // All frontends but the cluster IP are treated alike.
+        let external = self
+            .port
+            .frontends
+            .iter()
+            .find(|frontend| frontend.kind != FrontendKind::ClusterIp && balances(frontend));
+        if let Some(external) = external {
+            let rules = self.external_rules(external);
+            self.rules.chains.push((self.chain(Kind::External), rules));
+            self.write_firewall();
+        }
+    }
+
+    fn write_shared(&mut self) {
+        for frontend in &self.port.frontends {
+            if balances(frontend) {
+                self.dispatch(frontend);
+            }
+            self.refuse(frontend);
+        }
+    }
+
+    /// The chain that balances over a set, behind those of its endpoints. Endpoints of both sets are written once.
+    fn write_set(&mut self, set: Set) {
+        let backends = self.port.backends(set);
+        let mut balance = self.masquerade_rules(set);
+        let targets: Vec<ChainName> = backends
+            .iter()
+            .map(|backend| ChainName::of_endpoint(&self.port.key, backend))
+            .collect();
+        if let Some(seconds) = self.port.affinity_seconds {
+            for (backend, target) in backends.iter().zip(&targets) {
+                let rule = Rule::new().comment(&format!("{} -> {}", self.name, backend.address));
+                balance.push(rule.remembered(target, seconds, self.context.family).jump(target));
+            }
+        }
+        for (index, (backend, target)) in backends.iter().zip(&targets).enumerate() {
+            let mut rule = Rule::new().comment(&format!("{} -> {}", self.name, backend.address));
+            let left = backends.len() - index;
+            if left > 1 {
+                rule = rule.one_in(left);
+            }
+            balance.push(rule.jump(target));
+        }
+        for (backend, target) in backends.iter().zip(&targets) {
+            if self.rules.chains.iter().any(|(known, _)| known == target) {
+                continue;
+            }
+            let protocol = self.port.key.protocol;
+            let mut rules = Vec::with_capacity(2);
+            if backend.local {
+                let hairpin = Rule::new().source(backend.address.ip().into());
+                rules.push(hairpin.comment(&self.name).jump(MARK_MASQ));
+            }
+            let mut rule = Rule::new().protocol(protocol).comment(&self.name);
+            if self.port.affinity_seconds.is_some() {
+                rule = rule.remember(target, self.context.family);
+            }
+            let rule = rule.matching(super::rule::word(protocol));
+            rules.push(rule.jump(format_args!("DNAT --to-destination {}", backend.address)));
+            self.rules.chains.push((*target, rules));
+        }
+        self.rules.chains.push((self.chain(kind_of(set)), balance));
+    }
+
+    /// Masquerades connections by the cluster IP (EPT-14), if they go by this set. A plan has all of them
+    /// masqueraded, none, or all but those of Pods.
+    fn masquerade_rules(&self, set: Set) -> Vec<String> {
+        let cluster_ips = self
+            .port
+            .frontends
+            .iter()
+            .filter(|frontend| frontend.kind == FrontendKind::ClusterIp && balances_to(frontend, set));
+        let mut rules = Vec::new();
+        for frontend in cluster_ips {
+            let at = |rule| self.at(rule, frontend, " cluster IP");
+            if is_masqueraded(frontend, Origin::Pod) {
+                rules.push(at(Rule::new()).jump(MARK_MASQ));
+            } else if is_masqueraded(frontend, Origin::Outside) {
+                rules.push(match &*self.context.pods {
+                    [net] => at(Rule::new().not_source(*net)).jump(MARK_MASQ),
+                    _ => at(Rule::new()).jump(MARK_OFF_CLUSTER),
+                });
+            }
+        }
+        rules
+    }
+
+    /// Tells Pods, this node and others apart, if they are treated differently (EPT-08, EPT-13, EPT-16, EPT-17).
+    fn external_rules(&self, frontend: &Frontend) -> Vec<String> {
+        let [outside, pod, node] = frontend.targets;
+        let traffic = format!("traffic for {} external destinations", self.name);
+        let mut rules = Vec::new();
+        if outside != pod || pod != node {
+            for net in &self.context.pods {
+                let rule = Rule::new().source(*net).comment(&format!("pod {traffic}"));
+                self.route(&rule, pod, &mut rules);
+            }
+            let rule = Rule::new().comment(&format!("LOCAL {traffic}")).from_node();
+            self.route(&rule, node, &mut rules);
+        }
+        if let Target::Balance { masquerade: true, .. } = outside {
+            let comment = format!("masquerade {traffic}");
+            rules.push(Rule::new().comment(&comment).jump(MARK_MASQ));
+        }
+        if let Target::Balance { set, .. } = outside {
+            rules.push(Rule::new().jump(self.chain(kind_of(set))));
+        }
+        rules
+    }
+
+    fn route(&self, rule: &Rule, target: Target, rules: &mut Vec<String>) {
+        match target {
+            Target::Balance { set, masquerade } => {
+                if masquerade {
+                    rules.push(rule.clone().jump(MARK_MASQ));
+                }
+                rules.push(rule.clone().jump(self.chain(kind_of(set))));
+            }
+            Target::Reject | Target::Drop => rules.push(rule.clone().jump("RETURN")),
+        }
+    }
+
+    /// Lets in who is in the source ranges (EPT-19).
+    fn write_firewall(&mut self) {
+        let ranged: Vec<&Frontend> = self
+            .port
+            .frontends
+            .iter()
+            .filter(|f| !f.source_ranges.is_empty())
+            .collect();
+        let mut rules: Vec<String> = Vec::new();
+        for frontend in &ranged {
+            for range in &frontend.source_ranges {
+                let mut rule = Rule::new().source(*range);
+                if let Some(address) = frontend.address
+                    && ranged.iter().any(|other| !other.source_ranges.contains(range))
+                {
+                    rule = rule.to(address);
+                }
+                let comment = format!("{} loadbalancer IP", self.name);
+                let rule = rule.comment(&comment).jump(self.chain(Kind::External));
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+        if !rules.is_empty() {
+            self.rules.chains.push((self.chain(Kind::Firewall), rules));
+        }
+    }
+
+    /// Leads connections at a frontend to its chain.
+    fn dispatch(&mut self, frontend: &Frontend) {
+        let place = match frontend.kind {
+            FrontendKind::NodePort => Shared::NodePorts,
+            _ => Shared::Services,
+        };
+        let rule = match frontend.kind {
+            FrontendKind::ClusterIp => {
+                let set = [Set::Cluster, Set::Local]
+                    .into_iter()
+                    .find(|set| balances_to(frontend, *set));
+                let kind = kind_of(set.unwrap_or(Set::Cluster));
+                self.at(Rule::new(), frontend, " cluster IP")
+                    .jump(self.chain(kind))
+            }
+            FrontendKind::ExternalIp => self
+                .at(Rule::new(), frontend, " external IP")
+                .jump(self.chain(Kind::External)),
+            FrontendKind::NodePort => self
+                .at(Rule::new(), frontend, "")
+                .jump(self.chain(Kind::External)),
+            FrontendKind::LoadBalancerIp if frontend.source_ranges.is_empty() => self
+                .at(Rule::new(), frontend, " loadbalancer IP")
+                .jump(self.chain(Kind::External)),
+            FrontendKind::LoadBalancerIp => {
+                let firewall = self.chain(Kind::Firewall);
+                let comment = format!(" traffic not accepted by {firewall}");
+                let drop = self.at(Rule::new(), frontend, &comment).jump("DROP");
+                self.rules.push(Shared::ProxyFirewall, drop);
+                // Who is not let in must not come in by a node port of the same number.
+                self.at(Rule::new(), frontend, " loadbalancer IP").goto(firewall)
+            }
+        };
+        self.rules.push(place, rule);
+    }
+
+    /// Refuses or drops what was not sent to an endpoint (EPT-07, EPT-08, EPT-09).
+    fn refuse(&mut self, frontend: &Frontend) {
+        let protocol = self.port.key.protocol;
+        let refusal = frontend
+            .targets
+            .into_iter()
+            .find(|target| !matches!(target, Target::Balance { .. }));
+        let (comment, verdict) = match refusal {
+            Some(Target::Reject) => (" has no endpoints", reject(Some(protocol), self.context.family)),
+            Some(Target::Drop) => (" has no local endpoints", "DROP"),
+            Some(Target::Balance { .. }) | None => return,
+        };
+        let place = match frontend.kind {
+            FrontendKind::ClusterIp => Shared::FilterServices,
+            _ => Shared::ExternalServices,
+        };
+        if frontend.kind == FrontendKind::NodePort {
+            for at in &self.context.node_ports {
+                let rule = at.rule(self.context.family).protocol(protocol);
+                let rule = at.check(rule.comment(&format!("{}{comment}", self.name)));
+                self.rules
+                    .push(place, rule.port(protocol, frontend.port).jump(verdict));
+            }
+            return;
+        }
+        if !balances(frontend) && frontend.kind != FrontendKind::ClusterIp {
+            // It must not come in by a node port of the same number.
+            let rule = self.at(Rule::new(), frontend, comment).jump("RETURN");
+            self.rules.push(Shared::Services, rule);
+        }
+        if frontend.source_ranges.is_empty() {
+            let rule = self.at(Rule::new(), frontend, comment).jump(verdict);
+            self.rules.push(place, rule);
+        } else if !balances(frontend) {
+            for range in &frontend.source_ranges {
+                let rule = self.at(Rule::new().source(*range), frontend, comment);
+                self.rules.push(place, rule.jump(verdict));
+            }
+            let rule = self.at(Rule::new(), frontend, " is not open to this source");
+            self.rules.push(place, rule.jump("DROP"));
+        }
+    }
+
+    /// Goes on with a rule for what goes to a frontend.
+    fn at(&self, rule: Rule, frontend: &Frontend, comment: &str) -> Rule {
+        let protocol = self.port.key.protocol;
+        let rule = match frontend.address {
+            Some(address) => rule.to(address),
+            None => rule,
+        };
+        rule.protocol(protocol)
+            .comment(&format!("{}{comment}", self.name))
+            .port(protocol, frontend.port)
+    }
+
+    fn chain(&self, kind: Kind) -> ChainName {
+        ChainName::of_port(kind, &self.port.key)
+    }
+}
+
+fn kind_of(set: Set) -> Kind {
+    match set {
+        Set::Cluster => Kind::Cluster,
+        Set::Local => Kind::Local,
+    }
+}
+
+fn balances(frontend: &Frontend) -> bool {
+    balances_to(frontend, Set::Cluster) || balances_to(frontend, Set::Local)
+}
+
+fn balances_to(frontend: &Frontend, set: Set) -> bool {
+    let leads_there = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
+    frontend.targets.iter().any(leads_there)
+}
+
+fn is_masqueraded(frontend: &Frontend, origin: Origin) -> bool {
+    matches!(frontend.target(origin), Target::Balance { masquerade: true, .. })
+}

@@ -1,0 +1,268 @@
+//! One family's tables: bringing them to what is wanted, and knowing what they have.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use api::object::ObjectKey;
+use plan::{Changes, Family, Plan};
+
+use crate::{Applied, DataplaneError, Skipped};
+
+use super::Options;
+use super::context::Context;
+use super::edit::{Edit, Footprints, Script, Source, Spellings, keep, owner_of};
+use super::fixed;
+use super::names::{
+    CANARY, ChainName, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT,
+    Shared, Table,
+};
+use super::program::{ProgramError, Programs};
+use super::saved::Saved;
+
+/// How often a change is tried again without a Service that was refused. Only one is named at a time.
+const ROUNDS_MAX: usize = 8;
+/// The kernel lets packets with loopback addresses leave (IPT-10).
+const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
+/// Whether connection tracking takes packets out of their window.
+const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+
+/// One family's tables.
+#[derive(Debug)]
+pub struct Side {
+    family: Family,
+    programs: Programs,
+    /// What Services have in the tables, if that is known.
+    in_force: Option<Footprints>,
+    /// Services that are not in force since they were refused.
+    skipped: BTreeSet<ObjectKey>,
+    spellings: Spellings,
+}
+
+impl Side {
+    /// Tables of which nothing is known yet.
+    pub fn new(family: Family, programs: Programs) -> Self {
+        Self {
+            family,
+            programs,
+            in_force: None,
+            skipped: BTreeSet::new(),
+            spellings: Spellings::new(),
+        }
+    }
+
+    /// Brings changes into force.
+    pub fn apply(
+        &mut self,
+        plan: &Plan,
+        changes: &Changes,
+        options: &Options,
+    ) -> Result<Applied, DataplaneError> {
+        if self.in_force.is_none() || changes.everything {
+            return self.synchronize(plan, options);
+        }
+        for service in &changes.services {
+            self.skipped.remove(service);
+        }
+        let context = self.context(plan, options);
+        let make = |source: Source<'_>, side: &Self| {
+            let nothing = Footprints::new();
+            Ok(Edit::from_changes(
+                source,
+                changes,
+                side.in_force.as_ref().unwrap_or(&nothing),
+            ))
+        };
+        match self.change(plan, &context, make) {
+            Err(error @ (ProgramError::Refused { .. } | ProgramError::Talk { .. })) => {
+                tracing::warn!(%error, "a change failed; the tables are read back");
+                self.synchronize(plan, options)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Mends what differs from the plan; how much that was.
+    pub fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
+        let context = self.context(plan, options);
+        let saved = self.programs.save()?;
+        let edit = Edit::from_saved(self.source(plan, &context), saved, &self.spellings);
+        let count = edit.count();
+        if count == 0 {
+            return Ok(0);
+        }
+        let rewritten = edit.rewritten(self.source(plan, &context));
+        let applied = self.synchronize(plan, options)?;
+        // What is other than it was written, right after that, is only spelled in another way.
+        let mut saved = self.programs.save()?;
+        for (table, name, wanted) in rewritten {
+            if let Some(found) = saved.take(table, &name).filter(|found| *found != wanted) {
+                self.spellings.insert((table, name), (wanted, found));
+            }
+        }
+        Ok(applied.elements)
+    }
+
+    /// Whether the canaries and the main ways in are there.
+    pub fn is_undisturbed(&self) -> Result<bool, ProgramError> {
+        for table in Table::ALL {
+            if !self.programs.has_canary(table)? {
+                return Ok(false);
+            }
+        }
+        for jump in fixed::main_jumps() {
+            if !self
+                .programs
+                .has_rule(jump.table, jump.from, jump.to, jump.comment)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings everything into force, by differences to what is there.
+    fn synchronize(&mut self, plan: &Plan, options: &Options) -> Result<Applied, DataplaneError> {
+        self.in_force = None;
+        self.skipped.clear();
+        let context = self.context(plan, options);
+        if context.has_localhost_node_ports {
+            route_localnet();
+        }
+        let make = |source: Source<'_>, side: &Self| {
+            let saved = side.programs.save()?;
+            Ok(Edit::from_saved(source, saved, &side.spellings))
+        };
+        Ok(self.change(plan, &context, make)?)
+    }
+
+    /// Brings an edit into force, without the Services that are refused.
+    fn change(
+        &mut self,
+        plan: &Plan,
+        context: &Context,
+        make: impl Fn(Source<'_>, &Self) -> Result<Edit, ProgramError>,
+    ) -> Result<Applied, ProgramError> {
+        let mut refused = Vec::new();
+        loop {
+            let source = self.source(plan, context);
+            let edit = make(source, self)?;
+            let mut parts = Vec::new();
+            let result = match edit.count() {
+                0 => Ok(()),
+                _ => self.programs.restore(|out| {
+                    let mut script = Script::new(out);
+                    let written = edit.write(source, &mut script);
+                    parts = script.into_parts();
+                    written
+                }),
+            };
+            let error = match result {
+                Ok(()) => {
+                    let elements = edit.count();
+                    keep(self.in_force.get_or_insert_default(), edit.footprints);
+                    return Ok(Applied {
+                        elements,
+                        skipped: refused,
+                    });
+                }
+                Err(error) => error,
+            };
+            match refused_service(&error, &parts) {
+                Some(service) if refused.len() < ROUNDS_MAX && self.skipped.insert(service.clone()) => {
+                    refused.push(Skipped {
+                        service,
+                        reason: error.to_string(),
+                    });
+                }
+                _ => {
+                    self.in_force = None;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn context(&self, plan: &Plan, options: &Options) -> Context {
+        let is_liberal = fs::read_to_string(TCP_BE_LIBERAL).is_ok_and(|value| value.trim() == "1");
+        Context::new(self.family, plan.settings(), options, is_liberal)
+    }
+
+    fn source<'a>(&'a self, plan: &'a Plan, context: &'a Context) -> Source<'a> {
+        Source {
+            plan,
+            context,
+            skipped: &self.skipped,
+        }
+    }
+}
+
+/// Takes our chains and what leads to them out of tables. Chains that others lead to stay, as they are. Whether
+/// there were any.
+pub fn clean(programs: &Programs, saved: &Saved) -> Result<bool, ProgramError> {
+    let has_any = Table::ALL
+        .into_iter()
+        .any(|table| saved.table(table).chains.keys().any(|name| is_ours(table, name)));
+    if has_any {
+        programs.restore(|out| write_cleaning(saved, &mut Script::new(out)))?;
+    }
+    Ok(has_any)
+}
+
+fn write_cleaning(saved: &Saved, script: &mut Script<'_>) -> io::Result<()> {
+    const KERNELS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+    for table in Table::ALL {
+        let found = saved.table(table);
+        let is_kept = |name: &str| {
+            let mut others = found.references.iter().filter(|at| !KERNELS.contains(&&*at.from));
+            others.any(|at| at.to == *name)
+        };
+        let ours: Vec<&str> = found
+            .chains
+            .keys()
+            .map(|name| &**name)
+            .filter(|name| is_ours(table, name) && !is_kept(name))
+            .collect();
+        if ours.is_empty() {
+            continue;
+        }
+        script.line(format_args!("*{}", table.name()))?;
+        for name in &ours {
+            script.declare(name)?;
+        }
+        for at in found.references.iter().filter(|at| ours.contains(&&*at.to)) {
+            script.line(format_args!("-D {} {}", at.from, at.rule))?;
+        }
+        for name in &ours {
+            script.line(format_args!("-X {name}"))?;
+        }
+        script.line(format_args!("COMMIT"))?;
+    }
+    Ok(())
+}
+
+fn is_ours(table: Table, name: &str) -> bool {
+    let is_shared = Shared::ALL
+        .iter()
+        .any(|place| place.table() == table && place.name() == name);
+    let fixed: &[&str] = match table {
+        Table::Mangle => &[CANARY],
+        Table::Filter => &[CANARY, FORWARD, REJECT, HEALTH_CHECKS, FIREWALL],
+        Table::Nat => &[CANARY, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING],
+    };
+    is_shared || fixed.contains(&name) || (table == Table::Nat && ChainName::parse(name).is_some())
+}
+
+fn refused_service(error: &ProgramError, parts: &[(usize, Option<ObjectKey>)]) -> Option<ObjectKey> {
+    match error {
+        ProgramError::Refused { line: Some(line), .. } => owner_of(parts, *line),
+        _ => None,
+    }
+}
+
+fn route_localnet() {
+    let is_set = fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|value| value.trim() == "1");
+    if !is_set && let Err(error) = fs::write(ROUTE_LOCALNET, "1") {
+        tracing::warn!(%error, path = ROUTE_LOCALNET, "node ports do not answer on loopback addresses");
+    }
+}
