@@ -31,6 +31,9 @@ pub struct Config {
     pub proxy_mode: String,
     /// How often what is in force is read back and mended.
     pub repair_period: Duration,
+    /// Shortest pause between two changes, for dataplanes whose changes cost much; what comes meanwhile goes
+    /// into force with the next one (KPR-06).
+    pub min_sync_period: Duration,
 }
 
 impl Default for Config {
@@ -46,6 +49,7 @@ impl Default for Config {
             bind_address_hard_fail: false,
             proxy_mode: "nftables".to_owned(),
             repair_period: Duration::from_secs(5 * 60),
+            min_sync_period: Duration::ZERO,
         }
     }
 }

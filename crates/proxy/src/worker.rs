@@ -102,6 +102,8 @@ pub(crate) struct Worker<D> {
     scope: Scope,
     triggers: Vec<Timestamp>,
     started: Timestamp,
+    /// When the dataplane may be changed again.
+    ready_at: Instant,
 }
 
 impl<D: Dataplane> Worker<D> {
@@ -133,6 +135,7 @@ impl<D: Dataplane> Worker<D> {
             scope: Scope::default(),
             triggers: Vec::new(),
             started: Timestamp::now(),
+            ready_at: Instant::now(),
         };
         worker.set_node(None);
         worker
@@ -146,16 +149,24 @@ impl<D: Dataplane> Worker<D> {
     ) -> Result<(), DataplaneError> {
         let mut repair_at = Instant::now() + self.config.repair_period;
         let mut retry: Option<Retry> = None;
+        let mut is_waiting = false;
         loop {
             let deadline = retry.map_or(repair_at, |retry| retry.at.min(repair_at));
+            let deadline = if is_waiting {
+                deadline.min(ready_at)
+            } else {
+                deadline
+            };
             let next =
                 runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
             match next {
                 Ok(Some(update)) => self.take_batch(update, &mut updates),
+                Ok(None) if is_waiting => return self.apply().map(drop),
                 Ok(None) => return Ok(()),
                 Err(_) => {}
             }
-            if retry.is_none_or(|retry| retry.at <= Instant::now()) {
+            is_waiting = Instant::now() < self.ready_at;
+            if !is_waiting && retry.is_none_or(|retry| retry.at <= Instant::now()) {
                 retry = match self.apply() {
                     Ok(Outcome::InForce) => None,
                     Ok(Outcome::Incomplete) => Some(Retry::after(retry)),
@@ -211,6 +222,7 @@ impl<D: Dataplane> Worker<D> {
                 self.pending.services.push(skipped.service);
             }
             self.note_sync(began.elapsed(), is_full);
+            self.ready_at = Instant::now() + self.config.min_sync_period;
         }
         self.care();
         // A Service that the kernel refuses is a fault of that Service, not of the proxy.

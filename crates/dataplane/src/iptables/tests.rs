@@ -1,1 +1,232 @@
+use std::process::Command;
 
+use api::object::{EndpointSlice, ObjectKey, Service};
+use plan::{NodePortAddresses, Settings};
+use serde_json::json;
+
+use super::*;
+
+fn settings() -> Settings {
+    Settings {
+        node_name: "node-a".to_owned(),
+        cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap(), "fd00:244::/32".parse().unwrap()],
+        service_cidrs: vec![
+            "10.96.0.0/16".parse().unwrap(),
+            "fd00:10:96::/112".parse().unwrap(),
+        ],
+        ..Settings::default()
+    }
+}
+
+/// A sticky Service with a node port, and so many endpoints, the first on this node.
+fn put(plan: &mut Plan, number: usize, endpoints: usize) {
+    let ip = format!("10.96.0.{}", number + 1);
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "ns", "name": format!("s{number}")},
+        "spec": {
+            "type": "NodePort", "clusterIP": ip, "clusterIPs": [ip], "sessionAffinity": "ClientIP",
+            "ports": [{"name": "http", "port": 80, "nodePort": 30_000 + number}],
+        },
+    }))
+    .unwrap();
+    let endpoints: Vec<_> = (0..endpoints)
+        .map(|index| {
+            let node = if index == 0 { "node-a" } else { "node-b" };
+            json!({"addresses": [format!("10.244.{number}.{}", index + 1)], "nodeName": node})
+        })
+        .collect();
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "ns", "name": format!("s{number}"),
+            "labels": {"kubernetes.io/service-name": format!("s{number}")},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8080}],
+        "endpoints": endpoints,
+    }))
+    .unwrap();
+    plan.apply_service(&service);
+    plan.apply_slice(&slice);
+}
+
+fn planned(services: usize) -> Plan {
+    let mut plan = Plan::new(settings());
+    for number in 0..services {
+        put(&mut plan, number, 3);
+    }
+    plan
+}
+
+fn options(variant: Variant) -> Options {
+    Options {
+        variant: Some(variant),
+        repairs_by_canary: 0,
+        ..Options::default()
+    }
+}
+
+/// Opens the dataplane with all of a plan in force. Skips the test where the programs are missing.
+fn loaded(plan: &mut Plan, variant: Variant) -> IptablesDataplane {
+    let mut dataplane = match IptablesDataplane::open(options(variant)) {
+        Err(DataplaneError::Program {
+            source: error @ ProgramError::Start { .. },
+        }) => testbed::skip_inside(&error.to_string()),
+        opened => opened.unwrap(),
+    };
+    let changes = plan.take_changes();
+    dataplane.apply(plan, &changes).unwrap();
+    dataplane
+}
+
+fn update(plan: &mut Plan, dataplane: &mut IptablesDataplane) -> Applied {
+    let changes = plan.take_changes();
+    dataplane.apply(plan, &changes).unwrap()
+}
+
+/// The same test with both kinds of tables.
+macro_rules! for_both {
+    ($name:ident, $test:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn nft() {
+                testbed::in_namespace(|| $test(Variant::Nft));
+            }
+
+            #[test]
+            fn legacy() {
+                testbed::in_namespace(|| $test(Variant::Legacy));
+            }
+        }
+    };
+}
+
+fn iptables(arguments: &str) {
+    let status = Command::new("iptables-nft")
+        .args(arguments.split(' '))
+        .status()
+        .unwrap();
+    assert!(status.success(), "iptables-nft {arguments}");
+}
+
+#[test]
+fn a_change_of_endpoints_writes_only_their_chains() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(5);
+        let mut dataplane = loaded(&mut plan, Variant::Nft);
+        put(&mut plan, 2, 4);
+        // The new endpoint's chain and the one that balances.
+        assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
+        put(&mut plan, 2, 3);
+        assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+    });
+}
+
+#[test]
+fn what_others_change_is_mended() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(3);
+        let mut dataplane = loaded(&mut plan, Variant::Nft);
+        iptables("-t nat -F KUBE-SERVICES");
+        assert_eq!(dataplane.repair(&plan).unwrap(), 1);
+        iptables("-t nat -D PREROUTING 1");
+        iptables("-t nat -N KUBE-SEP-AAAAAAAAAAAAAAAA");
+        assert_eq!(dataplane.repair(&plan).unwrap(), 2);
+        iptables("-t filter -I INPUT -p tcp --dport 22 -j ACCEPT");
+        assert_eq!(
+            dataplane.repair(&plan).unwrap(),
+            0,
+            "rules of others are left alone"
+        );
+    });
+}
+
+#[test]
+fn the_canary_tells_of_a_flush_between_complete_comparisons() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(1);
+        let mut dataplane = loaded(&mut plan, Variant::Nft);
+        dataplane.options.repairs_by_canary = 100;
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        iptables("-t nat -F");
+        assert!(dataplane.repair(&plan).unwrap() > 5);
+        iptables("-t mangle -X KUBE-PROXY-CANARY");
+        assert_eq!(dataplane.repair(&plan).unwrap(), 1);
+    });
+}
+
+for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
+    let mut plan = planned(3);
+    let mut dataplane = loaded(&mut plan, variant);
+    IptablesDataplane::cleanup().unwrap();
+    put(&mut plan, 1, 2);
+    update(&mut plan, &mut dataplane);
+    // What the change itself did not touch is found by the next repair at the latest.
+    dataplane.repair(&plan).unwrap();
+    assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+    assert!(dataplane.sides.iter().all(|side| side.is_undisturbed().unwrap()));
+});
+
+for_both!(a_next_process_takes_over_without_writing, |variant| {
+    let mut plan = planned(3);
+    drop(loaded(&mut plan, variant));
+    let mut next = IptablesDataplane::open(options(variant)).unwrap();
+    plan.mark_everything();
+    assert_eq!(update(&mut plan, &mut next).elements, 0);
+    // What has left meanwhile goes.
+    plan.remove_service(&ObjectKey::new("ns", "s1"));
+    plan.take_changes();
+    plan.mark_everything();
+    let mut next = IptablesDataplane::open(options(variant)).unwrap();
+    // Three endpoints, two chains of the Service, three shared chains.
+    assert_eq!(update(&mut plan, &mut next).elements, 8);
+});
+
+for_both!(cleanup_takes_everything_that_others_do_not_use, |variant| {
+    let mut plan = planned(2);
+    let dataplane = loaded(&mut plan, variant);
+    drop(dataplane);
+    assert!(IptablesDataplane::cleanup().unwrap());
+    assert!(!IptablesDataplane::cleanup().unwrap());
+});
+
+#[test]
+fn chains_that_others_lead_to_survive_cleanup() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(1);
+        drop(loaded(&mut plan, Variant::Nft));
+        iptables("-t nat -N CNI-HOSTPORT");
+        iptables("-t nat -A CNI-HOSTPORT -j KUBE-MARK-MASQ");
+        assert!(IptablesDataplane::cleanup().unwrap());
+        iptables("-t nat -C CNI-HOSTPORT -j KUBE-MARK-MASQ");
+        iptables("-t nat -C KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000");
+    });
+}
+
+#[test]
+fn loopback_addresses_are_open_to_node_ports_if_asked_for() {
+    let places = |options: &Options, node_ports: NodePortAddresses| {
+        let settings = Settings {
+            node_port_addresses: node_ports,
+            ..settings()
+        };
+        context::Context::new(Family::V4, &settings, options, false).node_ports
+    };
+    use context::NodePortPlace::{At, Everywhere, NotOnLoopback};
+    let options = Options::default();
+    assert_eq!(places(&options, NodePortAddresses::All), [Everywhere]);
+    assert_eq!(places(&options, NodePortAddresses::Primary(Vec::new())), []);
+    let loopback = NodePortAddresses::Within(vec!["127.0.0.0/8".parse().unwrap()]);
+    assert_eq!(
+        places(&options, loopback.clone()),
+        [At("127.0.0.0/8".parse().unwrap())]
+    );
+    let closed = Options {
+        localhost_node_ports: false,
+        ..options
+    };
+    assert_eq!(places(&closed, NodePortAddresses::All), [NotOnLoopback]);
+    assert_eq!(places(&closed, loopback), []);
+}
