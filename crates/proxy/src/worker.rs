@@ -153,7 +153,7 @@ impl<D: Dataplane> Worker<D> {
         loop {
             let deadline = retry.map_or(repair_at, |retry| retry.at.min(repair_at));
             let deadline = if is_waiting {
-                deadline.min(ready_at)
+                deadline.min(self.ready_at)
             } else {
                 deadline
             };

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use plan::{Family, NodePortAddresses, Settings};
+use plan::{Family, NodePortAddresses, PodDetection, Settings};
 
 use super::Options;
 use super::rule::Rule;
@@ -13,8 +13,8 @@ use super::rule::Rule;
 pub struct Context {
     /// The family.
     pub family: Family,
-    /// Ranges of Pod addresses.
-    pub pods: Vec<IpNet>,
+    /// How Pods are told from others: they match one of these.
+    pub pods: Vec<PodMatch>,
     /// Ranges of cluster IPs.
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports answer.
@@ -26,6 +26,15 @@ pub struct Context {
     /// Whether connection tracking takes TCP packets that are out of their window: then packets that it knows
     /// nothing of are not dropped (IPT-08).
     pub is_conntrack_liberal: bool,
+}
+
+/// What connections of Pods match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodMatch {
+    /// Their source address is in a range.
+    Range(IpNet),
+    /// The interface that they come in by has this name; one with `+` at its end stands for all that begin like it.
+    Interface(String),
 }
 
 /// Where node ports answer.
@@ -66,7 +75,16 @@ impl Context {
         };
         Self {
             family,
-            pods: IpNet::aggregate(&of_family(&settings.cluster_cidrs)),
+            pods: match &settings.pods {
+                PodDetection::Ranges(nets) => {
+                    let nets = IpNet::aggregate(&of_family(nets)).into_iter();
+                    nets.map(PodMatch::Range).collect()
+                }
+                PodDetection::Interface(name) => vec![PodMatch::Interface(name.as_str().to_owned())],
+                PodDetection::InterfacePrefix(prefix) => {
+                    vec![PodMatch::Interface(format!("{}+", prefix.as_str()))]
+                }
+            },
             service_cidrs: IpNet::aggregate(&of_family(&settings.service_cidrs)),
             node_ports,
             has_localhost_node_ports,
@@ -89,7 +107,7 @@ impl NodePortPlace {
     /// The rest of the rule, behind the comment.
     pub fn check(self, rule: Rule) -> Rule {
         match self {
-            Self::Everywhere | Self::NotOnLoopback => rule.to_node(),
+            Self::Everywhere | Self::NotOnLoopback => rule.at_node(),
             Self::At(_) => rule,
         }
     }

@@ -153,7 +153,9 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     add(Table::Nat, MARK_MASQ, vec![Rule::new().jump(set_mark)]);
     if context.pods.len() > 1 {
         let pods = context.pods.iter();
-        let mut rules: Vec<String> = pods.map(|net| Rule::new().source(*net).jump("RETURN")).collect();
+        let mut rules: Vec<String> = pods
+            .map(|pods| Rule::new().of_pods(pods).jump("RETURN"))
+            .collect();
         rules.push(Rule::new().jump(MARK_MASQ));
         add(Table::Nat, MARK_OFF_CLUSTER, rules);
     }

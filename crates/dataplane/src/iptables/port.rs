@@ -169,7 +169,7 @@ impl PortWriter<'_> {
                 rules.push(at(Rule::new()).jump(MARK_MASQ));
             } else if is_masqueraded(frontend, Origin::Outside) {
                 rules.push(match &*self.context.pods {
-                    [net] => at(Rule::new().not_source(*net)).jump(MARK_MASQ),
+                    [pods] => at(Rule::new().not_of_pods(pods)).jump(MARK_MASQ),
                     _ => at(Rule::new()).jump(MARK_OFF_CLUSTER),
                 });
             }
@@ -183,11 +183,11 @@ impl PortWriter<'_> {
         let traffic = format!("traffic for {} external destinations", self.name);
         let mut rules = Vec::new();
         if outside != pod || pod != node {
-            for net in &self.context.pods {
-                let rule = Rule::new().source(*net).comment(&format!("pod {traffic}"));
+            for pods in &self.context.pods {
+                let rule = Rule::new().of_pods(pods).comment(&format!("pod {traffic}"));
                 self.route(&rule, pod, &mut rules);
             }
-            let rule = Rule::new().comment(&format!("LOCAL {traffic}")).from_node();
+            let rule = Rule::new().comment(&format!("LOCAL {traffic}")).of_node();
             self.route(&rule, node, &mut rules);
         }
         if let Target::Balance { masquerade: true, .. } = outside {

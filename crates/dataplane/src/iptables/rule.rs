@@ -7,14 +7,22 @@ use api::object::Protocol;
 use ipnet::IpNet;
 use plan::Family;
 
+use super::context::PodMatch;
+
 /// The longest comment that the kernel takes, less its final zero.
 const COMMENT_BYTES_MAX: usize = 255;
 /// The kernel compares a random number of so many bits with the probability.
 const PROBABILITY_BITS: u32 = 31;
 
-/// A rule, without its chain. The parts have to be added in the order in which they are defined here.
+/// A rule, without its chain. Its parts are printed in the order in which `iptables-save` prints them; matches in the
+/// order in which they were added.
 #[derive(Clone, Debug, Default)]
-pub struct Rule(String);
+pub struct Rule {
+    source: String,
+    destination: String,
+    interface: String,
+    rest: String,
+}
 
 impl Rule {
     /// A rule that takes every packet.
@@ -23,28 +31,54 @@ impl Rule {
     }
 
     /// Only what comes from a range.
-    pub fn source(self, net: IpNet) -> Self {
-        self.part(format_args!("-s {net}"))
+    pub fn source(mut self, net: IpNet) -> Self {
+        self.source = format!("-s {net} ");
+        self
     }
 
     /// Only what does not come from a range.
-    pub fn not_source(self, net: IpNet) -> Self {
-        self.part(format_args!("! -s {net}"))
+    pub fn not_source(mut self, net: IpNet) -> Self {
+        self.source = format!("! -s {net} ");
+        self
     }
 
     /// Only what goes to a range.
-    pub fn destination(self, net: IpNet) -> Self {
-        self.part(format_args!("-d {net}"))
+    pub fn destination(mut self, net: IpNet) -> Self {
+        self.destination = format!("-d {net} ");
+        self
     }
 
     /// Only what does not go to a range.
-    pub fn not_destination(self, net: IpNet) -> Self {
-        self.part(format_args!("! -d {net}"))
+    pub fn not_destination(mut self, net: IpNet) -> Self {
+        self.destination = format!("! -d {net} ");
+        self
     }
 
     /// Only what goes to an address.
     pub fn to(self, address: IpAddr) -> Self {
         self.destination(address.into())
+    }
+
+    /// Only what comes from a Pod, as far as this tells.
+    pub fn of_pods(mut self, pods: &PodMatch) -> Self {
+        match pods {
+            PodMatch::Range(net) => self.source(*net),
+            PodMatch::Interface(pattern) => {
+                self.interface = format!("-i {pattern} ");
+                self
+            }
+        }
+    }
+
+    /// Only what does not come from a Pod, as far as this tells.
+    pub fn not_of_pods(mut self, pods: &PodMatch) -> Self {
+        match pods {
+            PodMatch::Range(net) => self.not_source(*net),
+            PodMatch::Interface(pattern) => {
+                self.interface = format!("! -i {pattern} ");
+                self
+            }
+        }
     }
 
     /// Only a protocol.
@@ -58,14 +92,14 @@ impl Rule {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        self = self.part(format_args!("-m comment --comment \""));
+        self.rest.push_str("-m comment --comment \"");
         for character in text.get(..end).unwrap_or_default().chars() {
             if matches!(character, '"' | '\\' | '\'') {
-                self.0.push('\\');
+                self.rest.push('\\');
             }
-            self.0.push(character);
+            self.rest.push(character);
         }
-        self.0.push('"');
+        self.rest.push_str("\" ");
         self
     }
 
@@ -75,12 +109,12 @@ impl Rule {
     }
 
     /// Only what comes from an address of this node.
-    pub fn from_node(self) -> Self {
+    pub fn of_node(self) -> Self {
         self.matching("addrtype --src-type LOCAL")
     }
 
     /// Only what goes to an address of this node.
-    pub fn to_node(self) -> Self {
+    pub fn at_node(self) -> Self {
         self.matching("addrtype --dst-type LOCAL")
     }
 
@@ -116,21 +150,28 @@ impl Rule {
 
     /// Goes on in a chain, or ends with a target and its options.
     pub fn jump(self, target: impl std::fmt::Display) -> String {
-        self.part(format_args!("-j {target}")).0
+        self.end(format_args!("-j {target}"))
     }
 
     /// Goes on in a chain, and does not come back to this one.
     pub fn goto(self, chain: impl std::fmt::Display) -> String {
-        self.part(format_args!("-g {chain}")).0
+        self.end(format_args!("-g {chain}"))
     }
 
     fn part(mut self, text: std::fmt::Arguments<'_>) -> Self {
-        if !self.0.is_empty() {
-            self.0.push(' ');
-        }
         // Writing to a string cannot fail.
-        self.0.write_fmt(text).ok();
+        write!(self.rest, "{text} ").ok();
         self
+    }
+
+    fn end(self, text: std::fmt::Arguments<'_>) -> String {
+        let Self {
+            source,
+            destination,
+            interface,
+            rest,
+        } = self;
+        format!("{source}{destination}{interface}{rest}{text}")
     }
 }
 

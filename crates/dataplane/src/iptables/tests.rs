@@ -1,7 +1,7 @@
 use std::process::Command;
 
 use api::object::{EndpointSlice, ObjectKey, Service};
-use plan::{NodePortAddresses, Settings};
+use plan::{NodePortAddresses, PodDetection, Settings};
 use serde_json::json;
 
 use super::*;
@@ -9,7 +9,10 @@ use super::*;
 fn settings() -> Settings {
     Settings {
         node_name: "node-a".to_owned(),
-        cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap(), "fd00:244::/32".parse().unwrap()],
+        pods: PodDetection::Ranges(vec![
+            "10.244.0.0/16".parse().unwrap(),
+            "fd00:244::/32".parse().unwrap(),
+        ]),
         service_cidrs: vec![
             "10.96.0.0/16".parse().unwrap(),
             "fd00:10:96::/112".parse().unwrap(),
