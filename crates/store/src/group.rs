@@ -7,7 +7,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use crate::index::{Change, Commit};
-use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, Value, Write};
+use crate::{CommitError, Entry, Index, Key, Revision, Transaction, Value, Write};
 
 /// Transactions that become durable together, each with a revision of its own.
 pub(crate) struct Group<'index> {
@@ -75,14 +75,7 @@ impl<'index> Group<'index> {
     fn check_expectations(&self, transaction: &Transaction) -> Result<(), CommitError> {
         for (key, expectation) in &transaction.expectations {
             let current = self.current(key);
-            let holds = match expectation {
-                Expectation::Absent => current.is_none(),
-                Expectation::Present => current.is_some(),
-                Expectation::At(revision) => {
-                    current.as_ref().is_some_and(|entry| entry.modified == *revision)
-                }
-            };
-            if !holds {
+            if !expectation.holds(current.as_ref().map(|entry| entry.modified)) {
                 return Err(CommitError::Conflict {
                     key: key.clone(),
                     current,
@@ -138,7 +131,7 @@ impl<'index> Group<'index> {
     }
 }
 
-fn check_keys_differ(writes: &[Write]) -> Result<(), CommitError> {
+pub(crate) fn check_keys_differ(writes: &[Write]) -> Result<(), CommitError> {
     let mut keys = HashSet::with_capacity(writes.len());
     for write in writes {
         let (Write::Put(key, _) | Write::Delete { key, .. }) = write;

@@ -4,6 +4,7 @@
 //! Reads and watches are served from an in-memory multi-version [`Index`]; an engine makes writes
 //! durable before it publishes them there. What was acknowledged is on disk.
 
+mod etcd;
 mod group;
 mod index;
 mod lock;
@@ -11,9 +12,10 @@ mod sqlite;
 mod store;
 mod types;
 
+pub use etcd::{EtcdAddress, EtcdOptions, EtcdStore};
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
 pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;
 pub use types::{
-    CommitError, Entry, Event, EventKind, Expectation, Key, Revision, StoreError, Transaction, Value, Write,
+    CommitError, Entry, Event, EventKind, Expectation, Key, Record, Revision, StoreError, Transaction, Value, Write,
 };

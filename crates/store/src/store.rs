@@ -12,6 +12,13 @@ pub trait Store: Send + Sync + 'static {
     /// The in-memory multi-version index: get, list, watch.
     fn index(&self) -> &Index;
 
+    /// Whether other processes write to the same data: then what is derived from it has to follow the index.
+    fn is_shared(&self) -> bool;
+
+    /// Resolves when the engine finds that it cannot serve right data any more, for instance since its database was
+    /// set back to an older state. The process should end, and begin anew with what is there. Never for most engines.
+    fn lost(&self) -> BoxFuture<'_, StoreError>;
+
     /// Resolves when the index is at least as new as everything that was acknowledged, by whomever, before
     /// the call; gives the index's revision. An engine of one process does this at once.
     ///

@@ -59,6 +59,33 @@ pub struct Entry {
     pub modified: Revision,
 }
 
+/// A stored key and value as it lies in an engine: the revision is not inserted yet. What is copied from store to
+/// store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key.
+    pub key: Key,
+    /// The value, and where its revision belongs.
+    pub value: Value,
+    /// Revision that created the key.
+    pub created: Revision,
+    /// Revision of the last write.
+    pub modified: Revision,
+}
+
+impl Record {
+    /// The record as readers see it. `None` if the place for the revision lies beyond the value's end.
+    pub fn into_entry(self) -> Option<Entry> {
+        let value = self.value.inscribed(self.modified)?;
+        Some(Entry {
+            key: self.key,
+            value,
+            created: self.created,
+            modified: self.modified,
+        })
+    }
+}
+
 /// What must hold of a key for a transaction to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
@@ -68,6 +95,17 @@ pub enum Expectation {
     At(Revision),
     /// The key exists.
     Present,
+}
+
+impl Expectation {
+    /// Whether it holds of a key that was last written at `modified`, if it exists.
+    pub(crate) fn holds(self, modified: Option<Revision>) -> bool {
+        match self {
+            Expectation::Absent => modified.is_none(),
+            Expectation::Present => modified.is_some(),
+            Expectation::At(revision) => modified == Some(revision),
+        }
+    }
 }
 
 /// One change of a transaction.

@@ -12,6 +12,7 @@
 
 mod cluster;
 mod enclosure;
+mod etcd;
 mod namespaced_test;
 mod probe;
 mod running;
@@ -20,6 +21,7 @@ mod topology;
 
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
 pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, enclose, host_listener, settle};
+pub use etcd::EtcdServer;
 pub use namespaced_test::{in_namespace, skip_inside};
 pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
 pub use running::{EnterError, Running, enter};

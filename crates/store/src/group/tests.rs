@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::HistoryLimits;
+use crate::{Expectation, HistoryLimits};
 
 fn empty_index() -> Index {
     Index::restore(HistoryLimits::default(), Revision(7), Vec::new())

@@ -94,6 +94,14 @@ impl Store for SqliteStore {
         &self.index
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn lost(&self) -> BoxFuture<'_, StoreError> {
+        future::pending().boxed()
+    }
+
     fn read_barrier(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         future::ready(Ok(self.index.revision())).boxed()
     }

@@ -1,0 +1,191 @@
+//! gRPC to one member of an etcd cluster.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use http::uri::PathAndQuery;
+use tonic::client::Grpc;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::wire::{
+    CompactionRequest, Done, RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchCreateRequest,
+    WatchRequest, WatchResponse,
+};
+use crate::StoreError;
+
+/// How long a connection may take to come up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an answer may take: as long as etcd itself tries to reach a quorum.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
+/// How often a silent connection is probed and how long the answer may take, so that a member that vanished is noticed.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest answer: a page of objects of the largest size that etcd takes by default (1.5 MiB).
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// How etcd is reached, and what for.
+#[derive(Clone, Debug)]
+pub struct EtcdAddress {
+    /// URLs of the members: `http://…` or `https://…`.
+    pub servers: Vec<String>,
+    /// PEM certificates that the members' must be signed by; needed for `https`.
+    pub ca_file: Option<PathBuf>,
+    /// PEM certificate and key that identify us.
+    pub identity_files: Option<(PathBuf, PathBuf)>,
+    /// What all keys begin with.
+    pub prefix: String,
+}
+
+impl EtcdAddress {
+    /// The members, ready to be connected to.
+    pub(super) fn endpoints(&self) -> Result<Vec<Endpoint>, StoreError> {
+        if self.servers.is_empty() {
+            return Err(unusable("no etcd server is named".to_owned()));
+        }
+        let tls = self.tls()?;
+        let endpoint = |server: &String| {
+            let failed = |error: tonic::transport::Error| unusable(format!("{server}: {}", causes(&error)));
+            let endpoint = Endpoint::from_shared(server.clone())
+                .map_err(failed)?
+                .connect_timeout(CONNECT_TIMEOUT)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(PING_INTERVAL)
+                .keep_alive_timeout(PING_TIMEOUT)
+                .keep_alive_while_idle(true);
+            match endpoint.uri().scheme_str() {
+                Some("http") => Ok(endpoint),
+                Some("https") => {
+                    let wanted = || format!("{server}: https needs the certificate of its authority");
+                    let tls = tls.clone().ok_or_else(|| unusable(wanted()))?;
+                    endpoint.tls_config(tls).map_err(failed)
+                }
+                _ => Err(unusable(format!(
+                    "{server:?} is no URL of an etcd server; an example is http://127.0.0.1:2379"
+                ))),
+            }
+        };
+        self.servers.iter().map(endpoint).collect()
+    }
+
+    fn tls(&self) -> Result<Option<ClientTlsConfig>, StoreError> {
+        let Some(ca_file) = &self.ca_file else {
+            return Ok(None);
+        };
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca_file)?));
+        if let Some((certificate, key)) = &self.identity_files {
+            tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+        }
+        Ok(Some(tls))
+    }
+}
+
+/// A connection to a member. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Connection(Channel);
+
+impl Connection {
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Connection, Status> {
+        let opened = endpoint.connect().await;
+        opened
+            .map(Connection)
+            .map_err(|error| Status::unavailable(causes(&error)))
+    }
+
+    pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+        self.unary("/etcdserverpb.KV/Range", request).await
+    }
+
+    pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+        self.unary("/etcdserverpb.KV/Txn", request).await
+    }
+
+    pub(super) async fn compact(&self, request: CompactionRequest) -> Result<(), Status> {
+        let done: Result<Done, Status> = self.unary("/etcdserverpb.KV/Compact", request).await;
+        done.map(|_| ())
+    }
+
+    /// Opens a watch; it ends when the member loses its leader.
+    pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
+        let first = WatchRequest { create: Some(create) };
+        // The stream of requests stays open, for its end is the watch's.
+        let requests = stream::iter([first]).chain(stream::pending());
+        let mut request = Request::new(requests);
+        request
+            .metadata_mut()
+            .insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
+        let mut grpc = self.grpc().await?;
+        let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+        let opening = grpc.streaming(request, path, ProstCodec::default());
+        within(opening).await.map(tonic::Response::into_inner)
+    }
+
+    async fn unary<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = self.grpc().await?;
+        let path = PathAndQuery::from_static(path);
+        let answering = grpc.unary(Request::new(request), path, ProstCodec::default());
+        within(answering).await.map(tonic::Response::into_inner)
+    }
+
+    async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
+        let mut grpc = Grpc::new(self.0.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+            .max_encoding_message_size(ANSWER_BYTES_MAX);
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unavailable(causes(&error)))?;
+        Ok(grpc)
+    }
+}
+
+/// What a client of the store is told about a refusal of etcd's.
+pub(super) fn told(status: &Status) -> StoreError {
+    let hint = match status.code() {
+        Code::ResourceExhausted if status.message().contains("space exceeded") => {
+            "; compact and defragment it or give it a larger quota, then disarm the alarm with etcdctl"
+        }
+        _ => "",
+    };
+    let message = match std::error::Error::source(status) {
+        Some(source) => format!("{}: {}", status.message(), causes(source)),
+        None => status.message().to_owned(),
+    };
+    StoreError::Unavailable {
+        reason: format!("etcd: {message}{hint}"),
+    }
+}
+
+async fn within<T>(answering: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, answering).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Status::deadline_exceeded(format!(
+            "no answer within {REQUEST_TIMEOUT:?}"
+        ))),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    std::fs::read(path).map_err(|error| unusable(format!("cannot read {}: {error}", path.display())))
+}
+
+fn unusable(reason: String) -> StoreError {
+    StoreError::Unavailable { reason }
+}
+
+/// An error with its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

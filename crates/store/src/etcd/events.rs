@@ -1,0 +1,86 @@
+//! What etcd's watch tells, as commits of the index. Pure.
+
+use bytes::Bytes;
+
+use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, is_object, parse_stored};
+use super::load::Landmark;
+use super::wire::{Event, EventType, KeyValue};
+use crate::index::{Change, Commit};
+use crate::{Key, Revision};
+
+/// What a batch of events comes to.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Ascending by revision.
+    pub(super) commits: Vec<Commit>,
+    /// The newest commit record among the events.
+    pub(super) landmark: Option<Landmark>,
+    /// The newest layout, if it was written or, as `Some(None)`, removed.
+    pub(super) layout: Option<Option<Layout>>,
+    /// etcd's newest revision among the events.
+    pub(super) newest: Option<i64>,
+}
+
+/// Reads events, which are ascending by revision and tell revisions wholly.
+pub(super) fn read(prefix: &Prefix, offset: Offset, events: &[Event]) -> Batch {
+    let mut batch = Batch::default();
+    let kvs = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+    for transaction in events.chunk_by(|one, other| kvs(one) == kvs(other)) {
+        read_transaction(prefix, offset, transaction, &mut batch);
+    }
+    batch
+}
+
+fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &mut Batch) {
+    let named: Vec<(&str, bool, &KeyValue)> = events
+        .iter()
+        .filter_map(|event| {
+            let kv = event.kv.as_ref()?;
+            let is_deletion = event.kind == i32::from(EventType::Delete);
+            Some((prefix.strip(&kv.key)?, is_deletion, kv))
+        })
+        .collect();
+    let Some((_, _, first)) = named.first() else { return };
+    batch.newest = Some(first.mod_revision);
+    let revision = offset.revision(first.mod_revision);
+    let record = named
+        .iter()
+        .find(|(key, is_deletion, _)| *key == COMMIT && !is_deletion)
+        .and_then(|(_, _, kv)| CommitRecord::parse(&kv.value));
+    if let Some(record) = &record {
+        batch.landmark = Some(Landmark {
+            mod_revision: first.mod_revision,
+            mark: record.mark,
+        });
+    }
+    let mut changes = Vec::new();
+    for (key, is_deletion, kv) in &named {
+        if *key == LAYOUT {
+            batch.layout = Some(if *is_deletion { None } else { Layout::parse(&kv.value) });
+        }
+        if !is_object(key) {
+            continue;
+        }
+        let key: Key = (*key).into();
+        if *is_deletion {
+            let last = record.as_ref().and_then(|record| record.last.get(&key));
+            let last = last.and_then(|last| last.inscribed(revision));
+            changes.push(Change::Delete { key, last });
+        } else {
+            match inscribed(&kv.value, revision) {
+                Some(value) => changes.push(Change::Put { key, value }),
+                None => tracing::error!(%key, "a value in etcd cannot be read and is left out"),
+            }
+        }
+    }
+    if record.is_some() || !changes.is_empty() {
+        batch.commits.push(Commit { revision, changes });
+    }
+}
+
+fn inscribed(stored: &Bytes, revision: Revision) -> Option<Bytes> {
+    parse_stored(stored)?.inscribed(revision)
+}
+
+#[cfg(test)]
+mod tests;

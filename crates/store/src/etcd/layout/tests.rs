@@ -1,0 +1,84 @@
+//! What is written is read back, and nothing else is taken for it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn value() -> impl Strategy<Value = Value> {
+    (
+        proptest::collection::vec(any::<u8>(), 0..40),
+        proptest::option::of(0..40_usize),
+    )
+        .prop_map(|(bytes, at)| Value {
+            revision_at: at.map(|at| at.min(bytes.len())),
+            bytes: bytes.into(),
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn values_come_back(value in value()) {
+        prop_assert_eq!(parse_stored(&stored(&value)), Some(value));
+    }
+
+    #[test]
+    fn commit_records_come_back(mark: u64, last in proptest::collection::hash_map("/[a-z/\n ]{0,20}", value(), 0..4)) {
+        let last = last.into_iter().map(|(key, value)| (Key::from(key), value)).collect();
+        let record = CommitRecord { mark, last };
+        prop_assert_eq!(CommitRecord::parse(&record.encoded()), Some(record));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let bytes = Bytes::from(bytes);
+        if let Some(value) = parse_stored(&bytes) {
+            prop_assert!(value.inscribed(Revision(1)).is_some());
+        }
+        CommitRecord::parse(&bytes);
+        Layout::parse(&bytes);
+    }
+}
+
+#[test]
+fn a_place_beyond_the_end_is_none() {
+    assert_eq!(parse_stored(&Bytes::from_static(b"3\nab")), None);
+    assert_eq!(parse_stored(&Bytes::from_static(b"ab")), None);
+    assert_eq!(parse_stored(&Bytes::from_static(b"-1\nab")), None);
+}
+
+#[test]
+fn a_layout_comes_back_and_a_newer_one_is_told_by_its_number() {
+    for is_complete in [true, false] {
+        let layout = Layout {
+            is_complete,
+            ..Layout::new(7)
+        };
+        assert_eq!(Layout::parse(&layout.encoded()), Some(layout));
+    }
+    let newer = Layout::parse(b"portolan-store 9\nwhatever").expect("a layout");
+    assert_eq!(newer.version, 9);
+    assert_eq!(Layout::parse(b"{\"kind\":\"Service\"}"), None);
+}
+
+#[test]
+fn revisions_are_shifted_by_the_offset() {
+    let offset = Offset(100);
+    assert_eq!(offset.revision(5), Revision(105));
+    assert_eq!(offset.etcd(Revision(105)), 5);
+    // Neither what never was etcd's, nor what etcd takes for an absent key.
+    for never in [0, 99, 100] {
+        assert_eq!(offset.etcd(Revision(never)), -1);
+    }
+}
+
+#[test]
+fn a_prefix_keeps_to_itself() {
+    let prefix = Prefix::new("/portolan/");
+    assert_eq!(prefix.key("/services/a"), "/portolan/services/a");
+    assert_eq!(prefix.range(), (Bytes::from("/portolan/"), Bytes::from("/portolan0")));
+    assert_eq!(prefix.strip(b"/portolan/services/a"), Some("/services/a"));
+    assert_eq!(prefix.strip(b"/portolan2/services/a"), None);
+    assert!(is_object("/services/a") && !is_object(COMMIT) && !is_object("services"));
+}

@@ -1,0 +1,51 @@
+//! The battery on etcd.
+
+#[macro_use]
+mod battery;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{EtcdAddress, EtcdOptions, EtcdStore, HistoryLimits, Store};
+use tempfile::TempDir;
+use testbed::EtcdServer;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+/// An etcd of its own, beside whose keys there are those of another program.
+struct Etcd {
+    server: EtcdServer,
+    _directory: TempDir,
+}
+
+impl battery::Engine for Etcd {
+    fn empty(test: &str) -> Option<Etcd> {
+        if !EtcdServer::is_installed() {
+            println!("skipped: {test}: etcd is not installed");
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = EtcdServer::start(directory.path()).expect("etcd");
+        Some(Etcd {
+            server,
+            _directory: directory,
+        })
+    }
+
+    fn open(&self) -> Arc<dyn Store> {
+        let options = EtcdOptions {
+            address: EtcdAddress {
+                servers: vec![self.server.url()],
+                ca_file: None,
+                identity_files: None,
+                prefix: "/portolan".to_owned(),
+            },
+            history: HistoryLimits::default(),
+            compaction_interval: Duration::ZERO,
+        };
+        let opening = EtcdStore::open(options);
+        Arc::new(block_in_place(|| Handle::current().block_on(opening)).expect("a store"))
+    }
+}
+
+battery!(super::Etcd);

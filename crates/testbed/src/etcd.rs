@@ -1,0 +1,150 @@
+//! A real etcd on loopback, for tests and benches of what keeps its data there.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long etcd may take to come up on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster of one etcd member on random ports of loopback. Killed when dropped; the data stay in its directory.
+pub struct EtcdServer {
+    directory: PathBuf,
+    client_port: u16,
+    peer_port: u16,
+    extra: Vec<String>,
+    process: Option<Child>,
+}
+
+impl EtcdServer {
+    /// Whether the program `etcd` can be started here.
+    pub fn is_installed() -> bool {
+        let version = Command::new("etcd")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        version.is_ok_and(|status| status.success())
+    }
+
+    /// Starts etcd with its data below a directory, and waits until it listens.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not listen.
+    pub fn start(directory: &Path) -> io::Result<EtcdServer> {
+        EtcdServer::start_with(directory, &[])
+    }
+
+    /// As [`EtcdServer::start`], with further flags.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not listen.
+    pub fn start_with(directory: &Path, flags: &[String]) -> io::Result<EtcdServer> {
+        let mut server = EtcdServer {
+            directory: directory.to_owned(),
+            client_port: free_port()?,
+            peer_port: free_port()?,
+            extra: flags.to_vec(),
+            process: None,
+        };
+        server.run()?;
+        Ok(server)
+    }
+
+    /// Starts it again after it was killed, at the same address with what is in its directory.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not listen.
+    pub fn run(&mut self) -> io::Result<()> {
+        let has_tls = self.extra.iter().any(|flag| flag.starts_with("--cert-file"));
+        let client = format!("{}://127.0.0.1:{}", if has_tls { "https" } else { "http" }, self.client_port);
+        let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        let log = std::fs::File::create(self.directory.join("etcd.log"))?;
+        let child = Command::new("etcd")
+            .args(["--name=only", "--logger=zap", "--log-level=error"])
+            .arg(format!("--data-dir={}", self.data_directory().display()))
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"))
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"))
+            .arg(format!("--initial-cluster=only={peer}"))
+            .args(&self.extra)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.process = Some(child);
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.client_port)).is_err() {
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "etcd does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Its URL for clients.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// The port for clients.
+    pub fn client_port(&self) -> u16 {
+        self.client_port
+    }
+
+    /// Where its data are; to be touched only while it does not run.
+    pub fn data_directory(&self) -> PathBuf {
+        self.directory.join("etcd")
+    }
+
+    /// The process, while it runs.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        if let Err(error) = process.kill().and_then(|()| process.wait()) {
+            tracing::error!(%error, "etcd cannot be ended");
+        }
+    }
+
+    /// Stops it in its tracks: connections stay open, and nothing is answered until [`EtcdServer::thaw`].
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn freeze(&self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn thaw(&self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        let id = self.process_id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+        Ok(kill_process(id, signal)?)
+    }
+}
+
+impl Drop for EtcdServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
