@@ -40,6 +40,8 @@ pub enum Command {
     Dns(commands::dns::Flags),
     /// Run this Node's Pods as processes
     Agent(commands::agent::Flags),
+    /// Copy, snapshot, restore and verify the API server's data
+    Store(commands::store::Flags),
     /// Print the version
     Version,
 }

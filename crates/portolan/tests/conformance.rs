@@ -4,13 +4,10 @@ mod support;
 
 use std::process::Command;
 
-use support::{Api, TOKEN, conformance, free_dns_port, has, portolan, run_conformance};
+use support::{Api, TOKEN, conformance, etcd, free_dns_port, has, portolan, run_conformance};
 
-fn run_api(test: &str, file: &str, prefix: &str, known: &str) {
-    if !has(test, "python3", "--version") {
-        return;
-    }
-    let api = Api::start();
+/// A file of cases, put to an API server.
+fn run_api(api: &Api, file: &str, prefix: &str, known: &str) {
     let mut runner = Command::new("python3");
     runner
         .arg(conformance("run_api.py"))
@@ -19,54 +16,41 @@ fn run_api(test: &str, file: &str, prefix: &str, known: &str) {
     run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
 }
 
-#[test]
-fn service_create() {
-    run_api(
-        "service_create",
-        "service-create.json",
-        "c",
-        include_str!("known_failures/service-create.txt"),
-    );
+/// A test of each file of cases on each engine of the store.
+macro_rules! api_cases {
+    ($($name:ident: $file:literal, $prefix:literal;)*) => {$(
+        mod $name {
+            use super::*;
+
+            const KNOWN: &str = include_str!(concat!("known_failures/", $file, ".txt"));
+            const FILE: &str = concat!($file, ".json");
+
+            #[test]
+            fn on_sqlite() {
+                if has(concat!(stringify!($name), "::on_sqlite"), "python3", "--version") {
+                    run_api(&Api::start(), FILE, $prefix, KNOWN);
+                }
+            }
+
+            #[test]
+            fn on_etcd() {
+                let test = concat!(stringify!($name), "::on_etcd");
+                if has(test, "python3", "--version")
+                    && let Some((etcd, _directory)) = etcd(test)
+                {
+                    run_api(&Api::start_on_etcd(&etcd), FILE, $prefix, KNOWN);
+                }
+            }
+        }
+    )*};
 }
 
-#[test]
-fn service_delete() {
-    run_api(
-        "service_delete",
-        "service-delete.json",
-        "d",
-        include_str!("known_failures/service-delete.txt"),
-    );
-}
-
-#[test]
-fn service_update() {
-    run_api(
-        "service_update",
-        "service-update.json",
-        "u",
-        include_str!("known_failures/service-update.txt"),
-    );
-}
-
-#[test]
-fn machinery() {
-    run_api(
-        "machinery",
-        "machinery.json",
-        "m",
-        include_str!("known_failures/machinery.txt"),
-    );
-}
-
-#[test]
-fn endpoints_write() {
-    run_api(
-        "endpoints_write",
-        "endpoints-write.json",
-        "e",
-        include_str!("known_failures/endpoints-write.txt"),
-    );
+api_cases! {
+    service_create: "service-create", "c";
+    service_delete: "service-delete", "d";
+    service_update: "service-update", "u";
+    machinery: "machinery", "m";
+    endpoints_write: "endpoints-write", "e";
 }
 
 #[test]

@@ -10,12 +10,15 @@ mod index;
 mod lock;
 mod sqlite;
 mod store;
+mod transfer;
 mod types;
 
 pub use etcd::{EtcdAddress, EtcdOptions, EtcdStore};
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
 pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;
+pub use transfer::{Contents, Place, TransferError, WriteOptions, Written};
 pub use types::{
-    CommitError, Entry, Event, EventKind, Expectation, Key, Record, Revision, StoreError, Transaction, Value, Write,
+    CommitError, Entry, Event, EventKind, Expectation, Key, Record, Revision, StoreError, Transaction, Value,
+    Write,
 };

@@ -61,7 +61,11 @@ impl EtcdServer {
     /// If it cannot be started or does not listen.
     pub fn run(&mut self) -> io::Result<()> {
         let has_tls = self.extra.iter().any(|flag| flag.starts_with("--cert-file"));
-        let client = format!("{}://127.0.0.1:{}", if has_tls { "https" } else { "http" }, self.client_port);
+        let client = format!(
+            "{}://127.0.0.1:{}",
+            if has_tls { "https" } else { "http" },
+            self.client_port
+        );
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
         let log = std::fs::File::create(self.directory.join("etcd.log"))?;
         let child = Command::new("etcd")
@@ -110,7 +114,9 @@ impl EtcdServer {
 
     /// Ends it as a crash would.
     pub fn kill(&mut self) {
-        let Some(mut process) = self.process.take() else { return };
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
         if let Err(error) = process.kill().and_then(|()| process.wait()) {
             tracing::error!(%error, "etcd cannot be ended");
         }

@@ -233,9 +233,12 @@ impl Failure {
         }
     }
 
+    /// The engine says in the log when it begins and ceases to fail; a line for each request would bury that.
     fn of_store(error: &StoreError) -> Failure {
-        tracing::warn!(%error, "the store could not serve a request");
-        Failure::unavailable("the store cannot be used now, please try again later")
+        tracing::debug!(%error, "the store could not serve a request");
+        let mut failure = Failure::unavailable("the store cannot be used now, please try again later");
+        failure.details.insert("retryAfterSeconds".into(), 1.into());
+        failure
     }
 
     /// The HTTP status.

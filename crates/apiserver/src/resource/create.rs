@@ -23,13 +23,20 @@ impl Resources {
         format: Format,
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        decided(target, || async move {
+        let create = || async move {
             let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
             let ownership = Ownership::Updated(options.manager);
             self.create_object(target, object, warnings, options.dry_run, ownership)
                 .await
-        })
-        .await
+        };
+        match decided(target, create).await {
+            // The refusal may rest on what another server has changed meanwhile.
+            Err(failure) if self.store.is_shared() && failure.code().is_client_error() => {
+                self.catch_up().await?;
+                decided(target, create).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// Creates an object in the namespace of `target`. Its name is its own.

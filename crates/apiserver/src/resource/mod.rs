@@ -109,15 +109,20 @@ pub(crate) struct Stored {
 impl Resources {
     /// The object that a path names, as it is now.
     pub(crate) async fn stored(&self, target: &Target) -> Result<Option<Stored>, Failure> {
-        self.store
-            .read_barrier()
-            .await
-            .map_err(|error| Failure::of_read(&error))?;
+        self.catch_up().await?;
         self.store
             .index()
             .get(&target.key())
             .map(Stored::read)
             .transpose()
+    }
+
+    /// Brings the index and the allocators to everything that was acknowledged, by any server, before now.
+    pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
+        let reached = self.store.read_barrier().await;
+        reached.map_err(|error| Failure::of_read(&error))?;
+        self.services.catch_up(self.store.index());
+        Ok(())
     }
 
     /// Commits; a conflict means that the decision is outdated.

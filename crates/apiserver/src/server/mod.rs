@@ -28,7 +28,7 @@ use crate::namespace;
 use crate::pki::{Pki, PkiError, serving_names};
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
-use crate::service::{Registry, RegistryError, ServiceConfig};
+use crate::service::{self, Registry, RegistryError, ServiceConfig};
 use limits::{ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX};
 use tls::Serving;
 
@@ -106,6 +106,11 @@ impl Server {
                 node_port_range: config.node_ports.clone(),
             },
         )?;
+        if store.is_shared() {
+            services
+                .follow_others(store.index())
+                .map_err(RegistryError::from)?;
+        }
         let shutdown = Shutdown(ending);
         let resources = Arc::new(Resources {
             store,
@@ -124,6 +129,7 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(namespace::run_termination(resources.clone()));
         background.spawn(event_expiry::run(resources.clone()));
+        background.spawn(service::follow_others(resources.clone()));
         background.spawn(bootstrap::keep(essentials, resources, shutdown.clone()));
         background.spawn(renew(certificates, serving, shutdown.clone()));
         let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));

@@ -157,8 +157,8 @@ impl Drop for Allocation {
     }
 }
 
-/// Locks the pools. Every operation on them leaves them whole, so a panic elsewhere under the lock does not
-/// make them unusable.
-pub(super) fn lock(pools: &Mutex<Pools>) -> MutexGuard<'_, Pools> {
-    pools.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks the pools, or what follows the store for them. Every operation leaves them whole, so a panic elsewhere
+/// under the lock does not make them unusable.
+pub(super) fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }

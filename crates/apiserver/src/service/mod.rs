@@ -7,18 +7,22 @@
 //! is not, dropping the allocation takes everything back.
 
 mod allocation;
+mod audit;
 mod bootstrap;
 mod cluster_ips;
+mod followed;
 mod node_ports;
 mod pools;
 mod records;
 mod registry;
 
 pub use allocation::Allocation;
+pub use audit::{Allocated, Disagreement, audit};
 pub use bootstrap::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
 };
+pub(crate) use followed::follow_others;
 pub use pools::{RangeUsage, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};

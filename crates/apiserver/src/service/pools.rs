@@ -137,6 +137,11 @@ impl Pools {
         self.taken.insert(address)
     }
 
+    /// All addresses that are taken.
+    pub(super) fn taken(&self) -> impl Iterator<Item = IpAddr> {
+        self.taken.iter().copied()
+    }
+
     /// Takes a requested address from any ready range that contains it (FAM-22, FAM-24).
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
         self.check_address(address)?;

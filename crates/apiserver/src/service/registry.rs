@@ -17,6 +17,7 @@ use store::{Index, StoreError};
 use super::Failure;
 use super::allocation::{Allocation, lock};
 use super::bootstrap::DEFAULT_SERVICE_CIDR;
+use super::followed::{Followed, RangeChange};
 use super::pools::{Pools, Usage};
 use super::records::{Holder, IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX, delete_object};
 use super::{cluster_ips, node_ports};
@@ -50,6 +51,8 @@ pub struct Registry {
     pools: Arc<Mutex<Pools>>,
     families: ConfiguredFamilies,
     ranges: Vec<IpNet>,
+    /// What other servers write, if there can be others.
+    followed: Mutex<Option<Followed>>,
 }
 
 impl Registry {
@@ -78,6 +81,7 @@ impl Registry {
             pools: Arc::new(Mutex::new(pools)),
             families,
             ranges: config.cluster_ip_ranges,
+            followed: Mutex::new(None),
         };
         for entry in index.list(SERVICE_CIDRS_PREFIX, None, None, None)?.entries {
             match serde_json::from_slice::<Value>(&entry.value) {
@@ -86,6 +90,33 @@ impl Registry {
             }
         }
         Ok(registry)
+    }
+
+    /// From now on, [`Registry::catch_up`] brings the allocators to what other servers have allocated.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn follow_others(&self, index: &Index) -> Result<(), StoreError> {
+        let followed = Followed::begin(index, &self.pools)?;
+        *lock(&self.followed) = Some(followed);
+        Ok(())
+    }
+
+    /// Takes over what other servers have written up to the index's present revision.
+    pub fn catch_up(&self, index: &Index) {
+        let mut followed = lock(&self.followed);
+        let Some(changes) = followed
+            .as_mut()
+            .map(|followed| followed.catch_up(index, &self.pools))
+        else {
+            return;
+        };
+        for change in changes {
+            match change {
+                RangeChange::Written(cidr) => self.range_written(&cidr),
+                RangeChange::Removed(name) => self.range_removed(&name),
+            }
+        }
     }
 
     /// The families that Services can have, as reads and defaults need them.

@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
-use store::{SqliteOptions, SqliteStore, Store, StoreError};
 
+use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::{BadValue, PortRange, at_most_one_a_family, cidr, port_range};
 
@@ -23,6 +22,8 @@ pub struct Flags {
     /// Directory of the store, the certificates and the keys
     #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    engine: EngineFlags,
     #[command(flatten)]
     services: ServiceFlags,
     /// File of users, a line each: token,user,uid,"group1,group2"
@@ -77,19 +78,16 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         cluster_domain: "cluster.local".to_owned(),
         data_dir: flags.data_dir,
     };
-    let store = open_store(&config)?;
     let runtime = runtime(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
-        let server = apiserver::Server::start(config, store).await?;
+        let store = flags.engine.open(&config.data_dir).await?;
+        let server = apiserver::Server::start(config, store.clone()).await?;
         tracing::info!(address = %server.address(), "the API is served");
-        crate::signal::asked_to_end().await;
+        let outcome = tokio::select! {
+            () = crate::signal::asked_to_end() => Ok(ExitCode::SUCCESS),
+            error = store.lost() => Err(error.into()),
+        };
         server.drain(DRAIN_PATIENCE).await;
-        Ok(ExitCode::SUCCESS)
+        outcome
     })
-}
-
-/// The embedded store below the data directory.
-pub fn open_store(config: &apiserver::Config) -> Result<Arc<dyn Store>, StoreError> {
-    let store = SqliteStore::open(config.data_dir.join("store"), SqliteOptions::default())?;
-    Ok(Arc::new(store))
 }

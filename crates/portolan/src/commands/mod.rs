@@ -7,6 +7,7 @@ pub mod dns;
 pub mod plan;
 pub mod playground;
 pub mod proxy;
+pub mod store;
 pub mod up;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Plan(flags) => plan::run(&flags),
         Command::Dns(flags) => dns::run(flags),
         Command::Agent(flags) => agent::run(flags),
+        Command::Store(flags) => store::run(flags),
         Command::Version => {
             crate::cli::say(concat!("portolan ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(ExitCode::SUCCESS)

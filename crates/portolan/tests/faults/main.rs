@@ -5,6 +5,7 @@ mod command_line;
 mod crashes;
 mod disk;
 mod hostile_clients;
+mod several_servers;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testbed::EtcdServer;
+
 /// How long a component may take to come up on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The token of the tests' user.
@@ -40,6 +42,8 @@ pub struct Api {
     pub server: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where the data are, if not in its directory.
+    etcd_url: Option<String>,
     process: Option<Component>,
 }
 
@@ -51,6 +55,16 @@ impl Api {
 
     /// Starts the server on a directory of the test's choice.
     pub fn start_in(directory: tempfile::TempDir) -> Self {
+        Self::start_on(directory, None)
+    }
+
+    /// Starts the server with its data in etcd.
+    pub fn start_on_etcd(etcd: &EtcdServer) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        Self::start_on(directory, Some(etcd.url()))
+    }
+
+    fn start_on(directory: tempfile::TempDir, etcd_url: Option<String>) -> Self {
         let tokens = directory.path().join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},tester,tester,\"system:masters\"\n")).expect("a token file");
         let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()));
@@ -58,6 +72,7 @@ impl Api {
             directory,
             server: format!("https://{address}"),
             address,
+            etcd_url,
             process: None,
         };
         api.run();
@@ -72,14 +87,18 @@ impl Api {
     /// Starts the server, after it was killed, on what is left.
     pub fn run(&mut self) {
         let path = |name: &str| self.directory.path().join(name).display().to_string();
-        self.process = Some(portolan(&[
-            "apiserver",
-            &format!("--listen={}", self.address),
-            &format!("--data-dir={}", path("data")),
-            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
-            &format!("--token-auth-file={}", path("tokens.csv")),
-            &format!("--write-kubeconfig={}", path("admin.conf")),
-        ]));
+        let mut arguments = vec![
+            "apiserver".to_owned(),
+            format!("--listen={}", self.address),
+            format!("--data-dir={}", path("data")),
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112".to_owned(),
+            format!("--token-auth-file={}", path("tokens.csv")),
+            format!("--write-kubeconfig={}", path("admin.conf")),
+        ];
+        arguments.extend(self.etcd_url.iter().map(|url| format!("--etcd-servers={url}")));
+        self.process = Some(portolan(
+            &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
+        ));
         wait_for("the API server", || TcpStream::connect(self.address).is_ok());
         wait_for("the admin kubeconfig", || self.kubeconfig().exists());
     }
@@ -162,6 +181,17 @@ pub fn has(test: &str, program: &str, argument: &str) -> bool {
         return false;
     }
     true
+}
+
+/// An etcd of the test's own, and the directory that it is in. `None`, said by the test's name, if it is not installed.
+pub fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
+    if !EtcdServer::is_installed() {
+        println!("skipped: {test}: etcd is not installed");
+        return None;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let server = EtcdServer::start(directory.path()).expect("etcd");
+    Some((server, directory))
 }
 
 /// Runs a conformance runner and compares the cases that fail with the list of those that are known to:

@@ -63,7 +63,10 @@ impl Asking {
             keys_only: true,
             ..RangeRequest::default()
         };
-        let answer = connection.range(newest).await.map_err(|status| reason(told(&status)))?;
+        let answer = connection
+            .range(newest)
+            .await
+            .map_err(|status| reason(told(&status)))?;
         let kv = answer.kvs.first();
         let kv = kv.ok_or_else(|| "etcd: the commit record is missing".to_owned())?;
         Ok(self.shared.offset.revision(kv.mod_revision))

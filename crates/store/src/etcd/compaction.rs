@@ -18,7 +18,9 @@ pub(super) async fn run(shared: Arc<Shared>, interval: Duration) {
     let mut turn = Turn::default();
     loop {
         tokio::time::sleep(interval).await;
-        let Ok(connection) = shared.connection() else { continue };
+        let Ok(connection) = shared.connection() else {
+            continue;
+        };
         if let Err(status) = turn.take(&shared, &connection).await {
             tracing::warn!(error = %told(&status), "etcd's history could not be compacted; it is tried again");
         }

@@ -40,7 +40,9 @@ fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &m
             Some((prefix.strip(&kv.key)?, is_deletion, kv))
         })
         .collect();
-    let Some((_, _, first)) = named.first() else { return };
+    let Some((_, _, first)) = named.first() else {
+        return;
+    };
     batch.newest = Some(first.mod_revision);
     let revision = offset.revision(first.mod_revision);
     let record = named
@@ -56,7 +58,11 @@ fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &m
     let mut changes = Vec::new();
     for (key, is_deletion, kv) in &named {
         if *key == LAYOUT {
-            batch.layout = Some(if *is_deletion { None } else { Layout::parse(&kv.value) });
+            batch.layout = Some(if *is_deletion {
+                None
+            } else {
+                Layout::parse(&kv.value)
+            });
         }
         if !is_object(key) {
             continue;

@@ -118,9 +118,9 @@ impl Follower {
             Some(_) => recognize(connection, prefix, self.landmark, self.reached).await?,
         };
         match recognition {
-            (Recognition::Same | Recognition::Forgotten, _) if layout != Some(expected) => {
-                Err(End::Other("another program has written the store anew".to_owned()))
-            }
+            (Recognition::Same | Recognition::Forgotten, _) if layout != Some(expected) => Err(End::Other(
+                "another program has written the store anew".to_owned(),
+            )),
             (Recognition::Same, _) => Ok(()),
             (Recognition::Forgotten, _) => Ok(self.read_anew(connection).await?),
             (Recognition::Other, now) => {
@@ -151,9 +151,13 @@ impl Follower {
             failure: Vec::new(),
         };
         match connection.txn(request).await {
-            Ok(answer) if answer.succeeded => tracing::warn!(offset, "etcd was set back; revisions go on above those seen"),
+            Ok(answer) if answer.succeeded => {
+                tracing::warn!(offset, "etcd was set back; revisions go on above those seen")
+            }
             Ok(_) => {}
-            Err(status) => tracing::warn!(error = %told(&status), "etcd was set back, and revisions may be given out again"),
+            Err(status) => {
+                tracing::warn!(error = %told(&status), "etcd was set back, and revisions may be given out again")
+            }
         }
     }
 
@@ -162,7 +166,9 @@ impl Follower {
         if let Some(layout) = batch.layout
             && layout != Some(Layout::new(self.shared.offset.0))
         {
-            return Err(End::Other("another program has written the store anew".to_owned()));
+            return Err(End::Other(
+                "another program has written the store anew".to_owned(),
+            ));
         }
         if let Some(newest) = batch.newest {
             self.reached = newest;
@@ -280,7 +286,10 @@ mod tests {
             commits.iter().map(|c| (c.revision.0, c.changes.len())).collect()
         };
         assert_eq!(told(vec![], &["/a"]), [(9, 1)]);
-        assert_eq!(told(vec![entry("/b", 9), entry("/a", 7), entry("/c", 7)], &["/d"]), [(7, 2), (9, 2)]);
+        assert_eq!(
+            told(vec![entry("/b", 9), entry("/a", 7), entry("/c", 7)], &["/d"]),
+            [(7, 2), (9, 2)]
+        );
         assert_eq!(told(vec![entry("/a", 7)], &[]), [(7, 1), (9, 0)]);
     }
 }

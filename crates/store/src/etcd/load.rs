@@ -47,8 +47,12 @@ pub(super) async fn read_layout(
     let Some(kv) = answer.kvs.first() else {
         return Ok((None, 0));
     };
-    let layout = Layout::parse(&kv.value)
-        .ok_or_else(|| corrupt(prefix, "its key .layout cannot be read; choose another --etcd-prefix"))?;
+    let layout = Layout::parse(&kv.value).ok_or_else(|| {
+        corrupt(
+            prefix,
+            "its key .layout cannot be read; choose another --etcd-prefix",
+        )
+    })?;
     if layout.version != LAYOUT_VERSION {
         let found = layout.version;
         let reason = format!(
@@ -143,7 +147,9 @@ pub(super) async fn load(
             at = page.header.map_or(0, |header| header.revision);
         }
         for kv in &page.kvs {
-            let Some(name) = prefix.strip(&kv.key) else { continue };
+            let Some(name) = prefix.strip(&kv.key) else {
+                continue;
+            };
             if name == COMMIT {
                 landmark = landmark_of(kv);
                 newest = newest.max(kv.mod_revision);
@@ -196,7 +202,14 @@ pub(super) async fn recognize(
     }
     if present.mod_revision == landmark.mod_revision {
         let is_same = present.mark == landmark.mark;
-        return Ok((if is_same { Recognition::Same } else { Recognition::Other }, now));
+        return Ok((
+            if is_same {
+                Recognition::Same
+            } else {
+                Recognition::Other
+            },
+            now,
+        ));
     }
     let then = RangeRequest {
         key: prefix.key(COMMIT),

@@ -15,8 +15,8 @@ use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, 
 /// etcd's `--max-txn-ops`: what the widest part of a transaction and those of the transactions nested in it may
 /// have together.
 const OPERATIONS_MAX: usize = 128;
-/// Operations on a level of a transaction that is nested because it has many: three such levels are allowed, which
-/// makes 64,000 operations.
+/// Operations on a level of a transaction that is nested because it has many. There is room for three such levels and a
+/// fourth of eight operations, which makes half a million.
 const FANOUT: usize = 40;
 /// Expectations of a transaction: leaves room for a level of operations below.
 const EXPECTATIONS_MAX: usize = 120;
@@ -164,9 +164,7 @@ fn check(transaction: &Transaction) -> Result<(), CommitError> {
         };
         let reason = if !is_object(key) {
             "keys begin with a slash and no dot behind it"
-        } else if value
-            .is_some_and(|value| value.revision_at.is_some_and(|at| at > value.bytes.len()))
-        {
+        } else if value.is_some_and(|value| value.revision_at.is_some_and(|at| at > value.bytes.len())) {
             "the place for its revision lies beyond the end of the value"
         } else {
             continue;
@@ -186,17 +184,25 @@ fn pin(prefix: &Prefix, index: &Index, transaction: &Transaction, compared: &mut
             Write::Put(..) => return true,
             Write::Delete { key, .. } if index.get(key).is_some() => {
                 let key = prefix.key(key);
-                compared.push(compare(key, Comparison::Greater, Target::Version, Operand::Version(0)));
+                compared.push(compare(
+                    key,
+                    Comparison::Greater,
+                    Target::Version,
+                    Operand::Version(0),
+                ));
                 return true;
             }
             Write::Delete { key, .. } => absent.push(key),
         }
     }
-    compared.extend(
-        absent
-            .into_iter()
-            .map(|key| compare(prefix.key(key), Comparison::Equal, Target::Version, Operand::Version(0))),
-    );
+    compared.extend(absent.into_iter().map(|key| {
+        compare(
+            prefix.key(key),
+            Comparison::Equal,
+            Target::Version,
+            Operand::Version(0),
+        )
+    }));
     false
 }
 
@@ -250,7 +256,10 @@ fn nested(mut operations: Vec<RequestOp>, expectations: usize) -> Option<Vec<Req
     while operations.len() > top {
         let width = room.min(FANOUT);
         room = room.checked_sub(width).filter(|_| width > 0)?;
-        operations = operations.chunks(width).map(|chunk| inner(chunk.to_vec())).collect();
+        operations = operations
+            .chunks(width)
+            .map(|chunk| inner(chunk.to_vec()))
+            .collect();
     }
     Some(operations)
 }

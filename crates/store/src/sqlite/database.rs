@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior, params};
 
-use crate::{Entry, Revision, StoreError, Transaction, Value, Write};
+use crate::{Record, Revision, StoreError, Transaction, Value, Write};
 
 /// `PRAGMA user_version` of the layout below.
 const SCHEMA_VERSION: i64 = 1;
@@ -36,6 +36,9 @@ const PUT: &str = "
 const DELETE: &str = "DELETE FROM entries WHERE key = ?1";
 const SET_REVISION: &str = "UPDATE meta SET value = ?1 WHERE name = 'revision'";
 const GET_REVISION: &str = "SELECT value FROM meta WHERE name = 'revision'";
+const CLEAR: &str = "DELETE FROM entries";
+const INSERT: &str =
+    "INSERT INTO entries (key, value, revision_at, created, modified) VALUES (?1, ?2, ?3, ?4, ?5)";
 const LOAD: &str = "SELECT key, value, revision_at, created, modified FROM entries ORDER BY key";
 
 /// Pages of write-ahead log (16 MiB) after which they are moved into the database file, within a commit.
@@ -50,21 +53,17 @@ const PAGE_CACHE_KIB: i64 = -4_096;
 /// How long a commit waits for a person who has the file open in another program.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An open database of the present layout.
-pub(super) struct Database {
-    connection: Connection,
-}
+/// Rows after which somebody who waits is told how far it is.
+const PROGRESS_ROWS: usize = 1_000;
 
-/// What a database holds.
-pub(super) struct Contents {
-    pub(super) revision: Revision,
-    /// Ascending by key.
-    pub(super) entries: Vec<Entry>,
+/// An open database of the present layout.
+pub(crate) struct Database {
+    connection: Connection,
 }
 
 impl Database {
     /// Opens the file, making it if it is not there.
-    pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Database, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -75,40 +74,124 @@ impl Database {
         match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => Ok(database),
             0 => database.create_schema(path),
-            version => Err(corrupt(
-                path,
-                &format!(
-                    "it has layout {version} and this program knows {SCHEMA_VERSION}; it belongs to a newer \
-                     version, start that one"
-                ),
-            )),
+            version => Err(of_another_layout(path, version)),
         }
     }
 
-    /// Reads everything.
-    pub(super) fn load(&self, path: &Path) -> Result<Contents, StoreError> {
+    /// Opens the file for reading alone, at the revision that it has now, whatever a server writes meanwhile.
+    pub(super) fn open_for_reading(path: &Path) -> Result<Database, StoreError> {
         let named = |error: rusqlite::Error| failed(path, &error);
-        let revision = self
-            .connection
-            .query_row(GET_REVISION, [], |row| revision(row, 0))
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(named)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
+        let database = Database { connection };
+        match database.pragma("user_version").map_err(named)? {
+            SCHEMA_VERSION => {}
+            0 => return Err(corrupt(path, "it is no store of this program")),
+            version => return Err(of_another_layout(path, version)),
+        }
+        database.connection.execute_batch("BEGIN").map_err(named)?;
+        Ok(database)
+    }
+
+    /// What SQLite finds wrong with the file, a line each.
+    pub(super) fn integrity_faults(&self, path: &Path) -> Result<Vec<String>, StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let mut check = self.connection.prepare("PRAGMA integrity_check").map_err(named)?;
+        let lines = check
+            .query_map([], |row| row.get::<_, String>(0))
             .map_err(named)?;
+        let lines = lines.collect::<Result<Vec<_>, _>>().map_err(named)?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Reads everything, ascending by key; gives the newest revision. An inconsistent row is an error.
+    pub(super) fn load(&self, path: &Path, mut each: impl FnMut(Record)) -> Result<Revision, StoreError> {
+        let newest = self.newest_revision(path)?;
+        self.read(path, |record| {
+            let is_sound = record.modified <= newest
+                && record
+                    .value
+                    .revision_at
+                    .is_none_or(|at| at <= record.value.bytes.len());
+            if !is_sound {
+                return Err(corrupt(
+                    path,
+                    &format!("the row of {} is inconsistent", record.key),
+                ));
+            }
+            each(record);
+            Ok(())
+        })?;
+        Ok(newest)
+    }
+
+    /// Reads all rows as they are, ascending by key.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        mut each: impl FnMut(Record) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
         let mut statement = self.connection.prepare(LOAD).map_err(named)?;
         let mut rows = statement.query([]).map_err(named)?;
-        let mut entries = Vec::new();
         while let Some(row) = rows.next().map_err(named)? {
             let (key, value) = stored_value(row).map_err(named)?;
-            let created = self::revision(row, 3).map_err(named)?;
-            let modified = self::revision(row, 4).map_err(named)?;
-            let value = value.inscribed(modified).filter(|_| modified <= revision);
-            let value = value.ok_or_else(|| corrupt(path, &format!("the row of {key} is inconsistent")))?;
-            entries.push(Entry {
+            each(Record {
                 key: key.into(),
                 value,
-                created,
-                modified,
-            });
+                created: revision(row, 3).map_err(named)?,
+                modified: revision(row, 4).map_err(named)?,
+            })?;
         }
-        Ok(Contents { revision, entries })
+        Ok(())
+    }
+
+    /// The newest revision; 0 of an empty database.
+    pub(crate) fn newest_revision(&self, path: &Path) -> Result<Revision, StoreError> {
+        self.connection
+            .query_row(GET_REVISION, [], |row| revision(row, 0))
+            .map_err(|error| failed(path, &error))
+    }
+
+    /// Replaces everything, in one transaction; tells how many rows were written time and again.
+    pub(crate) fn replace(
+        &mut self,
+        path: &Path,
+        records: &[Record],
+        newest: Revision,
+        mut progress: impl FnMut(usize),
+    ) -> Result<(), StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let whole = self.connection.transaction().map_err(named)?;
+        {
+            whole.execute(CLEAR, []).map_err(named)?;
+            let mut insert = whole.prepare(INSERT).map_err(named)?;
+            for (number, record) in records.iter().enumerate() {
+                let Value { bytes, revision_at } = &record.value;
+                let row = params![
+                    &*record.key,
+                    &**bytes,
+                    revision_at.map(integer),
+                    integer(record.created.0),
+                    integer(record.modified.0)
+                ];
+                insert.execute(row).map_err(named)?;
+                if (number + 1) % PROGRESS_ROWS == 0 {
+                    progress(number + 1);
+                }
+            }
+            whole.execute(SET_REVISION, [integer(newest.0)]).map_err(named)?;
+        }
+        whole.commit().map_err(named)
+    }
+
+    /// Closes it so that everything is in its one file.
+    pub(crate) fn close_in_one_file(self, path: &Path) -> Result<(), StoreError> {
+        let named = |error: rusqlite::Error| failed(path, &error);
+        let leave_log = self.connection.pragma_update(None, "journal_mode", "DELETE");
+        leave_log.map_err(named)?;
+        self.connection.close().map_err(|(_, error)| named(error))
     }
 
     /// Writes transactions, each under its revision, and makes them durable: all or none.
@@ -221,6 +304,14 @@ fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     StoreError::Unavailable {
         reason: format!("{}: {error}", path.display()),
     }
+}
+
+fn of_another_layout(path: &Path, version: i64) -> StoreError {
+    let reason = format!(
+        "it has layout {version} and this program knows {SCHEMA_VERSION}; it belongs to a newer version, start that \
+         one"
+    );
+    corrupt(path, &reason)
 }
 
 fn corrupt(path: &Path, reason: &str) -> StoreError {

@@ -12,14 +12,14 @@ use crate::StoreError;
 const LOCK_FILE: &str = "portolan.lock";
 
 /// The right to use a data directory, until dropped.
-pub(super) struct DataDirectory {
+pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDirectory {
     /// Makes the directory if needed, readable by its owner alone (Secrets are in there), and locks it.
-    pub(super) fn acquire(path: &Path) -> Result<DataDirectory, StoreError> {
+    pub(crate) fn acquire(path: &Path) -> Result<DataDirectory, StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -45,7 +45,7 @@ impl DataDirectory {
         }
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }

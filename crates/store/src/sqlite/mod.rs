@@ -4,6 +4,7 @@
 
 mod database;
 mod directory;
+mod reading;
 mod writer;
 
 #[cfg(test)]
@@ -16,8 +17,9 @@ use std::thread::JoinHandle;
 use futures_util::future::{self, BoxFuture, FutureExt};
 use tokio::sync::{mpsc, oneshot};
 
-use self::database::Database;
-use self::directory::DataDirectory;
+pub(crate) use self::database::Database;
+pub(crate) use self::directory::DataDirectory;
+pub(crate) use self::reading::{integrity_faults, read_file};
 use self::writer::Request;
 use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction};
 
@@ -56,12 +58,9 @@ impl SqliteStore {
         let directory = DataDirectory::acquire(directory.as_ref())?;
         let path = directory.file(DATABASE_FILE);
         let database = Database::open(&path)?;
-        let contents = database.load(&path)?;
-        let index = Arc::new(Index::restore(
-            options.history,
-            contents.revision,
-            contents.entries,
-        ));
+        let mut entries = Vec::new();
+        let revision = database.load(&path, |record| entries.extend(record.into_entry()))?;
+        let index = Arc::new(Index::restore(options.history, revision, entries));
         let (requests, waiting) = mpsc::channel(WAITING_TRANSACTIONS_MAX);
         let written = index.clone();
         let writer = std::thread::Builder::new()

@@ -16,9 +16,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::agent::PodFlags;
-use super::apiserver::{ServiceFlags, open_store};
+use super::apiserver::ServiceFlags;
 use super::dns::ZoneFlags;
 use super::proxy::NodeFlags;
+use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::cidr;
 
@@ -42,6 +43,8 @@ pub struct Flags {
     /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
     #[arg(long, default_value_t = 10053, value_name = "PORT")]
     dns_port: u16,
+    #[command(flatten)]
+    engine: EngineFlags,
     #[command(flatten)]
     services: ServiceFlags,
     #[command(flatten)]
@@ -68,6 +71,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
 
 /// The settings of all parts.
 struct Parts {
+    engine: EngineFlags,
     api: apiserver::Config,
     kubeconfig: PathBuf,
     node: proxy::Config,
@@ -113,6 +117,7 @@ impl Parts {
             .ok_or("--cluster-dns needs an address")?
             .to_string();
         Ok(Self {
+            engine: flags.engine.clone(),
             api: apiserver::Config {
                 listen: flags.listen,
                 data_dir: flags.data_dir.clone(),
@@ -139,8 +144,8 @@ impl Parts {
 
     /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails ends all.
     async fn run(self, dataplane: NftablesDataplane) -> Result<(), Failure> {
-        let store = open_store(&self.api)?;
-        let server = apiserver::Server::start(self.api, store).await?;
+        let store = self.engine.open(&self.api.data_dir).await?;
+        let server = apiserver::Server::start(self.api, store.clone()).await?;
         let client = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
         cluster_dns::publish(&client, &self.dns_cluster_ip, self.dns_endpoint).await?;
         let (end, ended) = watch::channel(false);
@@ -167,6 +172,7 @@ impl Parts {
         ));
         let outcome = tokio::select! {
             () = crate::signal::asked_to_end() => Ok(()),
+            error = store.lost() => Err(error.into()),
             Some(first) = parts.join_next() => first.map_err(Failure::from).and_then(|outcome| outcome),
         };
         end.send_replace(true);

@@ -41,8 +41,14 @@ fn a_revision_is_a_commit_with_the_last_states_of_what_it_deletes() {
     let batch = read(&Prefix::new("/p"), Offset(10), &events);
     let told: Vec<String> = batch.commits.iter().map(|commit| format!("{commit:?}")).collect();
     assert_eq!(batch.commits.len(), 2, "{told:?}");
-    assert!(told[0].contains("Revision(14)") && told[0].contains("new@14"), "{told:?}");
-    assert!(told[1].contains("gone@16") && told[1].contains("last: None"), "{told:?}");
+    assert!(
+        told[0].contains("Revision(14)") && told[0].contains("new@14"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].contains("gone@16") && told[1].contains("last: None"),
+        "{told:?}"
+    );
     assert_eq!(batch.newest, Some(7));
     let landmark = Landmark {
         mod_revision: 6,
@@ -55,7 +61,10 @@ fn a_revision_is_a_commit_with_the_last_states_of_what_it_deletes() {
 fn a_change_of_the_layout_is_told() {
     let layout = Layout::new(3);
     let events = [event(EventType::Put, LAYOUT, 4, layout.encoded())];
-    assert_eq!(read(&Prefix::new("/p"), Offset(0), &events).layout, Some(Some(layout)));
+    assert_eq!(
+        read(&Prefix::new("/p"), Offset(0), &events).layout,
+        Some(Some(layout))
+    );
     let events = [event(EventType::Delete, LAYOUT, 4, Bytes::new())];
     assert_eq!(read(&Prefix::new("/p"), Offset(0), &events).layout, Some(None));
 }

@@ -77,7 +77,10 @@ fn revisions_are_shifted_by_the_offset() {
 fn a_prefix_keeps_to_itself() {
     let prefix = Prefix::new("/portolan/");
     assert_eq!(prefix.key("/services/a"), "/portolan/services/a");
-    assert_eq!(prefix.range(), (Bytes::from("/portolan/"), Bytes::from("/portolan0")));
+    assert_eq!(
+        prefix.range(),
+        (Bytes::from("/portolan/"), Bytes::from("/portolan0"))
+    );
     assert_eq!(prefix.strip(b"/portolan/services/a"), Some("/services/a"));
     assert_eq!(prefix.strip(b"/portolan2/services/a"), None);
     assert!(is_object("/services/a") && !is_object(COMMIT) && !is_object("services"));

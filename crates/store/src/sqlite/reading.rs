@@ -1,0 +1,26 @@
+//! Reading a database beside the server that writes it.
+
+use std::path::Path;
+
+use super::database::Database;
+use crate::StoreError;
+use crate::transfer::Contents;
+
+/// Everything in a database at one revision. Rows that contradict themselves are given as they are.
+pub(crate) fn read_file(path: &Path) -> Result<Contents, StoreError> {
+    let database = Database::open_for_reading(path)?;
+    let mut contents = Contents {
+        revision: database.newest_revision(path)?,
+        records: Vec::new(),
+    };
+    database.read(path, |record| {
+        contents.records.push(record);
+        Ok(())
+    })?;
+    Ok(contents)
+}
+
+/// What SQLite finds wrong with the file.
+pub(crate) fn integrity_faults(path: &Path) -> Result<Vec<String>, StoreError> {
+    Database::open_for_reading(path)?.integrity_faults(path)
+}

@@ -1,0 +1,45 @@
+//! Contents into etcd. That takes many transactions; until the last one the layout says that they are not whole, and
+//! no server starts on them.
+
+use super::{Contents, TransferError, WriteOptions, Written};
+use crate::EtcdAddress;
+use crate::etcd::Import;
+
+/// Bytes of a transaction: half of what etcd takes by default.
+const BATCH_BYTES_MAX: usize = 768 << 10;
+
+pub(super) async fn write(
+    address: &EtcdAddress,
+    contents: &Contents,
+    options: WriteOptions,
+    mut progress: impl FnMut(usize),
+) -> Result<Written, TransferError> {
+    let import = Import::begin(address, options.overwrite).await?;
+    let mut written = 0;
+    for batch in batches(contents) {
+        import.put(batch).await?;
+        written += batch.len();
+        progress(written);
+    }
+    let revision = contents.revision_above(import.replaced(), options);
+    Ok(Written {
+        records: written,
+        revision: import.end(revision).await?,
+    })
+}
+
+/// The records, as many at a time as a transaction takes.
+fn batches(contents: &Contents) -> impl Iterator<Item = &[crate::Record]> {
+    let mut rest = contents.records.as_slice();
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(Import::BATCH_RECORDS_MAX).take_while(|record| {
+            let is_first = bytes == 0;
+            bytes += record.key.len() + record.value.bytes.len();
+            is_first || bytes <= BATCH_BYTES_MAX
+        });
+        let (batch, left) = rest.split_at(fitting.count());
+        rest = left;
+        (!batch.is_empty()).then_some(batch)
+    })
+}

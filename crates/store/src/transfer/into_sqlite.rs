@@ -1,0 +1,83 @@
+//! Contents into a database file.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::{Contents, TransferError, WriteOptions, Written};
+use crate::sqlite::{DataDirectory, Database};
+use crate::{DATABASE_FILE, StoreError};
+
+/// Into the directory of an embedded store, in one transaction.
+pub(super) fn directory(
+    directory: &Path,
+    contents: &Contents,
+    options: WriteOptions,
+    progress: impl FnMut(usize),
+) -> Result<Written, TransferError> {
+    let held = DataDirectory::acquire(directory)?;
+    let path = held.file(DATABASE_FILE);
+    let mut database = Database::open(&path)?;
+    let present = database.newest_revision(&path)?;
+    let is_empty = present.0 == 0;
+    if !is_empty && !options.overwrite {
+        return Err(TransferError::NotEmpty {
+            place: path.display().to_string(),
+        });
+    }
+    let revision = contents.revision_above((!is_empty).then_some(present), options);
+    database.replace(&path, &contents.records, revision, progress)?;
+    Ok(Written {
+        records: contents.records.len(),
+        revision,
+    })
+}
+
+/// Into a file of its own, which is there when it is whole.
+pub(super) fn file(
+    path: &Path,
+    contents: &Contents,
+    options: WriteOptions,
+    progress: impl FnMut(usize),
+) -> Result<Written, TransferError> {
+    if path.exists() && !options.overwrite {
+        return Err(TransferError::NotEmpty {
+            place: path.display().to_string(),
+        });
+    }
+    let failed = |error: io::Error| StoreError::Unavailable {
+        reason: format!("cannot write {}: {error}", path.display()),
+    };
+    let name = path
+        .file_name()
+        .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+    let unfinished = path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()));
+    remove(&unfinished).map_err(failed)?;
+    // Secrets are in there: nobody else may read it, from the start.
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .map_err(failed)?;
+    let revision = contents.revision_above(None, options);
+    let mut database = Database::open(&unfinished)?;
+    database.replace(&unfinished, &contents.records, revision, progress)?;
+    database.close_in_one_file(&unfinished)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::rename(&unfinished, path)
+        .and_then(|()| File::open(parent.unwrap_or(Path::new(".")))?.sync_all())
+        .map_err(failed)?;
+    Ok(Written {
+        records: contents.records.len(),
+        revision,
+    })
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
