@@ -34,7 +34,7 @@ pub struct Flags {
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(|setting| {
+    enclosed(false, |setting| {
         setting.with_api(async || {
             let clients = (0..4).map(|_| setting.client()).collect::<Result<Vec<_>, _>>()?;
             world::create(&clients, flags.services, flags.endpoints).await

@@ -4,11 +4,14 @@
 //! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
 
 mod dns;
+mod lists;
 mod percentiles;
 mod process;
 mod proxy;
+mod server;
 mod services;
 mod setting;
+mod watches;
 mod world;
 
 use std::process::ExitCode;
@@ -30,6 +33,10 @@ struct Flags {
 enum Benchmark {
     /// Create Services through the API: rate, latency and the server's memory
     CreateServices(services::Flags),
+    /// Change EndpointSlices that many watches see: time from a change to the last of them
+    Watch(watches::Flags),
+    /// Create Services with slices and list them: times, the server's memory, the time of a start
+    List(lists::Flags),
     /// Start the proxy beside many Services: time until the last one answers, memory; then replace an
     /// endpoint again and again: time from the write until a connection reaches the new one
     Proxy(proxy::Flags),
@@ -40,6 +47,8 @@ enum Benchmark {
 fn main() -> ExitCode {
     let result = match Flags::parse().benchmark {
         Benchmark::CreateServices(flags) => services::run(&flags),
+        Benchmark::Watch(flags) => watches::run(&flags),
+        Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };

@@ -55,11 +55,18 @@ impl Measured {
     }
 }
 
-impl Drop for Measured {
-    fn drop(&mut self) {
+impl Measured {
+    /// Ends the process as a crash would.
+    pub fn end(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
             eprintln!("bench: {} cannot be ended: {error}", self.what);
         }
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

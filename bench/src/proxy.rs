@@ -44,7 +44,7 @@ pub struct Flags {
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(|setting| {
+    enclosed(false, |setting| {
         let outside = setting.cluster.outside()?;
         let backends = backends(outside)?;
         let service = setting.with_api(async || load(&setting, flags, backends[0]).await)?;

@@ -8,7 +8,7 @@ use client::{Client, Config};
 
 use crate::Failure;
 use crate::percentiles::Percentiles;
-use crate::setting::{Setting, enclosed};
+use crate::server::{self, ServerFlags};
 use crate::world;
 
 /// Flags of `bench create-services`.
@@ -20,34 +20,17 @@ pub struct Flags {
     /// Clients, each with a connection of its own and one request under way
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// kubeconfig of another API server that is measured in the place of Portolan's
-    #[arg(long)]
-    kubeconfig: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    if let Some(path) = &flags.kubeconfig {
-        let config = Config::from_kubeconfig(path)?;
-        let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(measure(flags, config))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    enclosed(|setting: Setting| {
-        let config = Config::from_kubeconfig(&setting.kubeconfig())?;
-        let cpu = setting.apiserver.cpu()?;
-        setting.with_api(async || measure(flags, config).await)?;
-        let used = setting.apiserver.cpu()? - cpu;
-        println!(
-            "server CPU a Service: {:.0} us",
-            used.as_secs_f64() * 1e6 / flags.services as f64
-        );
-        println!(
-            "server resident memory: {:.1} MiB",
-            setting.apiserver.resident_mib()?
-        );
-        Ok(())
-    })
+    server::run(
+        &flags.server,
+        async |config| measure(flags, config).await,
+        |_| Ok(()),
+    )
 }
 
 async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {

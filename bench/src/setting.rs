@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use client::{Client, Config};
-use testbed::{Cluster, Member, Topology};
+use testbed::{Cluster, EtcdServer, Member, Topology};
 
 use crate::Failure;
 use crate::process::{Measured, portolan, quiet};
@@ -22,10 +22,16 @@ pub struct Setting {
     pub directory: PathBuf,
     /// The API server's process.
     pub apiserver: Measured,
+    /// Its etcd, if it keeps its data there.
+    etcd: Option<EtcdServer>,
 }
 
-/// Runs `benchmark` in an enclosure, in a process of its own.
-pub fn enclosed(benchmark: impl FnOnce(Setting) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
+/// Runs `benchmark` in an enclosure, in a process of its own; the API server keeps its data in etcd if that is asked
+/// for.
+pub fn enclosed(
+    on_etcd: bool,
+    benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
     if let Some(status) = testbed::enclose(None)? {
         return Ok(if status.success() {
             ExitCode::SUCCESS
@@ -37,43 +43,36 @@ pub fn enclosed(benchmark: impl FnOnce(Setting) -> Result<(), Failure>) -> Resul
     let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
     testbed::settle()?;
     fs::create_dir_all(&directory)?;
-    let outcome = Setting::start(&directory).and_then(benchmark);
+    let outcome = Setting::start(&directory, on_etcd).and_then(benchmark);
     fs::remove_dir_all(&directory)?;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
 impl Setting {
-    fn start(directory: &Path) -> Result<Self, Failure> {
+    fn start(directory: &Path, on_etcd: bool) -> Result<Self, Failure> {
         let cluster = Cluster::start(Topology::with_nodes(1)?)?;
         let control_plane = cluster.control_plane()?;
-        let mut command = Command::new(portolan()?);
-        let cidrs = cluster
-            .topology
-            .service_cidrs
-            .both()
-            .map(|net| net.to_string())
-            .join(",");
-        command
-            .arg("apiserver")
-            .arg(format!(
-                "--listen={}:6443",
-                cluster.topology.control_plane.address.ipv4
-            ))
-            .arg(format!("--data-dir={}", directory.join("api").display()))
-            .arg(format!("--service-cluster-ip-range={cidrs}"))
-            .arg(format!(
-                "--write-kubeconfig={}",
-                directory.join("admin.conf").display()
-            ));
-        let mut command = quiet(command, directory, "apiserver")?;
-        let apiserver = Measured::new("the API server", control_plane.spawn(&mut command)?);
+        let etcd = match on_etcd {
+            true => Some(control_plane.enter(|| EtcdServer::start(directory))??),
+            false => None,
+        };
+        let apiserver = start_api(&cluster, directory, etcd.as_ref())?;
         let mut this = Self {
             cluster,
             directory: directory.to_owned(),
             apiserver,
+            etcd,
         };
         this.wait_for_api()?;
         Ok(this)
+    }
+
+    /// Ends the API server and starts it on what it has left; returns when it answers.
+    pub fn restart_api(&mut self) -> Result<(), Failure> {
+        fs::remove_file(self.kubeconfig())?;
+        self.apiserver.end();
+        self.apiserver = start_api(&self.cluster, &self.directory, self.etcd.as_ref())?;
+        self.wait_for_api()
     }
 
     /// The admin kubeconfig.
@@ -123,6 +122,28 @@ impl Setting {
             Ok(())
         })
     }
+}
+
+fn start_api(cluster: &Cluster, directory: &Path, etcd: Option<&EtcdServer>) -> Result<Measured, Failure> {
+    let mut command = Command::new(portolan()?);
+    let cidrs = cluster.topology.service_cidrs.both();
+    let cidrs = cidrs.map(|net| net.to_string()).join(",");
+    let listen = cluster.topology.control_plane.address.ipv4;
+    command
+        .arg("apiserver")
+        .arg(format!("--listen={listen}:6443"))
+        .arg(format!("--data-dir={}", directory.join("api").display()))
+        .arg(format!("--service-cluster-ip-range={cidrs}"))
+        .arg(format!(
+            "--write-kubeconfig={}",
+            directory.join("admin.conf").display()
+        ))
+        .args(etcd.map(|etcd| format!("--etcd-servers={}", etcd.url())));
+    let mut command = quiet(command, directory, "apiserver")?;
+    Ok(Measured::new(
+        "the API server",
+        cluster.control_plane()?.spawn(&mut command)?,
+    ))
 }
 
 /// Runs asynchronous work in a member's namespace, on a runtime of its own.

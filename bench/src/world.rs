@@ -63,7 +63,7 @@ pub fn endpoint(address: &IpAddr) -> Value {
 }
 
 /// The `number`th address that nobody has, in the range of Pods.
-fn nobody(number: usize) -> IpAddr {
+pub fn nobody(number: usize) -> IpAddr {
     let number = u32::try_from(number).unwrap_or(u32::MAX) & 0x000f_ffff;
     IpAddr::V4(Ipv4Addr::from(0x0a10_0000 | number))
 }

@@ -166,7 +166,10 @@ impl Client {
     }
 
     /// Sends a request and returns the answer with its body still to come; failures are read whole.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn open(
         &self,
         method: Method,
         path: &str,

@@ -1,6 +1,7 @@
 //! kill -9 of the API server at any moment: what it has acknowledged is there, and nothing leaks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,13 @@ use tokio::task::JoinSet;
 use crate::client_of;
 use crate::support::Api;
 
+/// How often the server is killed; more by the environment variable [`KILLS_VARIABLE`].
 const KILLS: u64 = 20;
+const KILLS_VARIABLE: &str = "PORTOLAN_TEST_KILLS";
+/// Different moments of kills, by turns.
+const MOMENTS: u64 = 20;
+/// Services that are left when a round begins: there are 2,768 node ports.
+const PRESENT_MAX: usize = 500;
 const WRITERS: usize = 8;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -29,18 +36,24 @@ struct Ledger {
 
 #[test]
 fn nothing_acknowledged_is_lost() {
+    let kills = std::env::var(KILLS_VARIABLE)
+        .ok()
+        .and_then(|kills| kills.parse().ok());
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut api = Api::start();
     let mut ledger = Ledger::default();
-    for round in 0..KILLS {
+    for round in 0..kills.unwrap_or(KILLS) {
         let client = client_of(&api);
         runtime.block_on(async {
+            if ledger.present.len() > PRESENT_MAX {
+                sweep(&client, &mut ledger).await;
+            }
             let mut writers = JoinSet::new();
             for writer in 0..WRITERS {
                 writers.spawn(write_until_cut(client.clone(), format!("s-{round}-{writer}")));
             }
             // Another moment in each round, from before the first answer on.
-            tokio::time::sleep(Duration::from_millis(2 + 9 * round)).await;
+            tokio::time::sleep(Duration::from_millis(2 + 9 * (round % MOMENTS))).await;
             api.kill();
             for known in writers.join_all().await {
                 ledger.present.extend(known.present);
@@ -48,10 +61,52 @@ fn nothing_acknowledged_is_lost() {
                 ledger.unsure.extend(known.unsure);
             }
         });
+        verify(&api);
         api.run();
     }
     assert!(!ledger.present.is_empty() && !ledger.deleted.is_empty());
     runtime.block_on(check(&client_of(&api), &ledger));
+    println!(
+        "{} acknowledged creations, {} deletions",
+        ledger.present.len() + ledger.deleted.len(),
+        ledger.deleted.len()
+    );
+}
+
+/// Nothing that the crash left contradicts itself.
+fn verify(api: &Api) {
+    let verify = Command::new(env!("CARGO_BIN_EXE_portolan"))
+        .args(["store", "verify"])
+        .arg(api.directory.path().join("data"))
+        .output()
+        .expect("the binary under test starts");
+    let (said, complained) = (
+        String::from_utf8_lossy(&verify.stdout),
+        String::from_utf8_lossy(&verify.stderr),
+    );
+    assert!(verify.status.success(), "{said}{complained}");
+}
+
+/// Checks what is there, then deletes all of it to make room.
+async fn sweep(client: &Client, ledger: &mut Ledger) {
+    check(client, ledger).await;
+    let mut names: Vec<String> = by_name(client, SERVICES).await.into_keys().collect();
+    names.retain(|name| name != "kubernetes");
+    let mut deletions = JoinSet::new();
+    for share in names.chunks(names.len().div_ceil(WRITERS).max(1)) {
+        let (client, share) = (client.clone(), share.to_vec());
+        deletions.spawn(async move {
+            for name in share {
+                let path = format!("{SERVICES}/{name}");
+                let deleted = client.send(Method::DELETE, &path, JSON, Bytes::new()).await;
+                deleted.expect("a deletion");
+            }
+        });
+    }
+    deletions.join_all().await;
+    ledger.unsure.clear();
+    ledger.present.clear();
+    ledger.deleted.extend(names);
 }
 
 /// Creates Services of all types by turns and deletes some, until the server does not answer.

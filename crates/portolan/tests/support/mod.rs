@@ -44,6 +44,8 @@ pub struct Api {
     pub address: SocketAddr,
     /// Where the data are, if not in its directory.
     etcd_url: Option<String>,
+    /// Where its log goes, if not to where the test's does.
+    log: Option<PathBuf>,
     process: Option<Component>,
 }
 
@@ -55,16 +57,21 @@ impl Api {
 
     /// Starts the server on a directory of the test's choice.
     pub fn start_in(directory: tempfile::TempDir) -> Self {
-        Self::start_on(directory, None)
+        Self::start_on(directory, None, None)
+    }
+
+    /// As [`Api::start_in`], with its log in a file.
+    pub fn start_logging(directory: tempfile::TempDir, log: &Path) -> Self {
+        Self::start_on(directory, None, Some(log.to_owned()))
     }
 
     /// Starts the server with its data in etcd.
     pub fn start_on_etcd(etcd: &EtcdServer) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        Self::start_on(directory, Some(etcd.url()))
+        Self::start_on(directory, Some(etcd.url()), None)
     }
 
-    fn start_on(directory: tempfile::TempDir, etcd_url: Option<String>) -> Self {
+    fn start_on(directory: tempfile::TempDir, etcd_url: Option<String>, log: Option<PathBuf>) -> Self {
         let tokens = directory.path().join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},tester,tester,\"system:masters\"\n")).expect("a token file");
         let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()));
@@ -73,6 +80,7 @@ impl Api {
             server: format!("https://{address}"),
             address,
             etcd_url,
+            log,
             process: None,
         };
         api.run();
@@ -122,12 +130,17 @@ impl Api {
 
 /// Starts Portolan with these arguments.
 pub fn portolan(arguments: &[&str]) -> Component {
+    portolan_logging(arguments, Stdio::inherit())
+}
+
+fn portolan_logging(arguments: &[&str], log: Stdio) -> Component {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
     command
         .args(arguments)
         .arg("--log-level=warn")
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdout(Stdio::null())
+        .stderr(log);
     Component(command.spawn().expect("the binary under test starts"))
 }
 

@@ -225,3 +225,37 @@ fn a_torn_log_gives_the_commits_before_the_tear() {
     }
     assert!(counts.is_sorted() && counts.first() < counts.last(), "{counts:?}");
 }
+
+/// SQLite's pages, by default.
+const PAGE_BYTES: usize = 4096;
+
+#[test]
+fn a_damaged_page_is_told_so_wherever_it_is() {
+    let place = Place::new();
+    let store = place.open().expect("a store");
+    (0..200).for_each(|number| put(&store, &format!("/things/{number:0400}")));
+    let before = store.index().list("/", None, None, None).expect("a list");
+    // Closing moves the log into the file.
+    drop(store);
+    let sound = std::fs::read(place.database()).expect("the file");
+    let pages = sound.len() / PAGE_BYTES;
+    assert!(pages > 20, "{pages}");
+    let mut told = 0;
+    for page in 0..pages {
+        let mut damaged = sound.clone();
+        damaged[page * PAGE_BYTES..][..PAGE_BYTES].fill(0xa5);
+        std::fs::write(place.database(), damaged).expect("damage");
+        match place.open() {
+            // A page that holds nothing.
+            Ok(store) => assert_eq!(store.index().list("/", None, None, None).expect("a list"), before),
+            Err(error) => {
+                assert!(
+                    matches!(error, StoreError::Corrupt { .. }),
+                    "page {page}: {error}"
+                );
+                told += 1;
+            }
+        }
+    }
+    assert!(told > pages / 2, "{told} of {pages}");
+}
