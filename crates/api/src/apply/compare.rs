@@ -32,6 +32,15 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
+    /// Forgets a field of the object's top and all below it.
+    pub(super) fn leave_out(&mut self, name: &str) {
+        let element = PathElement::field(name);
+        for set in [&mut self.added, &mut self.modified, &mut self.removed] {
+            set.members.remove(&element);
+            set.children.remove(&element);
+        }
+    }
+
     fn visit(
         &mut self,
         path: &mut Vec<PathElement>,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::field_set::{FieldSet, PathElement, Scalar};
 
 /// The field itself.
-const SELF: &str = ".";
+pub(super) const SELF: &str = ".";
 
 /// Reads a set; none if it does not have the form.
 pub(super) fn read(fields: &Value) -> Option<FieldSet> {
@@ -68,7 +68,8 @@ fn read_element(key: &str) -> Option<PathElement> {
     }
 }
 
-fn write_element(element: &PathElement) -> String {
+/// Writes one step on the way to a field.
+pub(super) fn write_element(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
         PathElement::Index(index) => format!("i:{index}"),

@@ -6,7 +6,7 @@ use super::application::Application;
 use super::compare::Comparison;
 use super::conflict::Conflict;
 use super::field_set::FieldSet;
-use super::layout::{Layout, fields_of, with_parents};
+use super::layout::{Layout, fields_of};
 use super::{Author, check};
 use crate::kind::Kind;
 use crate::tree::{child, clear, set, text_if_set};
@@ -14,8 +14,6 @@ use crate::tree::{child, clear, set, text_if_set};
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager that the annotation belongs to.
 const KUBECTL: &str = "kubectl";
-/// The manager that wrote it.
-pub(super) const CLIENT_SIDE_APPLY: &str = "kubectl-client-side-apply";
 
 /// The conflicts that are left for kubectl: a field that it applied itself, and that still is as it applied it, is
 /// its own.
@@ -26,18 +24,6 @@ pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Applic
         conflicts.retain(|conflict| !conflict.fields.difference(&allowed).is_empty());
     }
     conflicts
-}
-
-/// What of an object without records is client-side apply's: what the annotation says, and the annotation. kubectl
-/// takes this over at its next server-side apply, and must not take what others have set.
-pub(super) fn owned(live: &Value, kind: &Kind) -> FieldSet {
-    let annotation = FieldSet::of_names(&[
-        &["metadata", "annotations"],
-        &["metadata", "annotations", ANNOTATION],
-    ]);
-    unchanged(live, kind).map_or_else(FieldSet::default, |fields| {
-        with_parents(&fields, Layout::of_kind(kind)).union(&annotation)
-    })
 }
 
 /// The fields that are as the annotation says; none if there is no annotation that can be read.

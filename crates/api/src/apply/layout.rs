@@ -66,11 +66,17 @@ impl Layout {
     /// The layout of the part that `element` names.
     pub(super) fn below(self, element: &PathElement) -> Layout {
         match (self, element) {
-            (Layout::Object(definition), PathElement::Field(name)) => {
-                definition.field(name).map_or(Layout::Leaf, Layout::of_field)
-            }
-            (Layout::Map(inner), PathElement::Field(_)) => Layout::of_shape(inner),
+            (layout, PathElement::Field(name)) => layout.below_field(name),
             (Layout::ListMap(_, item), PathElement::Key(_)) => Layout::of_definition(item),
+            _ => Layout::Leaf,
+        }
+    }
+
+    /// The layout of the field or entry of that name.
+    pub(super) fn below_field(self, name: &str) -> Layout {
+        match self {
+            Layout::Object(definition) => definition.field(name).map_or(Layout::Leaf, Layout::of_field),
+            Layout::Map(inner) => Layout::of_shape(inner),
             _ => Layout::Leaf,
         }
     }

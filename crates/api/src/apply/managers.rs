@@ -75,6 +75,11 @@ impl Manager {
     }
 
     fn write(&self) -> Value {
+        self.entry(fields_v1::write(&self.fields))
+    }
+
+    /// The entry of this writer, with these fields in their written form.
+    pub(super) fn entry(&self, fields_v1: Value) -> Value {
         let mut entry = Map::new();
         let operation = match self.operation {
             Operation::Apply => "Apply",
@@ -93,7 +98,7 @@ impl Manager {
                 entry.insert(name.to_owned(), value.into());
             }
         }
-        entry.insert("fieldsV1".to_owned(), fields_v1::write(&self.fields));
+        entry.insert("fieldsV1".to_owned(), fields_v1);
         Value::Object(entry)
     }
 }

@@ -1,13 +1,14 @@
 //! Server-side apply: who owns which field of an object, and merging what somebody wants with what others own.
 //!
-//! Ownership is recorded in `metadata.managedFields`, and only from the first apply on: an object that nobody ever
-//! applied to has no records, so that ordinary writes cost nothing. At the first apply everything that is there
-//! is taken to be owned by [`BEFORE_FIRST_APPLY`], but for what kubectl's client-side apply says to have written.
+//! Ownership is recorded in `metadata.managedFields` from the creation of an object on. A client may end the records
+//! of an object; then they begin anew at the next apply, which takes everything that is there to be owned by
+//! [`BEFORE_FIRST_APPLY`].
 
 mod application;
 mod check;
 mod compare;
 mod conflict;
+mod creation;
 mod field_set;
 mod fields_v1;
 mod last_applied;
@@ -25,12 +26,15 @@ use crate::kind::Kind;
 use crate::tree::{child, clear, set, text};
 use application::{Application, take_away};
 use compare::Comparison;
+use creation::{created_fields, managed_fields, zero_of};
 use field_set::FieldSet;
 use layout::Layout;
 use managers::{Manager, Operation};
 
 /// The manager of what was there when somebody applied for the first time.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager of what a client writes that does not say who it is.
+const UNKNOWN: &str = "unknown";
 
 /// Who writes, and what.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +133,7 @@ pub fn apply(
     }
     let application = Application {
         live: &bare,
-        // What this path cannot write is neither set nor owned (API-12).
-        configuration: &without_reset_fields(configuration, author),
+        configuration: &without_reset_field(configuration, author),
         author,
         layout: Layout::of_kind(author.kind),
     };
@@ -150,26 +153,42 @@ pub fn apply(
     Ok(object)
 }
 
-/// Records who wrote what in an update from `old` to `new`, if anything is recorded of the object. `given` is the
-/// `managedFields` that the client sent: an empty list ends the records, anything readable replaces them.
-pub fn record_update(new: &mut Value, old: &Value, given: Option<Value>, author: Author<'_>) {
-    let kept = || managers::read(child(child(old, "metadata"), "managedFields")).unwrap_or_default();
-    let mut managers = match given.filter(|_| author.subresource.is_none()) {
-        Some(given) if is_reset(&given) => Vec::new(),
-        Some(given) => managers::read(&given)
+/// The records of a new object, as its author sent it with defaults filled in. `given` is the `managedFields` that
+/// came with it.
+pub fn record_creation(object: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
+    let managers = given.and_then(managers::read).unwrap_or_default();
+    if !managers.is_empty() {
+        return updated(managers, zero_of(author.kind), object, author);
+    }
+    let fields = created_fields(object, author.kind, reset_field(author))?;
+    Some(Value::Array(vec![updater(author, author.manager).entry(fields)]))
+}
+
+/// The records after an update from `old` to `new`, the object as its author sent it with defaults filled in; none if
+/// nothing is recorded of it. `given` is the `managedFields` that came with it: an empty list ends the records,
+/// anything readable replaces them.
+pub fn record_update(new: &Value, old: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
+    let kept = || managers::read(managed_fields(old)).unwrap_or_default();
+    let managers = match given.filter(|_| author.subresource.is_none()) {
+        Some(given) if is_reset(given) => Vec::new(),
+        Some(given) => managers::read(given)
             .filter(|given| !given.is_empty())
             .unwrap_or_else(kept),
         None => kept(),
     };
     if managers.is_empty() {
-        return;
+        return None;
     }
-    let mut bare = old.clone();
-    if let Some(metadata) = bare.get_mut("metadata") {
-        clear(metadata, "managedFields");
+    updated(managers, old, new, author)
+}
+
+/// The records of `managers` after a change by somebody who updates.
+fn updated(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
+    let mut comparison = Comparison::of(old, new, Layout::of_kind(author.kind));
+    if let Some(reset) = reset_field(author) {
+        comparison.leave_out(reset);
     }
-    let comparison = Comparison::of(&bare, new, Layout::of_kind(author.kind));
-    let written = without_identity(&comparison.written());
+    let written = without_identity(&comparison.written()).difference(&inevitable());
     let mut own = updater(author, author.manager);
     take_away(&mut managers, None, &comparison, true);
     if !written.is_empty() {
@@ -178,25 +197,52 @@ pub fn record_update(new: &mut Value, old: &Value, given: Option<Value>, author:
         managers.push(own);
     }
     managers::cap(&mut managers);
-    record(new, managers);
+    (!managers.is_empty()).then(|| managers::write(managers))
 }
 
 /// Whether two versions of an object say the same, whenever their fields were written.
 pub fn same_but_times(new: &Value, old: &Value) -> bool {
-    let (new_managers, old_managers) = (managed_fields(new), managed_fields(old));
-    if new_managers.is_null() || old_managers.is_null() {
-        return new == old;
+    let (new_records, old_records) = (managed_fields(new), managed_fields(old));
+    if !same_but_records(new, old) {
+        return false;
     }
-    let ((new, new_managers), (old, old_managers)) = (taken_apart(new), taken_apart(old));
-    let timeless = |managers: Vec<Manager>| -> Vec<Manager> {
-        let mut managers = managers;
+    if new_records.is_null() || old_records.is_null() || new_records == old_records {
+        return new_records == old_records;
+    }
+    let timeless = |records: &Value| -> Vec<Manager> {
+        let mut managers = managers::read(records).unwrap_or_default();
         managers.iter_mut().for_each(|manager| manager.time.clear());
         managers.sort_by(|a, b| {
             (a.operation, &a.name, &a.subresource).cmp(&(b.operation, &b.name, &b.subresource))
         });
         managers
     };
-    new == old && timeless(new_managers) == timeless(old_managers)
+    timeless(new_records) == timeless(old_records)
+}
+
+fn same_but_records(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return new == old;
+    };
+    new.len() == old.len()
+        && new.iter().all(|(name, value)| match (name.as_str(), old.get(name)) {
+            ("metadata", Some(before)) => same_but(value, before, "managedFields"),
+            (_, before) => before == Some(value),
+        })
+}
+
+/// Whether two objects have the same fields, whatever they have in the field `left_out`.
+fn same_but(new: &Value, old: &Value, left_out: &str) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return new == old;
+    };
+    let length = |fields: &serde_json::Map<String, Value>| {
+        fields.len() - usize::from(fields.contains_key(left_out))
+    };
+    length(new) == length(old)
+        && new
+            .iter()
+            .all(|(name, value)| name == left_out || old.get(name) == Some(value))
 }
 
 /// An object without its records, and the records; unreadable ones count as none.
@@ -207,10 +253,6 @@ fn taken_apart(object: &Value) -> (Value, Vec<Manager>) {
         clear(metadata, "managedFields");
     }
     (bare, managers)
-}
-
-fn managed_fields(object: &Value) -> &Value {
-    child(child(object, "metadata"), "managedFields")
 }
 
 fn record(object: &mut Value, managers: Vec<Manager>) {
@@ -230,7 +272,11 @@ fn remove(managers: &mut Vec<Manager>, wanted: &Manager) -> Option<Manager> {
 /// The author as somebody who updates, under the name `name`, with no fields yet.
 fn updater(author: Author<'_>, name: &str) -> Manager {
     Manager {
-        name: name.to_owned(),
+        name: match name {
+            "" => UNKNOWN,
+            name => name,
+        }
+        .to_owned(),
         operation: Operation::Update,
         api_version: author.kind.api_version(),
         subresource: author.subresource.unwrap_or_default().to_owned(),
@@ -239,25 +285,17 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
     }
 }
 
-/// The managers of all that is there.
-fn before_first_apply(live: &Value, author: Author<'_>) -> Vec<Manager> {
-    // What every object of the type has counts as there before anybody set it.
-    let empty = serde_json::json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}});
-    let all = Comparison::of(&empty, live, Layout::of_kind(author.kind)).written();
-    let all = without_identity(&all);
-    let client_side = all.intersection(&last_applied::owned(live, author.kind));
-    let rest = all.difference(&client_side);
-    [
-        (last_applied::CLIENT_SIDE_APPLY, client_side),
-        (BEFORE_FIRST_APPLY, rest),
-    ]
-    .into_iter()
-    .filter(|(_, fields)| !fields.is_empty())
-    .map(|(name, fields)| Manager {
-        fields,
-        ..updater(author, name)
-    })
-    .collect()
+/// The manager of all that is there.
+fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
+    let mut all = Comparison::of(zero_of(author.kind), live, Layout::of_kind(author.kind));
+    if let Some(reset) = reset_field(author) {
+        all.leave_out(reset);
+    }
+    let manager = Manager {
+        fields: without_identity(&all.written()),
+        ..updater(author, BEFORE_FIRST_APPLY)
+    };
+    (!manager.fields.is_empty()).then_some(manager)
 }
 
 /// Without those fields that are nobody's.
@@ -278,13 +316,26 @@ fn without_identity(fields: &FieldSet) -> FieldSet {
     ]))
 }
 
-/// Without the status, or on the path of the status without the spec (API-12).
-fn without_reset_fields(configuration: &Value, author: Author<'_>) -> Value {
-    let mut left = configuration.clone();
+/// What no update brings into being: it is there in every object that can have it, though it may be left out.
+fn inevitable() -> FieldSet {
+    FieldSet::of_names(&[&["spec"], &["status"], &["status", "loadBalancer"]])
+}
+
+/// What this path does not write, though it may be sent: the status, or on the path of the status the spec (API-12).
+/// It is neither set nor owned.
+fn reset_field(author: Author<'_>) -> Option<&'static str> {
     match author.subresource {
-        Some(_) => clear(&mut left, "spec"),
-        None if author.kind.has_status() => clear(&mut left, "status"),
-        None => {}
+        Some("status") => Some("spec"),
+        _ if author.kind.has_status() => Some("status"),
+        _ => None,
+    }
+}
+
+/// A configuration without what this path does not write.
+fn without_reset_field(configuration: &Value, author: Author<'_>) -> Value {
+    let mut left = configuration.clone();
+    if let Some(reset) = reset_field(author) {
+        clear(&mut left, reset);
     }
     left
 }

@@ -39,6 +39,12 @@ fn apply_body(live: Option<&Value>, configuration: &Value, manager: &str) -> Res
     apply(live, &configuration, author, false)
 }
 
+/// Gives `new` the records of an update.
+fn update(new: &mut Value, old: &Value, given: Option<Value>, author: Author<'_>) {
+    let records = record_update(new, old, given.as_ref(), author);
+    crate::tree::set_or_clear(&mut new["metadata"], "managedFields", records);
+}
+
 fn records(object: &Value) -> Value {
     managed_fields(object).clone()
 }
@@ -173,46 +179,6 @@ fn kubectl_takes_over_what_it_applied_itself() {
 }
 
 #[test]
-fn client_side_apply_owns_what_it_applied_and_no_more() {
-    let last = service(
-        json!({"labels": {"a": "1", "b": "1"}}),
-        json!({"type": "NodePort"}),
-    );
-    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
-    let mut live = service(
-        json!({"labels": {"a": "1", "b": "2", "c": "3"}, "annotations": {"x": "y"}}),
-        json!({"type": "NodePort", "clusterIP": "192.0.2.1"}),
-    );
-    live["metadata"]["annotations"][annotation] = last.to_string().into();
-    let object = apply_body(Some(&live), &service(json!({}), json!({})), "kubectl").expect("applies");
-    let mut field = json!({".": {}});
-    field[format!("f:{annotation}")] = json!({});
-    let owned = |manager: &str| {
-        let records = records(&object);
-        let own = records
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|entry| entry["manager"] == manager);
-        own.map(|entry| entry["fieldsV1"].clone())
-    };
-    assert_eq!(
-        owned(last_applied::CLIENT_SIDE_APPLY),
-        Some(json!({
-            "f:metadata": {"f:annotations": field, "f:labels": {".": {}, "f:a": {}}},
-            "f:spec": {"f:type": {}},
-        }))
-    );
-    assert_eq!(
-        owned(BEFORE_FIRST_APPLY),
-        Some(json!({
-            "f:metadata": {"f:annotations": {"f:x": {}}, "f:labels": {"f:b": {}, "f:c": {}}},
-            "f:spec": {"f:clusterIP": {}},
-        }))
-    );
-}
-
-#[test]
 fn updates_take_fields_over() {
     let old = apply_body(
         None,
@@ -224,7 +190,7 @@ fn updates_take_fields_over() {
         json!({"labels": {"a": "2"}, "annotations": {"x": "y"}}),
         json!({}),
     );
-    record_update(&mut new, &old, None, author_at("kubectl-edit", LATER));
+    update(&mut new, &old, None, author_at("kubectl-edit", LATER));
     let expected = json!({
         "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "kubectl-edit", "operation": "Update", "time": LATER,
         "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, "f:x": {}}, "f:labels": {"f:a": {}}}},
@@ -234,14 +200,14 @@ fn updates_take_fields_over() {
 }
 
 #[test]
-fn records_begin_with_an_apply_and_end_with_a_reset() {
+fn records_end_with_a_reset_and_begin_anew_with_an_apply() {
     let mut new = service(json!({"labels": {"a": "2"}}), json!({}));
-    record_update(&mut new, &service(json!({}), json!({})), None, author("me"));
+    update(&mut new, &service(json!({}), json!({})), None, author("me"));
     assert_eq!(records(&new), Value::Null);
     let old = apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
     for reset in [json!([]), json!([{}])] {
         let mut new = service(json!({}), json!({}));
-        record_update(&mut new, &old, Some(reset), author("me"));
+        update(&mut new, &old, Some(reset), author("me"));
         assert_eq!(records(&new), Value::Null);
     }
     for unreadable in [
@@ -251,9 +217,68 @@ fn records_begin_with_an_apply_and_end_with_a_reset() {
     ] {
         let mut new = old.clone();
         clear(&mut new["metadata"], "managedFields");
-        record_update(&mut new, &old, Some(unreadable), author("me"));
+        update(&mut new, &old, Some(unreadable), author("me"));
         assert_eq!(records(&new), records(&old));
     }
+}
+
+#[test]
+fn a_new_object_belongs_to_who_created_it() {
+    let mut object = service(
+        json!({"uid": "u", "labels": {"a": "1"}, "annotations": {}}),
+        json!({"ports": [port("x", 80), port("y", 80)], "selector": {}, "externalIPs": ["192.0.2.1"]}),
+    );
+    object["spec"]["ports"][1]["protocol"] = "UDP".into();
+    object["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let recorded = record_creation(&object, None, author("kubectl-create")).expect("records");
+    let port = json!({".": {}, "f:name": {}, "f:port": {}});
+    let mut udp = port.clone();
+    udp["f:protocol"] = json!({});
+    let expected = json!([{
+        "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "kubectl-create", "operation": "Update", "time": NOON,
+        "fieldsV1": {
+            "f:metadata": {"f:annotations": {}, "f:labels": {".": {}, "f:a": {}}},
+            "f:spec": {
+                "f:externalIPs": {},
+                "f:ports": {
+                    ".": {},
+                    "k:{\"port\":80,\"protocol\":\"TCP\"}": port,
+                    "k:{\"port\":80,\"protocol\":\"UDP\"}": udp,
+                },
+                "f:selector": {},
+            },
+        },
+    }]);
+    assert_eq!(recorded, expected);
+    let nameless = record_creation(&object, None, author("")).expect("records");
+    assert_eq!(nameless[0]["manager"], "unknown");
+    // Records that come with the object lose to who creates it.
+    let recorded = record_creation(&object, Some(&expected), author("other")).expect("records");
+    assert_eq!(recorded.as_array().map(Vec::len), Some(1));
+    assert_eq!(recorded[0]["manager"], "other");
+}
+
+#[test]
+fn a_field_that_a_path_does_not_write_is_nobodys() {
+    let old = service(json!({"uid": "u"}), json!({"type": "NodePort"}));
+    let mut stored = old.clone();
+    stored["metadata"]["managedFields"] = record_creation(&old, None, author("me")).expect("records");
+    let mut new = old.clone();
+    new["spec"] = json!({});
+    new["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let on_status = Author {
+        subresource: Some("status"),
+        ..author("balancer")
+    };
+    let recorded = record_update(&new, &stored, None, on_status).expect("records");
+    assert_eq!(recorded[1]["fieldsV1"], json!({"f:spec": {"f:type": {}}}));
+    assert_eq!(recorded[0]["subresource"], "status");
+    assert_eq!(
+        recorded[0]["fieldsV1"],
+        json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}})
+    );
+    let recorded = record_update(&new, &stored, None, author("me"));
+    assert_eq!(recorded, None);
 }
 
 #[test]
@@ -265,7 +290,7 @@ fn many_updaters_are_put_together() {
         clear(&mut new["metadata"], "managedFields");
         new["metadata"]["labels"][format!("l{index}")] = "x".into();
         let time = format!("2026-01-01T12:00:{index:02}Z");
-        record_update(&mut new, &object, None, author_at(&format!("m{index}"), &time));
+        update(&mut new, &object, None, author_at(&format!("m{index}"), &time));
         object = new;
     }
     let records = records(&object);
@@ -476,9 +501,19 @@ proptest! {
         let read = read_configuration(configuration.to_string().as_bytes(), author.kind);
         prop_assert!(read.is_err() || configuration["kind"] == "Service");
         let applied = apply(Some(&live), &configuration, author, true).expect("is forced");
-        let mut new = live.clone();
-        record_update(&mut new, &applied, Some(given), author);
+        record_update(&live, &applied, Some(&given), author);
+        record_creation(&live, Some(&given), author);
         prop_assert!(same_but_times(&applied, &applied));
+    }
+
+    #[test]
+    fn creation_records_what_a_comparison_with_nothing_finds(object in configurations()) {
+        let author = author("me");
+        let mut comparison = Comparison::of(zero_of(author.kind), &object, Layout::of_kind(author.kind));
+        comparison.leave_out("status");
+        let fields = without_identity(&comparison.written());
+        let created = record_creation(&object, None, author).map(|records| records[0]["fieldsV1"].clone());
+        prop_assert_eq!(created, (!fields.is_empty()).then(|| fields_v1::write(&fields)));
     }
 
     #[test]

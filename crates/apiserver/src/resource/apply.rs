@@ -1,6 +1,6 @@
 //! Server-side apply, and the records of who owns which field that it rests on.
 
-use api::apply::{ApplyError, Author, apply, read_configuration, record_update};
+use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
 use api::decode::{Format, conform, decode};
 use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
@@ -19,7 +19,7 @@ const RECORDS: &str = "managedFields";
 /// How a write shows in the records of who owns which field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership<'a> {
-    /// What it changes is owned by this manager, if there are records of the object.
+    /// What it changes is owned by this manager.
     Updated(&'a str),
     /// The object that is written says so itself.
     Applied,
@@ -41,12 +41,7 @@ impl Resources {
         let (configuration, time) = (&configuration, &birth::now());
         decided(target, || async move {
             let stored = self.stored(target).await?;
-            let author = Author {
-                kind,
-                subresource: target.subresource,
-                manager: options.manager,
-                time,
-            };
+            let author = author(target, options.manager, time);
             let live = stored.as_ref().map(|stored| &stored.object);
             let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
             let object = conform(applied, kind)
@@ -76,32 +71,49 @@ impl Ownership<'_> {
         metadata_mut(object).as_object_mut()?.shift_remove(RECORDS)
     }
 
-    /// Gives a new object its records; `given` came with it.
-    pub(super) fn settle_new(self, object: &mut Value, given: Option<Value>) {
-        if self == Ownership::Applied {
-            set_or_clear(metadata_mut(object), RECORDS, given);
+    /// The records of a new object, as the client sent it with defaults filled in; `given` came with it.
+    pub(super) fn records_of_new(
+        self,
+        object: &Value,
+        given: Option<Value>,
+        target: &Target,
+    ) -> Option<Value> {
+        match self {
+            Ownership::Applied => given,
+            Ownership::Updated(manager) => {
+                record_creation(object, given.as_ref(), author(target, manager, &birth::now()))
+            }
         }
     }
 
-    /// Gives a changed object its records; `given` came with it.
-    pub(super) fn settle(self, new: &mut Value, old: &Value, given: Option<Value>, target: &Target) {
-        let is_recorded = child(old, "metadata").get(RECORDS).is_some();
-        if !is_recorded && given.is_none() {
-            return;
-        }
+    /// The records of a changed object, as the client sent it with defaults filled in; `given` came with it.
+    pub(super) fn records_of_changed(
+        self,
+        new: &Value,
+        old: &Value,
+        given: Option<Value>,
+        target: &Target,
+    ) -> Option<Value> {
         match self {
-            Ownership::Applied => set_or_clear(metadata_mut(new), RECORDS, given),
+            Ownership::Applied => given,
             Ownership::Updated(manager) => {
-                Ownership::take(new);
-                let author = Author {
-                    kind: target.kind,
-                    subresource: target.subresource,
-                    manager,
-                    time: &birth::now(),
-                };
-                record_update(new, old, given, author);
+                record_update(new, old, given.as_ref(), author(target, manager, &birth::now()))
             }
         }
+    }
+}
+
+/// Gives an object its records.
+pub(super) fn set_records(object: &mut Value, records: Option<Value>) {
+    set_or_clear(metadata_mut(object), RECORDS, records);
+}
+
+fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a> {
+    Author {
+        kind: target.kind,
+        subresource: target.subresource,
+        manager,
+        time,
     }
 }
 

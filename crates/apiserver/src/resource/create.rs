@@ -7,7 +7,7 @@ use store::{Expectation, Transaction, Write};
 
 use super::{
     Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded, inscribed,
-    rendered, settle_namespace,
+    rendered, set_records, settle_namespace,
 };
 use crate::failure::Failure;
 use crate::namespace;
@@ -51,12 +51,13 @@ impl Resources {
         let kind = target.kind;
         settle_namespace(&mut object, target)?;
         let is_name_generated = name_of(&object).is_empty();
-        let records = Ownership::take(&mut object);
+        let given_records = Ownership::take(&mut object);
         birth::bear(&mut object, kind);
         let guard = namespace::guard_create(self.store.index(), target, &object)?;
 
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut object);
+        let records = ownership.records_of_new(&object, given_records, target);
         let allocation = match strategy.allocates {
             true => {
                 let allocated = self.services.create(self.store.index(), &mut object, dry_run);
@@ -72,7 +73,7 @@ impl Resources {
         }
         warnings.extend((strategy.warnings)(&object));
         (strategy.default_on_read)(&mut object, self.services.families().primary);
-        ownership.settle_new(&mut object, records);
+        set_records(&mut object, records);
 
         let name = name_of(&object);
         let key = kind.store_key(target.namespace(), name);

@@ -19,6 +19,7 @@ mod update;
 mod watch;
 mod watch_events;
 
+use apply::set_records;
 pub(crate) use apply::{Ownership, SERVER};
 pub(crate) use list::Page;
 pub(crate) use strategy::Strategy;

@@ -8,7 +8,7 @@ use store::{Expectation, Transaction, Write};
 
 use super::{
     Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded, inscribed,
-    metadata_mut, rendered, settle_name, settle_namespace,
+    metadata_mut, rendered, set_records, settle_name, settle_namespace,
 };
 use crate::failure::Failure;
 use crate::query::{WriteOptions, parse_version};
@@ -56,10 +56,11 @@ impl Resources {
         let (kind, name) = (target.kind, target.name());
         let old = &stored.object;
         check_identity(target, &stored, &new)?;
-        let records = Ownership::take(&mut new);
+        let given_records = Ownership::take(&mut new);
         carry_over(&mut new, old);
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut new);
+        let records = ownership.records_of_changed(&new, old, given_records, target);
         let mut allocation = None;
         let errors = match target.subresource {
             None => {
@@ -88,7 +89,7 @@ impl Resources {
             Some(_) => (strategy.status_warnings)(&new),
         });
         (strategy.default_on_read)(&mut new, self.services.families().primary);
-        ownership.settle(&mut new, old, records, target);
+        set_records(&mut new, records);
         if same_but_times(&new, old) {
             return Ok(Outcome::ok(stored.entry.value, warnings));
         }

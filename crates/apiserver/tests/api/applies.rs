@@ -68,7 +68,9 @@ async fn an_apply_creates_and_then_changes_only_what_differs() {
 async fn what_others_own_is_a_conflict_until_it_is_forced() {
     let api = Api::start().await;
     let mine = service(json!({}), json!([{"port": 80, "targetPort": 1}]));
-    api.post(SERVICES, &mine).await.expect(201);
+    api.post(&format!("{SERVICES}?fieldManager=kubectl-create"), &mine)
+        .await
+        .expect(201);
     let theirs = service(json!({}), json!([{"port": 80, "targetPort": 2}]));
     let refused = apply(&api, "fieldManager=you", &theirs).await.expect(409);
     assert_eq!(refused["reason"], "Conflict");
@@ -76,7 +78,7 @@ async fn what_others_own_is_a_conflict_until_it_is_forced() {
         refused["details"]["causes"],
         json!([{
             "reason": "FieldManagerConflict",
-            "message": "conflict with \"before-first-apply\" using v1",
+            "message": "conflict with \"kubectl-create\" using v1",
             "field": ".spec.ports[port=80,protocol=\"TCP\"].targetPort",
         }])
     );
@@ -86,13 +88,45 @@ async fn what_others_own_is_a_conflict_until_it_is_forced() {
     assert_eq!(object["spec"]["ports"][0]["targetPort"], 2);
     assert_eq!(
         managers(&object),
-        [("before-first-apply", "Update"), ("you", "Apply")]
+        [("kubectl-create", "Update"), ("you", "Apply")]
     );
 
     let mut reset = object.clone();
     reset["metadata"]["managedFields"] = json!([]);
     let object = api.put(&format!("{SERVICES}/s"), &reset).await.expect(200);
     assert!(managers(&object).is_empty(), "{object}");
+    let refused = apply(&api, "fieldManager=you", &mine).await.expect(409);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "conflict with \"before-first-apply\" using v1"
+    );
+}
+
+#[tokio::test]
+async fn every_write_says_who_owns_what_it_sent() {
+    let api = Api::start().await;
+    let path = format!("{SERVICES}/s");
+    let agent = [
+        ("content-type", "application/json"),
+        ("user-agent", "portal/v1.2 (linux)"),
+    ];
+    let mut body = service(json!({}), json!([{"port": 80}]));
+    body["spec"]["type"] = "LoadBalancer".into();
+    let body = body.to_string();
+    let created = api.send(Method::POST, SERVICES, &agent, body).await.expect(201);
+    let record = &created["metadata"]["managedFields"][0];
+    assert_eq!(record["manager"], "portal");
+    // Defaults are the client's, what the server gives out is nobody's.
+    let spec = &record["fieldsV1"]["f:spec"];
+    assert!(spec["f:sessionAffinity"].is_object() && spec["f:clusterIP"].is_null(), "{spec}");
+    let again = api.put(&path, &created).await.expect(200);
+    assert_eq!(again, created);
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let patched = api.merge(&format!("{path}/status?fieldManager=lb"), &status).await;
+    let patched = patched.expect(200);
+    let records = patched["metadata"]["managedFields"].as_array().unwrap();
+    let on_status = records.iter().find(|entry| entry["subresource"] == "status").unwrap();
+    assert_eq!(on_status["manager"], "lb");
 }
 
 #[tokio::test]
