@@ -6,6 +6,7 @@
 //! only what a component needs.
 
 pub mod apply;
+pub mod configuration;
 pub mod decode;
 pub mod discovery;
 pub mod encode;

@@ -137,6 +137,30 @@ pub fn port_number(value: i64) -> Vec<String> {
     }
 }
 
+/// The key of a value in a ConfigMap or Secret.
+pub fn config_key(value: &str) -> Vec<String> {
+    const KEY_BYTES_MAX: usize = 253;
+    let mut faults = Vec::new();
+    if value.len() > KEY_BYTES_MAX {
+        faults.push(format!("must be no more than {KEY_BYTES_MAX} bytes"));
+    }
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if value.is_empty() || !value.bytes().all(is_plain) {
+        faults.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+             'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                .to_owned(),
+        );
+    }
+    match value {
+        "." => faults.push("must not be '.'".to_owned()),
+        ".." => faults.push("must not be '..'".to_owned()),
+        value if value.starts_with("..") => faults.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    faults
+}
+
 /// The rules of a name that stands as one segment of a URL path.
 pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {

@@ -4,6 +4,7 @@
 //! reported, `null` reads as absent, and times and quantities come out in the form that clients get back. The
 //! tree that results is what the typed API machinery of Kubernetes would have kept.
 
+mod quantity;
 pub(crate) mod scalar;
 mod walk;
 

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::quantity;
 use crate::schema::{Schema, Shape};
 
 /// Checks base64 text.
@@ -23,32 +24,9 @@ pub(super) fn time(text: &str, digits: usize) -> Result<String, String> {
     Ok(format!("{time:.digits$}"))
 }
 
-/// Checks an amount: a sign, digits with at most one point, and a suffix.
-pub(crate) fn quantity(text: String) -> Result<String, String> {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(&text);
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    if digits > 0 && number.len() - digits <= 1 && is_quantity_suffix(suffix) {
-        return Ok(text);
-    }
-    Err(
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            .to_owned(),
-    )
-}
-
-fn is_quantity_suffix(suffix: &str) -> bool {
-    const SUFFIXES: &[&str] = &[
-        "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-    ];
-    let exponent = suffix
-        .strip_prefix(['e', 'E'])
-        .map(|e| e.strip_prefix(['+', '-']).unwrap_or(e));
-    SUFFIXES.contains(&suffix)
-        || exponent.is_some_and(|e| !e.is_empty() && e.bytes().all(|b| b.is_ascii_digit()))
+/// An amount as it is given back.
+pub(crate) fn quantity(text: &str) -> Result<String, String> {
+    quantity::canonical(text.trim())
 }
 
 /// What `null` means in a list or a map, where it cannot be left out.

@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
             Shape::Int32 | Shape::IntOrString => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
             Shape::Int64 => number.is_i64(),
             Shape::Number | Shape::Free => true,
-            Shape::Quantity => return Ok(Value::String(number.to_string())),
+            Shape::Quantity => return self.text(number.to_string()),
             _ => return Err(self.mismatch("number")),
         };
         if fits {
@@ -164,7 +164,7 @@ impl<'a> Node<'a> {
             Shape::Bytes => scalar::bytes(text),
             Shape::Time => scalar::time(&text, 0),
             Shape::MicroTime => scalar::time(&text, 6),
-            Shape::Quantity => scalar::quantity(text),
+            Shape::Quantity => scalar::quantity(&text),
             _ => return Err(self.mismatch("string")),
         };
         checked
@@ -276,7 +276,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         match (self.shape, Number::from_f64(value)) {
             (Shape::Number | Shape::Free, Some(number)) => Ok(Value::Number(number)),
-            (Shape::Quantity, Some(number)) => Ok(Value::String(number.to_string())),
+            (Shape::Quantity, Some(number)) => self.text(number.to_string()),
             (Shape::Int32 | Shape::Int64 | Shape::IntOrString, _) => {
                 Err(self.mismatch(&format!("number {value}")))
             }

@@ -217,7 +217,7 @@ fn quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
             text = utf8(payload.bytes()?)?;
         }
     }
-    let checked = scalar::quantity(text.to_owned()).map_err(ProtobufError::malformed)?;
+    let checked = scalar::quantity(text).map_err(ProtobufError::malformed)?;
     Ok(Value::String(checked))
 }
 

@@ -1,5 +1,6 @@
 //! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
 
+use api::configuration;
 use api::endpoints;
 use api::field::FieldErrors;
 use api::ip::Family;
@@ -54,6 +55,8 @@ impl Strategy {
             "Namespace" => &NAMESPACE,
             "Pod" => &POD,
             "Node" => &NODE,
+            "ConfigMap" => &CONFIG_MAP,
+            "Secret" => &SECRET,
             _ if kind.namespaced => &PLAIN,
             _ => &PLAIN_OF_CLUSTER,
         }
@@ -94,6 +97,20 @@ static SERVICE: Strategy = Strategy {
     default_on_read: services::default_on_read,
     warnings: services::warnings,
     status_warnings: services::status_warnings,
+    ..PLAIN
+};
+
+static CONFIG_MAP: Strategy = Strategy {
+    validate: configuration::validate_config_map,
+    validate_update: configuration::validate_config_map_update,
+    ..PLAIN
+};
+
+static SECRET: Strategy = Strategy {
+    default_on_write: configuration::default_secret_on_write,
+    prepare_update: configuration::prepare_secret_update,
+    validate: configuration::validate_secret,
+    validate_update: configuration::validate_secret_update,
     ..PLAIN
 };
 

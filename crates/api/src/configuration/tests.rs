@@ -1,0 +1,89 @@
+use serde_json::json;
+
+use super::*;
+
+fn faults(errors: &FieldErrors) -> Vec<(&str, &str)> {
+    errors
+        .iter()
+        .map(|error| (error.reason.as_str(), error.path.as_str()))
+        .collect()
+}
+
+#[test]
+fn a_secret_takes_texts_and_has_a_type() {
+    let mut secret = json!({
+        "metadata": {"name": "s"},
+        "data": {"a": "b2xk", "b": "Yg=="},
+        "stringData": {"a": "new"},
+    });
+    default_secret_on_write(&mut secret);
+    assert_eq!(
+        secret,
+        json!({"metadata": {"name": "s"}, "data": {"a": "bmV3", "b": "Yg=="}, "type": "Opaque"})
+    );
+    let mut empty = json!({"metadata": {"name": "s"}, "stringData": {}, "data": {}});
+    default_secret_on_write(&mut empty);
+    assert_eq!(empty, json!({"metadata": {"name": "s"}, "type": "Opaque"}));
+}
+
+#[test]
+fn secrets_hold_what_their_type_says() {
+    let secret = |kind: &str, data: Value| json!({"metadata": {"name": "s", "namespace": "d"}, "type": kind, "data": data});
+    let tls = validate_secret(&secret("kubernetes.io/tls", json!({"tls.crt": ""})));
+    assert_eq!(faults(&tls), [("FieldValueRequired", "data[tls.key]")]);
+    let docker = secret(
+        "kubernetes.io/dockerconfigjson",
+        json!({".dockerconfigjson": "e29vcHM="}),
+    );
+    assert_eq!(
+        faults(&validate_secret(&docker)),
+        [("FieldValueInvalid", "data[.dockerconfigjson]")]
+    );
+    let token = validate_secret(&secret("kubernetes.io/service-account-token", json!({})));
+    assert_eq!(
+        faults(&token),
+        [(
+            "FieldValueRequired",
+            "metadata.annotations[kubernetes.io/service-account.name]"
+        )]
+    );
+    let opaque = secret("Opaque", json!({"..a": "", "b c": "", "fine_1.txt": ""}));
+    assert_eq!(
+        faults(&validate_secret(&opaque)),
+        [
+            ("FieldValueInvalid", "data[..a]"),
+            ("FieldValueInvalid", "data[b c]")
+        ]
+    );
+    let mut changed = opaque.clone();
+    changed["type"] = "kubernetes.io/ssh-auth".into();
+    let errors = validate_secret_update(&changed, &opaque);
+    assert!(faults(&errors).contains(&("FieldValueInvalid", "type")));
+}
+
+#[test]
+fn what_is_immutable_stays() {
+    let old = json!({"metadata": {"name": "c", "namespace": "d"}, "immutable": true, "data": {"a": "1"}});
+    assert_eq!(faults(&validate_config_map_update(&old, &old)), []);
+    let mut new = old.clone();
+    new["data"]["a"] = "2".into();
+    new["immutable"] = false.into();
+    assert_eq!(
+        faults(&validate_config_map_update(&new, &old)),
+        [
+            ("FieldValueForbidden", "immutable"),
+            ("FieldValueForbidden", "data")
+        ]
+    );
+}
+
+#[test]
+fn a_config_map_has_each_key_once_and_is_not_too_large() {
+    let map = |data: Value, binary: Value| json!({"metadata": {"name": "c", "namespace": "d"}, "data": data, "binaryData": binary});
+    let twice = validate_config_map(&map(json!({"a": "1"}), json!({"a": "MQ=="})));
+    assert_eq!(faults(&twice), [("FieldValueInvalid", "data[a]")]);
+    let full = map(json!({"a": "x".repeat(DATA_BYTES_MAX)}), json!({}));
+    assert_eq!(faults(&validate_config_map(&full)), []);
+    let over = map(json!({"a": "x".repeat(DATA_BYTES_MAX), "b": "x"}), json!({}));
+    assert_eq!(faults(&validate_config_map(&over)), [("FieldValueTooLong", "")]);
+}
