@@ -1,7 +1,10 @@
 //! Discovery: which groups, versions, kinds and verbs are served, in the old form (one document a group and version)
 //! and the aggregated one (`apidiscovery.k8s.io/v2`).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::kind::{self, Kind, Subresource};
 
@@ -110,6 +113,7 @@ fn resource(kind: &Kind) -> Value {
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": kind.verbs,
+        "storageVersionHash": storage_version_hash(kind),
     });
     add_words(&mut resource, kind);
     resource
@@ -120,9 +124,17 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
         "name": format!("{}/{}", kind.plural, subresource.name),
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": kind.kind,
+        "kind": subresource.kind.unwrap_or(kind.kind),
         "verbs": subresource.verbs,
     })
+}
+
+/// What tells clients that the form changed in which objects are stored; the same for everybody who stores this
+/// version.
+fn storage_version_hash(kind: &Kind) -> String {
+    const HASH_BYTES: usize = 8;
+    let digest = Sha256::digest(format!("{}/{}/{}", kind.group, kind.version, kind.kind));
+    STANDARD.encode(&digest[..HASH_BYTES])
 }
 
 fn add_words(resource: &mut Value, kind: &Kind) {
@@ -172,10 +184,11 @@ fn aggregated_resource(kind: &Kind) -> Value {
     });
     add_words(&mut resource, kind);
     if !kind.subresources.is_empty() {
-        let subresources = kind
-            .subresources
-            .iter()
-            .map(|s| json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs}));
+        let subresources = kind.subresources.iter().map(|s| {
+            let mut response = response.clone();
+            response["kind"] = s.kind.unwrap_or(kind.kind).into();
+            json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs})
+        });
         resource["subresources"] = subresources.collect();
     }
     resource

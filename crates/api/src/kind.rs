@@ -16,10 +16,25 @@ const ALL_VERBS: &[&str] = &[
 /// The verbs of a `status` subresource.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
+/// The verbs of a `proxy` subresource: one for each method that is passed on.
+const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+
+/// The word of the subresource that passes requests on (API-03).
+pub const PROXY: &str = "proxy";
+
 const STATUS: Subresource = Subresource {
     name: "status",
     verbs: STATUS_VERBS,
+    kind: None,
 };
+
+const fn proxy(kind: &'static str) -> Subresource {
+    Subresource {
+        name: PROXY,
+        verbs: PROXY_VERBS,
+        kind: Some(kind),
+    }
+}
 
 /// One served kind. The table is [`all`]; a row is found by [`find`] or [`find_by_kind`].
 #[derive(Debug)]
@@ -65,6 +80,8 @@ pub struct Subresource {
     pub name: &'static str,
     /// The verbs, sorted.
     pub verbs: &'static [&'static str],
+    /// The word of its `kind`, where that is not the object's.
+    pub kind: Option<&'static str>,
 }
 
 /// All rows, ordered by group, then by plural.
@@ -222,6 +239,7 @@ const KINDS: &[Kind] = &[
             Subresource {
                 name: "finalize",
                 verbs: &["update"],
+                kind: None,
             },
             STATUS,
         ],
@@ -246,7 +264,7 @@ const KINDS: &[Kind] = &[
         singular: "pod",
         short_names: &["po"],
         categories: &["all"],
-        subresources: &[STATUS],
+        subresources: &[proxy("PodProxyOptions"), STATUS],
         definition: "io.k8s.api.core.v1.Pod",
         has_generation: true,
         delete_returns_object: true,
@@ -277,7 +295,7 @@ const KINDS: &[Kind] = &[
         singular: "service",
         short_names: &["svc"],
         categories: &["all"],
-        subresources: &[STATUS],
+        subresources: &[proxy("ServiceProxyOptions"), STATUS],
         definition: "io.k8s.api.core.v1.Service",
         create_on_update: true,
         delete_returns_object: true,

@@ -5,12 +5,16 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WARNING};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WARNING};
 use http::{Response, StatusCode};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
+use crate::compression::Compressed;
 use crate::failure::Failure;
+use crate::negotiation::Encoding;
+use crate::printing::{self, STATUS_DEFINITION};
 
 /// Longest text of a warning that is sent, and of all of them together; the rest is cut.
 const WARNING_CHARS_MAX: usize = 256;
@@ -19,7 +23,6 @@ const WARNINGS_MAX: usize = 32;
 /// Bytes that small pieces are joined to before they are sent: some frames of HTTP/2, one record of TLS.
 pub(crate) const FRAME_BYTES: usize = 64 << 10;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The body of an answer.
@@ -32,6 +35,13 @@ pub(crate) enum Body {
         pieces: std::vec::IntoIter<Bytes>,
         /// Bytes that are left.
         left_bytes: u64,
+    },
+    /// The same, compressed on the way.
+    Compressed(Box<Compressed>),
+    /// What another server answers, and the place that it takes as long as it does.
+    PassedOn {
+        body: Incoming,
+        _place: Option<OwnedSemaphorePermit>,
     },
     /// A watch.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
@@ -48,7 +58,7 @@ impl Body {
 }
 
 /// Joins pieces up to a frame's worth: a frame for each would cost more than the copy.
-fn next_frame(pieces: &mut std::vec::IntoIter<Bytes>) -> Option<Bytes> {
+pub(crate) fn next_frame(pieces: &mut std::vec::IntoIter<Bytes>) -> Option<Bytes> {
     let first = pieces.next()?;
     if first.len() >= FRAME_BYTES || pieces.len() == 0 {
         return Some(first);
@@ -65,7 +75,7 @@ fn next_frame(pieces: &mut std::vec::IntoIter<Bytes>) -> Option<Bytes> {
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -76,6 +86,8 @@ impl HttpBody for Body {
             Body::Pieces { pieces, left_bytes } => {
                 next_frame(pieces).inspect(|frame| *left_bytes -= frame.len() as u64)
             }
+            Body::Compressed(compressed) => compressed.next(),
+            Body::PassedOn { body, .. } => return Pin::new(body).poll_frame(context),
             Body::Stream(stream) => match stream.as_mut().poll_next(context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => return Poll::Pending,
@@ -88,7 +100,8 @@ impl HttpBody for Body {
         match self {
             Body::Whole(bytes) => bytes.is_none(),
             Body::Pieces { left_bytes, .. } => *left_bytes == 0,
-            Body::Stream(_) => false,
+            Body::PassedOn { body, .. } => body.is_end_stream(),
+            Body::Compressed(_) | Body::Stream(_) => false,
         }
     }
 
@@ -96,7 +109,8 @@ impl HttpBody for Body {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Body::Pieces { left_bytes, .. } => SizeHint::with_exact(*left_bytes),
-            Body::Stream(_) => SizeHint::default(),
+            Body::PassedOn { body, .. } => body.size_hint(),
+            Body::Compressed(_) | Body::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -104,24 +118,46 @@ impl HttpBody for Body {
 /// An answer on its way.
 pub(crate) type Answer = Response<Body>;
 
-/// A JSON answer of bytes that are JSON already.
-pub(crate) fn json(code: StatusCode, bytes: Bytes) -> Answer {
-    of(code, JSON, Body::Whole(Some(bytes)))
+/// An answer of bytes that are in this encoding already.
+pub(crate) fn object(code: StatusCode, bytes: Bytes, encoding: Encoding) -> Answer {
+    let content_type = HeaderValue::from_static(encoding.content_type());
+    of(code, content_type, Body::Whole(Some(bytes)))
 }
 
 /// A JSON answer of a tree.
 pub(crate) fn tree(code: StatusCode, tree: &Value) -> Answer {
-    json(code, Bytes::from(tree.to_string()))
+    object(code, Bytes::from(tree.to_string()), Encoding::Json)
 }
 
-/// A JSON answer in pieces.
-pub(crate) fn pieces(pieces: Vec<Bytes>) -> Answer {
-    of(StatusCode::OK, JSON, Body::pieces(pieces))
+/// An answer in pieces that are in this encoding already.
+pub(crate) fn pieces(pieces: Vec<Bytes>, encoding: Encoding) -> Answer {
+    let content_type = HeaderValue::from_static(encoding.content_type());
+    of(StatusCode::OK, content_type, Body::pieces(pieces))
 }
 
-/// A stream of JSON documents.
-pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>) -> Answer {
-    of(StatusCode::OK, JSON, Body::Stream(stream))
+/// The events of a watch.
+pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding: Encoding) -> Answer {
+    let content_type = HeaderValue::from_static(encoding.stream_content_type());
+    of(StatusCode::OK, content_type, Body::Stream(stream))
+}
+
+/// An answer that somebody else gave, passed on as it comes.
+pub(crate) fn passed_on(answer: Response<Incoming>, place: Option<OwnedSemaphorePermit>) -> Answer {
+    answer.map(|body| Body::PassedOn { body, _place: place })
+}
+
+/// What is asked for is elsewhere, for good.
+pub(crate) fn redirect(location: &str) -> Answer {
+    let mut answer = text(StatusCode::MOVED_PERMANENTLY, Bytes::new());
+    if let Ok(location) = HeaderValue::from_str(location) {
+        answer.headers_mut().insert(LOCATION, location);
+    }
+    answer
+}
+
+/// What the client has already is still so.
+pub(crate) fn not_modified() -> Answer {
+    text(StatusCode::NOT_MODIFIED, Bytes::new())
 }
 
 /// A text.
@@ -139,8 +175,12 @@ pub(crate) fn document(content_type: &'static str, bytes: Bytes) -> Answer {
 }
 
 /// A failure as a `Status`.
-pub(crate) fn failure(failure: &Failure) -> Answer {
-    let mut answer = tree(failure.code(), &failure.status());
+pub(crate) fn failure(failure: &Failure, encoding: Encoding) -> Answer {
+    let status = failure.status();
+    let mut answer = match printing::encoded(&status, STATUS_DEFINITION, encoding) {
+        Ok(bytes) => object(failure.code(), bytes, encoding),
+        Err(_) => tree(failure.code(), &status),
+    };
     if matches!(
         failure.code(),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS

@@ -11,8 +11,9 @@ use api::kind::{self, Kind};
 use api::tree::{child, set_or_clear, texts};
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use store::Revision;
+use store::{CommitError, StoreError};
 
+use crate::api_servers;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::namespace::DEFAULT_NAMESPACES;
@@ -39,6 +40,12 @@ pub enum BootstrapError {
         /// Why.
         reason: String,
     },
+    /// The store cannot say which API servers there are.
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    /// The store cannot take down that this one is there.
+    #[error(transparent)]
+    Write(#[from] CommitError),
     /// The primary range has no address for the `kubernetes` Service.
     #[error(transparent)]
     Range(#[from] ipam::UnusableRange),
@@ -128,11 +135,29 @@ impl Essentials {
     }
 
     async fn ensure_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
-        let Some(first) = self.addresses.first() else {
+        if self.addresses.is_empty() {
+            return Ok(());
+        }
+        let now = jiff::Timestamp::now();
+        api_servers::renew(&*resources.store, &self.addresses, now).await?;
+        self.write_endpoints(resources).await
+    }
+
+    /// Takes this server out of the endpoints of the `kubernetes` Service, if others are left: clients that are told
+    /// of none would keep to what they know.
+    pub(crate) async fn leave(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        api_servers::leave(&*resources.store, &self.addresses).await?;
+        self.write_endpoints(resources).await
+    }
+
+    /// Makes the endpoints of the `kubernetes` Service out of the servers that are there.
+    async fn write_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        let addresses = api_servers::present(&*resources.store, jiff::Timestamp::now())?;
+        let Some(first) = addresses.first() else {
             return Ok(());
         };
-        let endpoints = kubernetes_endpoints(&self.addresses, self.secure_port);
-        let slice = kubernetes_endpoint_slice(&self.addresses, Family::of(*first), self.secure_port);
+        let endpoints = kubernetes_endpoints(&addresses, self.secure_port);
+        let slice = kubernetes_endpoint_slice(&addresses, Family::of(*first), self.secure_port);
         for (kind, object) in [
             (find("", "endpoints")?, endpoints),
             (find("discovery.k8s.io", "endpointslices")?, slice),
@@ -172,21 +197,14 @@ impl Essentials {
 }
 
 /// Makes sure again and again that all is there, until the server ends.
-pub(crate) async fn keep(essentials: Essentials, resources: Arc<Resources>, mut shutdown: Shutdown) {
-    let mut seen = Revision::default();
+pub(crate) async fn keep(essentials: Arc<Essentials>, resources: Arc<Resources>, mut shutdown: Shutdown) {
     loop {
         tokio::select! {
             () = shutdown.asked() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
-        let newest = resources.store.index().revision();
-        // Nothing was removed if nothing was written.
-        if newest == seen {
-            continue;
-        }
-        match essentials.ensure(&resources).await {
-            Ok(()) => seen = newest,
-            Err(error) => tracing::warn!(%error, "an object that every cluster has could not be made"),
+        if let Err(error) = essentials.ensure(&resources).await {
+            tracing::warn!(%error, "an object that every cluster has could not be made");
         }
     }
 }

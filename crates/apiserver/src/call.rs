@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
-use crate::negotiation::{PatchForm, Representation, body_format, patch_form, representation};
+use crate::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
 use crate::printing::{self, IncludeObject};
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request_body::RequestBody;
@@ -48,6 +48,9 @@ impl Verb {
             ("GET" | "HEAD", true) => Verb::Get,
             ("GET" | "HEAD", false) if is_watch() => Verb::Watch,
             ("GET" | "HEAD", false) => Verb::List,
+            // Every method that is passed on is offered as a verb of its own.
+            ("OPTIONS", true) if target.passed_path.is_some() => Verb::Get,
+            ("POST", true) if target.passed_path.is_some() => Verb::Create,
             ("POST", false) => Verb::Create,
             ("PUT", true) => Verb::Update,
             ("PATCH", true) => Verb::Patch,
@@ -70,8 +73,9 @@ impl Verb {
     }
 
     /// The label of metrics.
-    pub(crate) fn label(self) -> &'static str {
+    pub(crate) fn label(self, target: &Target) -> &'static str {
         match self {
+            _ if target.passed_path.is_some() => "CONNECT",
             Verb::Get => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
@@ -107,29 +111,29 @@ impl Call {
     /// Answers a read.
     pub(crate) async fn read(&self, resources: &Resources) -> Result<Answer, Failure> {
         let query = Query::parse(&self.query);
-        let form = representation(&self.headers)?;
         let include = IncludeObject::read(query.text("includeObject"));
         let kind = self.target.kind;
+        if self.verb == Verb::Watch {
+            let form = negotiation::stream_form(&self.headers)?;
+            let options = ListOptions {
+                watch: true,
+                ..ListOptions::read(&query)?
+            };
+            let lines = resources.watch(&self.target, &options, form, include).await?;
+            return Ok(answer::stream(lines, form.encoding));
+        }
+        let form = negotiation::form(&self.headers, &query)?;
         match self.verb {
-            Verb::Watch => {
-                let options = ListOptions {
-                    watch: true,
-                    ..ListOptions::read(&query)?
-                };
-                let lines = resources.watch(&self.target, &options, form, include).await?;
-                Ok(answer::stream(lines))
-            }
             Verb::List => {
                 let options = ListOptions::read(&query)?;
                 let page = resources.list(&self.target, &options).await?;
-                Ok(answer::pieces(printing::page(kind, page, form, include)?))
+                let pieces = printing::page(kind, page, form, include)?;
+                Ok(answer::pieces(pieces, form.encoding))
             }
             _ => {
                 let bytes = resources.get(&self.target, &query).await?;
-                Ok(answer::json(
-                    StatusCode::OK,
-                    printing::object(kind, bytes, form, include)?,
-                ))
+                let bytes = printing::object(kind, bytes, form, include)?;
+                Ok(answer::object(StatusCode::OK, bytes, form.encoding))
             }
         }
     }
@@ -138,6 +142,8 @@ impl Call {
     pub(crate) async fn write(&self, resources: &Resources) -> Result<Answer, Failure> {
         let query = Query::parse(&self.query);
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
+        // Found out before anything is written: a client that gets no answer takes the write for failed.
+        let form = negotiation::form(headers, &query)?;
         let outcome = match self.verb {
             Verb::Create => {
                 let options = WriteOptions::read(&query, headers, "CreateOptions")?;
@@ -165,34 +171,30 @@ impl Call {
             }
             _ => return self.delete_collection(resources, &query).await,
         };
-        self.answer_with(outcome, &query)
+        self.answer_with(outcome, form, &query)
     }
 
     async fn delete_collection(&self, resources: &Resources, query: &Query<'_>) -> Result<Answer, Failure> {
-        let form = representation(&self.headers)?;
+        let form = negotiation::form(&self.headers, query)?;
         let options = DeleteOptions::read(query, self.body.bytes(), body_format(&self.headers)?)?;
         let selection = ListOptions::read(query)?;
         let page = resources
             .delete_collection(&self.target, &options, &selection)
             .await?;
         let include = IncludeObject::read(query.text("includeObject"));
-        Ok(answer::pieces(printing::page(
-            self.target.kind,
-            page,
-            form,
-            include,
-        )?))
+        let pieces = printing::page(self.target.kind, page, form, include)?;
+        Ok(answer::pieces(pieces, form.encoding))
     }
 
-    fn answer_with(&self, outcome: Outcome, query: &Query<'_>) -> Result<Answer, Failure> {
-        let form = match outcome.is_status {
-            true => Representation::Objects,
-            false => representation(&self.headers)?,
-        };
+    fn answer_with(&self, outcome: Outcome, form: Form, query: &Query<'_>) -> Result<Answer, Failure> {
         let include = IncludeObject::read(query.text("includeObject"));
-        let bytes = printing::object(self.target.kind, outcome.object, form, include)?;
+        let bytes = match outcome.is_status {
+            true if form.encoding == Encoding::Json => outcome.object,
+            true => printing::status(&outcome.object, form.encoding)?,
+            false => printing::object(self.target.kind, outcome.object, form, include)?,
+        };
         Ok(answer::with_warnings(
-            answer::json(outcome.code, bytes),
+            answer::object(outcome.code, bytes, form.encoding),
             &outcome.warnings,
         ))
     }

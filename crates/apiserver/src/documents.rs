@@ -1,18 +1,22 @@
 //! Answers that do not depend on objects: discovery, OpenAPI and the version.
 
 use api::discovery::{self, AGGREGATED_CONTENT_TYPE};
-use api::openapi;
+use api::openapi::{self, v2};
 use bytes::Bytes;
-use http::header::{ETAG, HeaderValue};
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
-use crate::negotiation::accepts_aggregated_discovery;
+use crate::negotiation::{Encoding, accepts_aggregated_discovery};
 
 /// The version of Kubernetes that is spoken; what follows the `+` says by whom.
 pub const GIT_VERSION: &str = "v1.36.2+portolan";
+
+/// The media type of the v2 document as a message, and the one that clients before 1.27 ask for.
+const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// `/version`.
 pub(crate) fn version() -> Answer {
@@ -51,28 +55,68 @@ pub(crate) fn at(path: &str, host: &str, headers: &HeaderMap) -> Result<Answer, 
         ["api", version] => found(discovery::resource_list("", version)),
         ["apis", group] => found(discovery::group(group)),
         ["apis", group, version] => found(discovery::resource_list(group, version)),
+        ["openapi", "v2"] => openapi_v2(headers),
         ["openapi", "v3"] => found(Some(openapi::index().clone())),
-        ["openapi", "v3", "api", version] => openapi_document("", version),
-        ["openapi", "v3", "apis", group, version] => openapi_document(group, version),
+        ["openapi", "v3", "api", version] => openapi_document("", version, headers),
+        ["openapi", "v3", "apis", group, version] => openapi_document(group, version, headers),
         _ => Err(Failure::no_such_path()),
     }
 }
 
-fn openapi_document(group: &str, version: &str) -> Result<Answer, Failure> {
+fn openapi_document(group: &str, version: &str, headers: &HeaderMap) -> Result<Answer, Failure> {
     let pieces = openapi::document(group, version).ok_or_else(Failure::no_such_path)?;
-    let tag = HeaderValue::from_str(&format!("\"{}\"", openapi::hash(&pieces)));
-    let pieces = pieces
-        .into_iter()
-        .map(|piece| match piece {
-            std::borrow::Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
-            std::borrow::Cow::Owned(text) => Bytes::from(text),
+    let hash = openapi::hash(&pieces);
+    Ok(tagged(&hash, headers, || {
+        let pieces = pieces
+            .into_iter()
+            .map(|piece| match piece {
+                std::borrow::Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+                std::borrow::Cow::Owned(text) => Bytes::from(text),
+            })
+            .collect();
+        answer::pieces(pieces, Encoding::Json)
+    }))
+}
+
+fn openapi_v2(headers: &HeaderMap) -> Result<Answer, Failure> {
+    let mut clauses = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .map(|clause| clause.split(';').next().unwrap_or_default().trim())
+        .peekable();
+    let is_anything = clauses.peek().is_none();
+    let (content_type, document) = clauses
+        .find_map(|media_type| match media_type {
+            OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD => Some((OPENAPI_PROTOBUF, v2::protobuf())),
+            "application/json" | "application/*" | "*/*" => Some(("application/json", v2::json())),
+            _ => None,
         })
-        .collect();
-    let mut document = answer::pieces(pieces);
-    if let Ok(tag) = tag {
-        document.headers_mut().insert(ETAG, tag);
+        .or_else(|| is_anything.then(|| ("application/json", v2::json())))
+        .ok_or_else(Failure::not_acceptable)?;
+    Ok(tagged(&document.hash, headers, || {
+        answer::document(content_type, Bytes::from_static(&document.bytes))
+    }))
+}
+
+/// A document that its hash stands for: clients that have it already are told so.
+fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> Answer) -> Answer {
+    let tag = format!("\"{hash}\"");
+    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let is_known =
+        known.is_some_and(|known| known.split(',').any(|k| k.trim().trim_start_matches("W/") == tag));
+    let mut answer = match is_known {
+        true => answer::not_modified(),
+        false => document(),
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        answer.headers_mut().insert(ETAG, tag);
     }
-    Ok(document)
+    answer
+        .headers_mut()
+        .append(VARY, HeaderValue::from_static("Accept"));
+    answer
 }
 
 fn aggregated(tree: &Value) -> Answer {
@@ -94,6 +138,7 @@ fn paths() -> Value {
         "/healthz",
         "/livez",
         "/metrics",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/version",

@@ -6,14 +6,19 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use http::{Method, Request, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
 use crate::answer::{self, Answer};
 use crate::authentication::{Authenticator, Identity};
 use crate::call::{Call, Verb};
+use crate::compression::{self, compressed};
 use crate::documents;
 use crate::failure::Failure;
-use crate::metrics::Metrics;
+use crate::health;
+use crate::metrics::{Label, Metrics};
+use crate::negotiation::status_encoding;
+use crate::passing::Passing;
+use crate::query::Query;
 use crate::request_body::{BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
@@ -28,6 +33,7 @@ pub(crate) struct Handler {
     pub(crate) authenticator: Authenticator,
     pub(crate) metrics: Metrics,
     pub(crate) bodies: BodyRoom,
+    pub(crate) passing: Passing,
 }
 
 impl Handler {
@@ -38,13 +44,17 @@ impl Handler {
         connection: Option<Arc<Identity>>,
     ) -> Answer {
         let path = request.uri().path().to_owned();
+        let encoding = status_encoding(request.headers());
+        let is_compressed = compression::is_accepted(request.headers());
         let answering = AssertUnwindSafe(self.dispatch(request, connection)).catch_unwind();
         match answering.await {
+            Ok(Ok(answer)) if is_compressed => compressed(answer),
             Ok(Ok(answer)) => answer,
-            Ok(Err(failure)) => answer::failure(&failure),
+            Ok(Err(failure)) => answer::failure(&failure, encoding),
             Err(_) => {
                 tracing::error!(%path, "answering a request panicked");
-                answer::failure(&Failure::internal("the server met an unexpected condition"))
+                let failure = Failure::internal("the server met an unexpected condition");
+                answer::failure(&failure, encoding)
             }
         }
     }
@@ -57,7 +67,10 @@ impl Handler {
         let uri = request.uri().clone();
         let route = route(uri.path());
         match route {
-            Route::Health => return Ok(self.health(uri.path())),
+            Route::Health => {
+                let query = Query::parse(uri.query().unwrap_or_default());
+                return Ok(health::answer(&self.resources, uri.path(), &query).await);
+            }
             Route::Version => return Ok(documents::version()),
             _ => {}
         }
@@ -73,23 +86,12 @@ impl Handler {
                 }
                 documents::at(path, host(&request), request.headers())
             }
-            Route::Metrics => Ok(answer::text(
-                StatusCode::OK,
-                self.metrics.render(&self.resources.services.usage()),
-            )),
+            Route::Metrics => Ok(answer::text(StatusCode::OK, self.metrics.render(&self.resources))),
             Route::UnknownResource => Err(Failure::no_such_path()),
             Route::Unknown | Route::Health | Route::Version => {
                 Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n"))
             }
         }
-    }
-
-    /// The server takes requests only when all is there that has to be, so it is ready until it is asked to end.
-    fn health(&self, path: &str) -> Answer {
-        if path.starts_with("/readyz") && self.resources.shutdown.is_asked() {
-            return answer::text(StatusCode::INTERNAL_SERVER_ERROR, "the server is ending\n");
-        }
-        answer::text(StatusCode::OK, "ok")
     }
 
     /// Carries out a verb, and counts it.
@@ -101,14 +103,19 @@ impl Handler {
         let begin = Instant::now();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let verb = Verb::of(&target, request.method(), &query)?;
-        let label = self.metrics.label(target.kind, target.subresource, verb.label());
+        let is_dry_run = Query::parse(&query).has("dryRun");
+        let label = Label::new(&target, verb.label(&target), is_dry_run);
         let is_deprecated = target.kind.kind == "Endpoints";
+        let encoding = status_encoding(request.headers());
+        let under_way = self.metrics.begin(verb.is_read());
         let called = self.clone().call(target, verb, query, request).await;
-        let answer = called.unwrap_or_else(|failure| answer::failure(&failure));
-        if let Some(label) = label {
-            self.metrics
-                .answered(label, answer.status().as_u16(), begin.elapsed());
-        }
+        let answer = called.unwrap_or_else(|failure| answer::failure(&failure, encoding));
+        drop(under_way);
+        let bytes = answer.body().size_hint().exact();
+        let code = answer.status().as_u16();
+        self.metrics
+            .requests
+            .answered(label, code, begin.elapsed(), bytes);
         match is_deprecated {
             true => Ok(answer::with_warnings(answer, &[ENDPOINTS_DEPRECATED.to_owned()])),
             false => Ok(answer),
@@ -122,6 +129,9 @@ impl Handler {
         query: String,
         request: Request<Incoming>,
     ) -> Result<Answer, Failure> {
+        if target.passed_path.is_some() {
+            return self.passing.pass(&self.resources, &target, request).await;
+        }
         let (parts, body) = request.into_parts();
         let body = match verb.is_read() {
             true => RequestBody::none(),

@@ -2,15 +2,18 @@
 //!
 //! A request goes through these modules in this order: `server` (connections), `handler` (who asks), `call` (which verb),
 //! `route` (a path is data), `query` and `negotiation` (options and media types), `resource` (the verbs, with what is
-//! particular to a kind in one table of strategies), `service` (what Services are given), `printing` and `answer`.
+//! particular to a kind in one table of strategies), `service` (what Services are given), `printing`, `answer` and
+//! `compression`. What is meant for a Pod goes through `passing` in the place of `resource`.
 //! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
 //!
 //! Everybody who proves an identity may do everything: there is no authorization yet.
 
 mod answer;
+mod api_servers;
 mod authentication;
 mod bootstrap;
 mod call;
+mod compression;
 mod config;
 mod documents;
 mod event_expiry;
@@ -18,10 +21,12 @@ mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handler;
+mod health;
 pub mod kubeconfig;
 mod metrics;
 mod namespace;
 mod negotiation;
+mod passing;
 pub mod pki;
 mod printing;
 mod private_file;

@@ -1,18 +1,18 @@
 //! Objects and pages in the form that the client asked for.
 
 use api::kind::Kind;
-use api::table;
-use api::tree::{child, text};
+use api::tree::{child, clear, text};
+use api::{protobuf, table};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::negotiation::Representation;
+use crate::negotiation::{Encoding, Form, Representation};
 use crate::resource::Page;
 
 /// What of the object a row of a table carries, the `includeObject` parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IncludeObject {
     /// Nothing.
     Nothing,
@@ -33,27 +33,69 @@ impl IncludeObject {
     }
 }
 
+/// The definition of a `Status`.
+pub(crate) const STATUS_DEFINITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+
 /// One object in the form that was asked for.
 pub(crate) fn object(
     kind: &Kind,
     bytes: Bytes,
-    form: Representation,
+    form: Form,
     include: IncludeObject,
 ) -> Result<Bytes, Failure> {
-    match form {
-        Representation::Objects => Ok(bytes),
-        Representation::Metadata => Ok(tree_bytes(&metadata_only(&read(&bytes)?))),
+    if form.is_plain() {
+        return Ok(bytes);
+    }
+    let object = read(&bytes)?;
+    match form.representation {
+        Representation::Objects => encoded(&object, kind.definition, form.encoding),
+        Representation::Metadata if form.encoding == Encoding::Protobuf => {
+            let message = protobuf::metadata_message(&object).ok_or_else(no_protobuf)?;
+            Ok(protobuf::enveloped(&metadata_only(&object), &message).into())
+        }
+        Representation::Metadata => encoded(&metadata_only(&object), "", form.encoding),
         Representation::Table => {
-            let object = read(&bytes)?;
             let version = text(child(&object, "metadata"), "resourceVersion").to_owned();
             let table = table_of(
                 kind,
                 vec![row(kind, object, include)],
                 json!({ "resourceVersion": version }),
             );
-            Ok(tree_bytes(&table))
+            encoded(&table, "", form.encoding)
         }
     }
+}
+
+/// A `Status` in the encoding that was asked for.
+pub(crate) fn status(bytes: &[u8], encoding: Encoding) -> Result<Bytes, Failure> {
+    encoded(&read(bytes)?, STATUS_DEFINITION, encoding)
+}
+
+/// A tree as it is sent; `definition` is the full name of its type.
+pub(crate) fn encoded(tree: &Value, definition: &str, encoding: Encoding) -> Result<Bytes, Failure> {
+    match encoding {
+        Encoding::Json => Ok(tree_bytes(tree)),
+        Encoding::PrettyJson => Ok(format!("{tree:#}").into()),
+        Encoding::Yaml => {
+            let mut tree = tree.clone();
+            tree.sort_all_objects();
+            let text = serde_saphyr::to_string(&tree).map_err(|error| {
+                tracing::error!(%error, "an object could not be written as YAML");
+                Failure::internal("the object has no form in YAML")
+            })?;
+            Ok(text.into())
+        }
+        Encoding::Protobuf => {
+            let bytes = protobuf::write(tree, definition).ok_or_else(no_protobuf)?;
+            Ok(bytes.into())
+        }
+    }
+}
+
+fn no_protobuf() -> Failure {
+    let message = "object does not implement the protobuf marshalling interface and cannot be encoded to a \
+                   protobuf message";
+    Failure::new(http::StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
 }
 
 /// A table of rows.
@@ -88,7 +130,7 @@ pub(crate) fn metadata_only(object: &Value) -> Value {
 pub(crate) fn page(
     kind: &Kind,
     page: Page,
-    form: Representation,
+    form: Form,
     include: IncludeObject,
 ) -> Result<Vec<Bytes>, Failure> {
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
@@ -99,29 +141,49 @@ pub(crate) fn page(
         metadata["remainingItemCount"] = remaining.into();
     }
     let values = page.entries.into_iter().map(|entry| entry.value);
-    match form {
-        Representation::Objects => {
-            let head = list_head(kind.list_kind, &kind.api_version(), &metadata);
-            Ok(list_pieces(kind, head, values))
-        }
-        Representation::Metadata => {
-            let items: Result<Vec<Value>, Failure> =
-                values.map(|bytes| Ok(metadata_only(&read(&bytes)?))).collect();
-            let list = json!({
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-                "items": items?,
-            });
-            Ok(vec![tree_bytes(&list)])
-        }
-        Representation::Table => {
-            let rows: Result<Vec<Value>, Failure> = values
-                .map(|bytes| Ok(row(kind, read(&bytes)?, include)))
-                .collect();
-            Ok(vec![tree_bytes(&table_of(kind, rows?, metadata))])
-        }
+    if form.is_plain() {
+        let head = list_head(kind.list_kind, &kind.api_version(), &metadata);
+        return Ok(list_pieces(kind, head, values));
     }
+    let list = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    let mut list = match form.representation {
+        Representation::Objects => list(kind.list_kind, &kind.api_version()),
+        _ => list("PartialObjectMetadataList", "meta.k8s.io/v1"),
+    };
+    if form.encoding == Encoding::Protobuf {
+        let message = |bytes: Bytes| {
+            let object = read(&bytes)?;
+            match form.representation {
+                Representation::Objects => protobuf::message(&object, kind.definition),
+                _ => protobuf::metadata_message(&object),
+            }
+            .ok_or_else(no_protobuf)
+        };
+        let items: Result<Vec<Vec<u8>>, Failure> = values.map(message).collect();
+        let bytes = protobuf::write_list(&list, items?.into_iter()).ok_or_else(no_protobuf)?;
+        return Ok(vec![bytes.into()]);
+    }
+    let shown = |bytes: Bytes| {
+        let object = read(&bytes)?;
+        Ok(match form.representation {
+            Representation::Objects => untyped(object),
+            Representation::Metadata => metadata_only(&object),
+            Representation::Table => row(kind, object, include),
+        })
+    };
+    let items: Result<Vec<Value>, Failure> = values.map(shown).collect();
+    match form.representation {
+        Representation::Table => list = table_of(kind, items?, metadata),
+        _ => list["items"] = items?.into(),
+    }
+    Ok(vec![encoded(&list, "", form.encoding)?])
+}
+
+/// An item of a list, which says the type for all.
+fn untyped(mut object: Value) -> Value {
+    clear(&mut object, "apiVersion");
+    clear(&mut object, "kind");
+    object
 }
 
 /// The objects of a list have no `apiVersion` and `kind` of their own: the list says them for all. In the stored
@@ -194,10 +256,63 @@ mod tests {
     fn a_table_of_one_object() {
         let services = find("", "v1", "services").unwrap();
         let bytes = Bytes::from_static(br#"{"metadata":{"name":"a","resourceVersion":"7"},"spec":{}}"#);
-        let table = object(services, bytes, Representation::Table, IncludeObject::Metadata).unwrap();
+        let form = Form {
+            representation: Representation::Table,
+            ..Form::PLAIN
+        };
+        let table = object(services, bytes, form, IncludeObject::Metadata).unwrap();
         let table: Value = serde_json::from_slice(&table).unwrap();
         assert_eq!(table["metadata"]["resourceVersion"], "7");
         assert_eq!(table["rows"][0]["cells"][0], "a");
         assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    }
+
+    #[test]
+    fn lists_in_every_encoding() {
+        let services = find("", "v1", "services").unwrap();
+        let stored =
+            br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"ClusterIP"}}"#;
+        let page_of = || Page {
+            entries: vec![store::Entry {
+                key: "/services/d/a".into(),
+                value: Bytes::from_static(stored),
+                created: store::Revision(1),
+                modified: store::Revision(1),
+            }],
+            revision: store::Revision(7),
+            continue_token: None,
+            remaining: None,
+        };
+        let listed = |representation, encoding| {
+            let form = Form {
+                representation,
+                encoding,
+            };
+            page(services, page_of(), form, IncludeObject::Metadata)
+                .unwrap()
+                .concat()
+        };
+        let yaml = String::from_utf8(listed(Representation::Objects, Encoding::Yaml)).unwrap();
+        for part in [
+            "kind: ServiceList\n",
+            "type: ClusterIP\n",
+            "resourceVersion: \"7\"\n",
+        ] {
+            assert!(yaml.contains(part), "{part} is not in\n{yaml}");
+        }
+        let json: Value =
+            serde_json::from_slice(&listed(Representation::Objects, Encoding::PrettyJson)).unwrap();
+        assert_eq!(json["items"][0].get("kind"), None);
+        let protobuf = listed(Representation::Objects, Encoding::Protobuf);
+        let read = protobuf::open(&protobuf).unwrap();
+        let list = read.object("io.k8s.api.core.v1.ServiceList").unwrap();
+        assert_eq!(list["kind"], "ServiceList");
+        assert_eq!(list["metadata"]["resourceVersion"], "7");
+        assert_eq!(list["items"][0]["spec"]["type"], "ClusterIP");
+        let metadata = listed(Representation::Metadata, Encoding::Protobuf);
+        assert_eq!(
+            protobuf::open(&metadata).unwrap().kind,
+            "PartialObjectMetadataList"
+        );
     }
 }

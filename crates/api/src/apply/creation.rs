@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::fields_v1::{SELF, write_element};
 use super::field_set::PathElement;
+use super::fields_v1::{SELF, write_element};
 use super::layout::Layout;
 use crate::kind::Kind;
 use crate::tree::child;

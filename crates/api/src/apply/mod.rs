@@ -225,10 +225,12 @@ fn same_but_records(new: &Value, old: &Value) -> bool {
         return new == old;
     };
     new.len() == old.len()
-        && new.iter().all(|(name, value)| match (name.as_str(), old.get(name)) {
-            ("metadata", Some(before)) => same_but(value, before, "managedFields"),
-            (_, before) => before == Some(value),
-        })
+        && new
+            .iter()
+            .all(|(name, value)| match (name.as_str(), old.get(name)) {
+                ("metadata", Some(before)) => same_but(value, before, "managedFields"),
+                (_, before) => before == Some(value),
+            })
 }
 
 /// Whether two objects have the same fields, whatever they have in the field `left_out`.
@@ -236,9 +238,8 @@ fn same_but(new: &Value, old: &Value, left_out: &str) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new == old;
     };
-    let length = |fields: &serde_json::Map<String, Value>| {
-        fields.len() - usize::from(fields.contains_key(left_out))
-    };
+    let length =
+        |fields: &serde_json::Map<String, Value>| fields.len() - usize::from(fields.contains_key(left_out));
     length(new) == length(old)
         && new
             .iter()

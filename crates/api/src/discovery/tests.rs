@@ -24,13 +24,14 @@ fn the_core_resources() {
     assert_eq!(
         *find("services"),
         json!({"name": "services", "singularName": "service", "namespaced": true, "kind": "Service",
-               "verbs": verbs, "shortNames": ["svc"], "categories": ["all"]})
+               "verbs": verbs, "storageVersionHash": "0/CO1lhkEBI=", "shortNames": ["svc"], "categories": ["all"]})
     );
     assert_eq!(
         *find("namespaces/finalize"),
         json!({"name": "namespaces/finalize", "singularName": "", "namespaced": false, "kind": "Namespace",
                "verbs": ["update"]})
     );
+    assert_eq!(find("services/proxy")["kind"], "ServiceProxyOptions");
     let namespace_verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];
     assert_eq!(find("namespaces")["verbs"], json!(namespace_verbs));
     assert_eq!(find("nodes/status")["verbs"], json!(["get", "patch", "update"]));

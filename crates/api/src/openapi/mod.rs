@@ -1,8 +1,10 @@
 //! OpenAPI v3 documents, one a group and version: `kubectl explain`, and what `kubectl apply` looks up before it
-//! sends a patch.
+//! sends a patch. The older form of them all is in [`v2`].
 
 mod definitions;
 mod paths;
+pub mod v2;
+mod v2_protobuf;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -57,10 +59,12 @@ pub fn document(group: &str, version: &str) -> Option<Pieces> {
 
 /// The hash by which a document is known, also its `ETag`.
 pub fn hash(pieces: &[Cow<'static, str>]) -> String {
+    hash_of(pieces.iter().map(|piece| piece.as_bytes()))
+}
+
+fn hash_of<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> String {
     let mut digest = Sha256::new();
-    for piece in pieces {
-        digest.update(piece.as_bytes());
-    }
+    pieces.for_each(|piece| digest.update(piece));
     digest.finalize().iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
         write!(text, "{byte:02X}").expect("memory takes every write");

@@ -107,7 +107,8 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
             format!("{root}/{}", kind.plural)
         };
         let object = format!("{collection}/{{name}}");
-        for subresource in kind.subresources {
+        // What passes requests on has no form of its own to describe.
+        for subresource in kind.subresources.iter().filter(|s| s.kind.is_none()) {
             let suffix = capitalised(subresource.name);
             let operations = [(READ, "get"), (REPLACE, "update"), (PATCH_ONE, "patch")]
                 .into_iter()

@@ -93,3 +93,48 @@ fn the_index_names_every_document() {
     );
     assert!(document("nope", "v1").is_none());
 }
+
+#[test]
+fn the_v2_document_is_whole_and_in_its_own_words() {
+    let document = v2::build();
+    let mut references = Vec::new();
+    all_of(&document, "$ref", &mut references);
+    for reference in references {
+        let name = reference.as_str().and_then(|r| r.strip_prefix("#/definitions/"));
+        assert!(
+            document["definitions"][name.expect("a name")].is_object(),
+            "{name:?}"
+        );
+    }
+    for word in ["allOf", "oneOf", "requestBody", "content"] {
+        let mut found = Vec::new();
+        all_of(&document["paths"], word, &mut found);
+        assert!(found.is_empty(), "{word}");
+    }
+    let patch = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"]["patch"];
+    assert!(patch["consumes"].as_array().is_some_and(|types| types.len() == 4));
+    let dry_run = |parameter: &Value| parameter["name"] == "dryRun" && parameter["type"] == "string";
+    assert!(
+        patch["parameters"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(dry_run))
+    );
+    let port = &document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"];
+    assert_eq!(
+        (&port["type"], &port["format"]),
+        (&json!("string"), &json!("int-or-string"))
+    );
+    let spec = &document["definitions"]["io.k8s.api.core.v1.Service"]["properties"]["spec"];
+    assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.core.v1.ServiceSpec");
+}
+
+#[test]
+fn the_protobuf_form_names_every_definition() {
+    let bytes = &v2::protobuf().bytes;
+    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    for kind in kind::all() {
+        assert!(holds(kind.definition), "{}", kind.definition);
+    }
+    assert!(holds("x-kubernetes-group-version-kind") && holds("dryRun"));
+    assert_ne!(v2::json().hash, v2::protobuf().hash);
+}

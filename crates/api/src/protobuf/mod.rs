@@ -1,5 +1,5 @@
 //! Kubernetes' protobuf form of objects (`application/vnd.kubernetes.protobuf`), read into the same JSON tree as
-//! the text forms.
+//! the text forms, and written from it.
 //!
 //! A body is a magic number and an envelope (`runtime.Unknown`) that names the kind and holds the object's message.
 //! What a field number means is in `numbers.txt`, generated beside the schema; what the values are is the schema's.
@@ -8,6 +8,7 @@
 mod message;
 mod numbers;
 mod wire;
+mod write;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -15,6 +16,8 @@ use thiserror::Error;
 use crate::schema::{Shape, schema};
 use message::Reader;
 use wire::{Fields, WireError};
+pub use write::{enveloped, message, metadata_message, watch_frame, write, write_list};
+pub(crate) use write::{put_bytes, put_varint};
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";

@@ -17,7 +17,7 @@ pub(super) struct Numbers {
 /// A field number of a message.
 #[derive(Debug)]
 pub(super) struct Numbered {
-    number: u32,
+    pub(super) number: u32,
     /// What stands there.
     pub(super) target: Target,
 }

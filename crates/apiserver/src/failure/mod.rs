@@ -75,9 +75,15 @@ impl Failure {
 
     /// 406: none of the media types that the client accepts is served.
     pub fn not_acceptable() -> Failure {
-        let message = "only the following media types are accepted: application/json, \
-                       application/json;as=Table;g=meta.k8s.io;v=v1, \
-                       application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let message = "only the following media types are accepted: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 406: the same for a watch.
+    pub fn not_acceptable_stream() -> Failure {
+        let message = "only the following media types are accepted: application/json;stream=watch, \
+                       application/vnd.kubernetes.protobuf;stream=watch";
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 

@@ -8,22 +8,52 @@ fn with(name: http::HeaderName, value: &'static str) -> HeaderMap {
     headers
 }
 
-fn accepted(value: &'static str) -> Option<Representation> {
-    representation(&with(ACCEPT, value)).ok()
+fn wanted(value: &'static str) -> Option<(Representation, Encoding)> {
+    let form = form(&with(ACCEPT, value), &Query::parse("")).ok()?;
+    Some((form.representation, form.encoding))
 }
 
 #[test]
 fn the_first_served_form_counts() {
-    assert_eq!(representation(&HeaderMap::new()), Ok(Representation::Objects));
+    use Encoding::*;
+    use Representation::*;
+    assert_eq!(form(&HeaderMap::new(), &Query::parse("")), Ok(Form::PLAIN));
     let kubectl_get = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-    assert_eq!(accepted(kubectl_get), Some(Representation::Table));
+    assert_eq!(wanted(kubectl_get), Some((Table, Json)));
     let client_go = "application/vnd.kubernetes.protobuf, application/json";
-    assert_eq!(accepted(client_go), Some(Representation::Objects));
+    assert_eq!(wanted(client_go), Some((Objects, Protobuf)));
+    let table_first = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io, application/json";
+    assert_eq!(wanted(table_first), Some((Objects, Json)));
     let old_table = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*";
-    assert_eq!(accepted(old_table), Some(Representation::Objects));
-    let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    assert_eq!(accepted(metadata), Some(Representation::Metadata));
-    assert_eq!(accepted("text/html"), None);
+    assert_eq!(wanted(old_table), Some((Objects, Json)));
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    assert_eq!(wanted(metadata), Some((Metadata, Protobuf)));
+    assert_eq!(
+        wanted("application/json;q=0.1, application/yaml;q=0.9"),
+        Some((Objects, Yaml))
+    );
+    assert_eq!(wanted("text/html, */*;q=0.8"), Some((Objects, Json)));
+    assert_eq!(wanted("application/json;pretty=1"), Some((Objects, PrettyJson)));
+    assert_eq!(wanted("application/json;stream=follow"), None);
+    assert_eq!(wanted("text/html"), None);
+}
+
+#[test]
+fn people_get_line_breaks_unless_they_say_no() {
+    let curl = with(USER_AGENT, "curl/8.5.0");
+    let encoding = |query| form(&curl, &Query::parse(query)).unwrap().encoding;
+    assert_eq!(encoding(""), Encoding::PrettyJson);
+    assert_eq!(encoding("pretty=false"), Encoding::Json);
+    let nobody = form(&HeaderMap::new(), &Query::parse("pretty=true")).unwrap();
+    assert_eq!(nobody.encoding, Encoding::PrettyJson);
+}
+
+#[test]
+fn a_watch_has_no_yaml() {
+    let refused = stream_form(&with(ACCEPT, "application/yaml")).unwrap_err();
+    assert_eq!(refused.code().as_u16(), 406);
+    let protobuf = with(ACCEPT, "application/vnd.kubernetes.protobuf;stream=watch");
+    assert_eq!(stream_form(&protobuf).unwrap().encoding, Encoding::Protobuf);
 }
 
 #[test]

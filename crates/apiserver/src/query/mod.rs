@@ -37,11 +37,16 @@ impl<'a> Query<'a> {
     }
 
     /// All values of a parameter.
-    fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+    pub(crate) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
         self.pairs
             .iter()
             .filter(move |(n, _)| n == name)
             .map(|(_, value)| &**value)
+    }
+
+    /// Whether a parameter is there, with a value or without.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(n, _)| n == name)
     }
 
     /// A flag; like Kubernetes, a parameter without a value is true, and what is no boolean is not.

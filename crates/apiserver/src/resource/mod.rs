@@ -13,6 +13,7 @@ mod delete_rules;
 mod list;
 mod patch;
 mod read;
+mod rendered_events;
 mod selection;
 mod strategy;
 mod update;
@@ -22,6 +23,7 @@ mod watch_events;
 use apply::set_records;
 pub(crate) use apply::{Ownership, SERVER};
 pub(crate) use list::Page;
+pub(crate) use rendered_events::RenderedEvents;
 pub(crate) use strategy::Strategy;
 pub(crate) use watch::Shutdown;
 
@@ -36,6 +38,7 @@ use serde_json::Value;
 use store::{CommitError, Entry, Revision, Store, Transaction};
 
 use crate::failure::Failure;
+use crate::metrics::WatchCounts;
 use crate::query::FieldValidation;
 use crate::route::Target;
 use crate::service;
@@ -49,6 +52,10 @@ pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) services: service::Registry,
     pub(crate) shutdown: Shutdown,
+    /// What watches have written already.
+    pub(crate) rendered: Arc<RenderedEvents>,
+    /// What watches are doing, for metrics.
+    pub(crate) watch_counts: Arc<WatchCounts>,
 }
 
 /// What a verb that names one object comes to.

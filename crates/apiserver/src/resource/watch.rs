@@ -15,7 +15,8 @@ use super::selection::Selection;
 use super::watch_events::{self, Lines};
 use crate::answer::FRAME_BYTES;
 use crate::failure::Failure;
-use crate::negotiation::Representation;
+use crate::metrics::WatchCounts;
+use crate::negotiation::Form;
 use crate::printing::IncludeObject;
 use crate::query::ListOptions;
 use crate::route::Target;
@@ -53,7 +54,7 @@ impl Resources {
         &self,
         target: &Target,
         options: &ListOptions,
-        form: Representation,
+        form: Form,
         include: IncludeObject,
     ) -> Result<LineStream, Failure> {
         let selection = Selection::read(target, options)?;
@@ -64,16 +65,20 @@ impl Resources {
             form,
             include,
             told_columns: false,
+            told: 0,
+            rendered: self.rendered.clone(),
         };
         let start = match self.start(&lines.selection, options) {
             Ok(start) => start,
-            Err(StoreError::Compacted { asked, oldest }) => return Ok(too_old(asked, oldest)),
+            Err(StoreError::Compacted { asked, oldest }) => return Ok(too_old(asked, oldest, form)),
             Err(other) => return Err(Failure::of_read(&other)),
         };
         let mut period = tokio::time::interval(BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
+        self.watch_counts.watches(target.kind, 1);
         let telling = Telling {
+            counts: self.watch_counts.clone(),
             lines,
             initial: start.initial.into_iter(),
             initial_ends_at: start.bookmark_at,
@@ -125,6 +130,7 @@ struct Start {
 
 /// A watch that goes on.
 struct Telling {
+    counts: Arc<WatchCounts>,
     lines: Lines,
     initial: std::vec::IntoIter<Entry>,
     /// The revision of the bookmark behind the initial objects, until it was told.
@@ -142,6 +148,12 @@ enum Happening {
     Event(Result<Arc<Event>, StoreError>),
     Bookmark,
     End,
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.counts.watches(self.lines.kind, -1);
+    }
 }
 
 impl Telling {
@@ -166,6 +178,7 @@ impl Telling {
                 }
             }
         }
+        self.counts.told(self.lines.kind, self.lines.take_told());
         Some(out.freeze())
     }
 
@@ -206,7 +219,7 @@ impl Telling {
                 Err(error) => {
                     tracing::info!(prefix = %self.lines.selection.prefix, %error, "a watch was cut");
                     let failure = Failure::expired("too old resource version: the watch did not keep up");
-                    watch_events::error(&failure, out);
+                    watch_events::error(&failure, self.lines.form.encoding, out);
                     self.is_over = true;
                     return;
                 }
@@ -234,9 +247,9 @@ fn timeout(asked_seconds: Option<u64>) -> Duration {
 }
 
 /// A watch from before the history: it says so and ends.
-fn too_old(asked: Revision, oldest: Revision) -> LineStream {
+fn too_old(asked: Revision, oldest: Revision, form: Form) -> LineStream {
     let failure = Failure::expired(format!("too old resource version: {asked} ({oldest})"));
     let mut out = BytesMut::new();
-    watch_events::error(&failure, &mut out);
+    watch_events::error(&failure, form.encoding, &mut out);
     Box::pin(futures_util::stream::once(async move { out.freeze() }))
 }

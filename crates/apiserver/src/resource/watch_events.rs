@@ -1,16 +1,20 @@
 //! From a change in the store to the line that a watcher gets. Pure.
 
+use std::sync::Arc;
+
 use api::kind::Kind;
+use api::protobuf;
 use api::tree::set;
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use store::{Event, EventKind, Revision};
 
 use super::metadata_mut;
+use super::rendered_events::{Place, RenderedEvents};
 use super::selection::Selection;
 use crate::failure::Failure;
-use crate::negotiation::Representation;
-use crate::printing::{IncludeObject, metadata_only, row, table_of};
+use crate::negotiation::{Encoding, Form, Representation};
+use crate::printing::{IncludeObject, STATUS_DEFINITION, metadata_only, row, table_of};
 
 /// The annotation of the bookmark behind the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -37,13 +41,22 @@ impl Change {
 pub(super) struct Lines {
     pub(super) kind: &'static Kind,
     pub(super) selection: Selection,
-    pub(super) form: Representation,
+    pub(super) form: Form,
     pub(super) include: IncludeObject,
     /// A table's columns are told with the first line only.
     pub(super) told_columns: bool,
+    /// Events told since that was asked for.
+    pub(super) told: u64,
+    /// What other watches have written already.
+    pub(super) rendered: Arc<RenderedEvents>,
 }
 
 impl Lines {
+    /// How many events were told since this was asked.
+    pub(super) fn take_told(&mut self) -> u64 {
+        std::mem::take(&mut self.told)
+    }
+
     /// The line of an object that was there before the watch began, if it is selected.
     pub(super) fn initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
         if self.selection.is_everything() || self.selection.matches(key, bytes) {
@@ -60,17 +73,17 @@ impl Lines {
                 EventKind::Updated => Change::Modified,
                 EventKind::Deleted => Change::Deleted,
             };
-            return self.line(change, &event.value, out);
+            return self.shared_line(change, event, out);
         }
         let matches = |bytes: &[u8]| self.selection.matches(&event.key, bytes);
         let is_in = event.kind != EventKind::Deleted && matches(&event.value);
         let was_in = event.previous.as_deref().is_some_and(matches);
         match (was_in, is_in) {
             (false, false) => {}
-            (false, true) => self.line(Change::Added, &event.value, out),
-            (true, true) => self.line(Change::Modified, &event.value, out),
+            (false, true) => self.shared_line(Change::Added, event, out),
+            (true, true) => self.shared_line(Change::Modified, event, out),
             (true, false) if event.kind == EventKind::Deleted => {
-                self.line(Change::Deleted, &event.value, out);
+                self.shared_line(Change::Deleted, event, out);
             }
             (true, false) => {
                 let previous = event.previous.as_deref().unwrap_or_default();
@@ -85,49 +98,94 @@ impl Lines {
         if ends_initial {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        let mut object =
+        let object =
             json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
-        match self.form {
-            Representation::Objects => {}
-            Representation::Metadata => object = metadata_only(&object),
-            Representation::Table => {
-                let row = row(self.kind, object, IncludeObject::Whole);
-                object = self.table(row, json!({ "resourceVersion": revision.to_string() }));
-            }
+        let include = match self.form.representation {
+            Representation::Table => IncludeObject::Whole,
+            _ => self.include,
+        };
+        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
+        out.put_slice(&self.framed("BOOKMARK", object, include, tells_columns));
+    }
+
+    /// The line of an object in the store, which is the same for all watches of this form.
+    fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
+        if self.form.is_plain() || (self.form.representation == Representation::Table && !self.told_columns) {
+            return self.line(change, &event.value, out);
         }
-        put_line("BOOKMARK", object.to_string().as_bytes(), out);
+        self.told += 1;
+        let place = Place {
+            revision: event.revision,
+            key: event.key.clone(),
+            change: change.name(),
+            form: self.form,
+            include: self.include,
+        };
+        let line = self.rendered.get_or_write(place, || {
+            // What was stored is JSON; a line that says nothing is better than none if it is not.
+            let object = serde_json::from_slice(&event.value).unwrap_or_default();
+            self.framed(change.name(), object, self.include, false)
+        });
+        out.put_slice(&line);
     }
 
     fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
-        if self.form == Representation::Objects {
+        self.told += 1;
+        if self.form.is_plain() {
             return put_line(change.name(), bytes, out);
         }
-        // What was stored is JSON; a line that says nothing is better than none if it is not.
-        let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
-        let shown = match self.form {
-            Representation::Table => {
-                let version = object["metadata"]["resourceVersion"].clone();
-                let row = row(self.kind, object, self.include);
-                self.table(row, json!({ "resourceVersion": version }))
-            }
-            _ => metadata_only(&object),
-        };
-        put_line(change.name(), shown.to_string().as_bytes(), out);
+        let object = serde_json::from_slice(bytes).unwrap_or_default();
+        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
+        out.put_slice(&self.framed(change.name(), object, self.include, tells_columns));
     }
 
-    fn table(&mut self, row: Value, metadata: Value) -> Value {
-        let mut table = table_of(self.kind, vec![row], metadata);
-        if self.told_columns {
-            table["columnDefinitions"] = Value::Array(Vec::new());
-        }
-        self.told_columns = true;
-        table
+    /// An object in the form of this watch, as a line or a frame of its own.
+    fn framed(&self, change: &str, object: Value, include: IncludeObject, tells_columns: bool) -> Bytes {
+        let kind = self.kind;
+        let shown = match (self.form.representation, self.form.encoding) {
+            (Representation::Objects, Encoding::Protobuf) => {
+                return protobuf_frame(change, protobuf::write(&object, kind.definition));
+            }
+            (_, Encoding::Protobuf) => {
+                let message = protobuf::metadata_message(&object);
+                let enveloped = message.map(|m| protobuf::enveloped(&metadata_only(&object), &m));
+                return protobuf_frame(change, enveloped);
+            }
+            (Representation::Objects, _) => object,
+            (Representation::Metadata, _) => metadata_only(&object),
+            (Representation::Table, _) => {
+                let version = object["metadata"]["resourceVersion"].clone();
+                let row = row(kind, object, include);
+                let mut table = table_of(kind, vec![row], json!({ "resourceVersion": version }));
+                if !tells_columns {
+                    table["columnDefinitions"] = Value::Array(Vec::new());
+                }
+                table
+            }
+        };
+        let mut line = BytesMut::new();
+        put_line(change, shown.to_string().as_bytes(), &mut line);
+        line.freeze()
     }
 }
 
 /// The line of a failure; it is the last one.
-pub(super) fn error(failure: &Failure, out: &mut BytesMut) {
-    put_line("ERROR", failure.status().to_string().as_bytes(), out);
+pub(super) fn error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
+    let status = failure.status();
+    match encoding {
+        Encoding::Protobuf => {
+            out.put_slice(&protobuf_frame(
+                "ERROR",
+                protobuf::write(&status, STATUS_DEFINITION),
+            ));
+        }
+        _ => put_line("ERROR", status.to_string().as_bytes(), out),
+    }
+}
+
+/// Every served kind has a protobuf form, so there is always something to frame.
+fn protobuf_frame(change: &str, enveloped: Option<Vec<u8>>) -> Bytes {
+    protobuf::watch_frame(change, &enveloped.unwrap_or_default()).into()
 }
 
 fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
@@ -154,7 +212,6 @@ fn at_revision(bytes: &[u8], revision: Revision) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use api::kind::find;
-    use bytes::Bytes;
 
     use super::*;
     use crate::query::{ListOptions, Query};
@@ -167,9 +224,11 @@ mod tests {
         Lines {
             kind,
             selection: Selection::read(&target, &options).unwrap(),
-            form: Representation::Objects,
+            form: Form::PLAIN,
             include: IncludeObject::Metadata,
             told_columns: false,
+            told: 0,
+            rendered: Arc::default(),
         }
     }
 
@@ -232,7 +291,7 @@ mod tests {
     #[test]
     fn columns_are_told_once() {
         let mut lines = lines("");
-        lines.form = Representation::Table;
+        lines.form.representation = Representation::Table;
         let mut out = BytesMut::new();
         lines.initial("/services/default/a", &labelled("1"), &mut out);
         lines.initial("/services/default/a", &labelled("1"), &mut out);
@@ -243,5 +302,28 @@ mod tests {
             .map(|line| line["object"]["columnDefinitions"].as_array().unwrap().len())
             .collect();
         assert!(counts[0] > 0 && counts[1] == 0, "{counts:?}");
+    }
+
+    #[test]
+    fn an_event_is_written_once_for_all_watches_of_a_form() {
+        let mut first = lines("");
+        first.form.encoding = Encoding::Protobuf;
+        let mut second = lines("");
+        (second.form, second.rendered) = (first.form, first.rendered.clone());
+        let event = Event {
+            kind: EventKind::Created,
+            key: "/services/default/a".into(),
+            value: labelled("1"),
+            previous: None,
+            revision: Revision(9),
+        };
+        let (mut one, mut two) = (BytesMut::new(), BytesMut::new());
+        first.event(&event, &mut one);
+        second.event(&event, &mut two);
+        assert_eq!(one, two);
+        assert_eq!(first.rendered.len(), 1);
+        let length = u32::from_be_bytes(one[..4].try_into().unwrap());
+        assert_eq!(length as usize, one.len() - 4);
+        assert!(one.windows(4).any(|window| window == b"k8s\0"));
     }
 }

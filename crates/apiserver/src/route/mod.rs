@@ -38,6 +38,8 @@ pub(crate) struct Target {
     pub(crate) subresource: Option<&'static str>,
     /// Whether the path has the old form `/api/v1/watch/…`.
     pub(crate) is_watch_path: bool,
+    /// The rest of the path as it came, if the subresource passes requests on: "" or a path of its own.
+    pub(crate) passed_path: Option<String>,
 }
 
 impl Target {
@@ -49,6 +51,7 @@ impl Target {
             name: None,
             subresource: None,
             is_watch_path: false,
+            passed_path: None,
         }
     }
 
@@ -101,11 +104,11 @@ pub(crate) fn route(path: &str) -> Route<'_> {
     match first {
         "api" => match segments.next() {
             None => Route::Document(trimmed),
-            Some(version) => versioned(trimmed, "", version, segments.collect()),
+            Some(version) => versioned(path, trimmed, "", version, segments.collect()),
         },
         "apis" => match (segments.next(), segments.next()) {
             (Some(group), Some(version)) if is_group(group) => {
-                versioned(trimmed, group, version, segments.collect())
+                versioned(path, trimmed, group, version, segments.collect())
             }
             (Some(_), Some(_)) => Route::Unknown,
             _ => Route::Document(trimmed),
@@ -122,9 +125,16 @@ fn is_group(group: &str) -> bool {
     kind::all().iter().any(|kind| kind.group == group)
 }
 
-fn versioned<'p>(path: &'p str, group: &str, version: &str, segments: Vec<&str>) -> Route<'p> {
+/// What a path of a group and version means: `path` as it came, and without slashes at its end.
+fn versioned<'p>(
+    path: &'p str,
+    trimmed: &'p str,
+    group: &str,
+    version: &str,
+    segments: Vec<&str>,
+) -> Route<'p> {
     if segments.is_empty() {
-        return Route::Document(path);
+        return Route::Document(trimmed);
     }
     let (is_watch_path, rest) = match segments.as_slice() {
         ["watch", rest @ ..] => (true, rest),
@@ -137,10 +147,13 @@ fn versioned<'p>(path: &'p str, group: &str, version: &str, segments: Vec<&str>)
         }
         rest => (None, rest),
     };
-    let (plural, name, subresource) = match rest {
-        [plural] => (plural, None, None),
-        [plural, name] => (plural, Some(segment(name)), None),
-        [plural, name, subresource] => (plural, Some(segment(name)), Some(*subresource)),
+    let (plural, name, subresource, passed) = match rest {
+        [plural] => (plural, None, None, 0),
+        [plural, name] => (plural, Some(segment(name)), None, 0),
+        [plural, name, subresource] => (plural, Some(segment(name)), Some(*subresource), 0),
+        [plural, name, subresource @ kind::PROXY, passed @ ..] => {
+            (plural, Some(segment(name)), Some(*subresource), passed.len())
+        }
         _ => return Route::UnknownResource,
     };
     let Some(kind) = kind::find(group, version, plural) else {
@@ -156,13 +169,25 @@ fn versioned<'p>(path: &'p str, group: &str, version: &str, segments: Vec<&str>)
     {
         return Route::UnknownResource;
     }
+    let passed_path =
+        (subresource == Some(kind::PROXY)).then(|| passed_path(path, trimmed, passed).to_owned());
     Route::Resource(Target {
         kind,
         namespace,
         name,
         subresource,
         is_watch_path,
+        passed_path,
     })
+}
+
+/// The end of a path: that many segments of what is left without slashes at its end, and those slashes.
+fn passed_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
+    let begin = match segments {
+        0 => trimmed.len(),
+        count => trimmed.rmatch_indices('/').nth(count - 1).map_or(0, |(at, _)| at),
+    };
+    path.get(begin..).unwrap_or_default()
 }
 
 fn is_namespace_subresource(segment: &str, after: &[&str]) -> bool {

@@ -87,3 +87,23 @@ fn keys_lead_back_to_their_objects() {
         assert_eq!((back.namespace, back.name), (target.namespace, target.name));
     }
 }
+
+#[test]
+fn what_is_passed_on_keeps_its_path() {
+    let passed = |path: &str| {
+        let target = target(path);
+        assert_eq!(target.subresource, Some("proxy"));
+        (target.name().to_owned(), target.passed_path.unwrap_or_default())
+    };
+    let service = "/api/v1/namespaces/d/services/https:web:443/proxy";
+    for rest in ["", "/", "/a%2Fb/c", "/a/", "/x//", "/status"] {
+        assert_eq!(
+            passed(&format!("{service}{rest}")),
+            ("https:web:443".to_owned(), rest.to_owned())
+        );
+    }
+    assert!(matches!(
+        route("/api/v1/namespaces/d/endpoints/web/proxy/a"),
+        Route::UnknownResource
+    ));
+}

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -45,12 +47,13 @@ pub(super) async fn serve(
         .peer_certificates()
         .and_then(|chain| chain.first());
     let identity = certificate.and_then(Identity::of_certificate).map(Arc::new);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
         let (handler, identity) = (handler.clone(), identity.clone());
         async move { Ok::<_, Infallible>(handler.answer(request, identity).await) }
     });
     let builder = builder();
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shutdown.asked() => {

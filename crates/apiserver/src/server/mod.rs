@@ -18,13 +18,14 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::authentication::{Authenticator, TokenFileError, Tokens};
-use crate::bootstrap::{self, BootstrapError};
+use crate::bootstrap::{self, BootstrapError, Essentials};
 use crate::config::Config;
 use crate::event_expiry;
 use crate::handler::Handler;
 use crate::kubeconfig;
 use crate::metrics::Metrics;
 use crate::namespace;
+use crate::passing::Passing;
 use crate::pki::{Pki, PkiError, serving_names};
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
@@ -32,6 +33,8 @@ use crate::service::{self, Registry, RegistryError, ServiceConfig};
 use limits::{ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX};
 use tls::Serving;
 
+/// How long the store may take to write down that the server ends: others find it out by themselves some seconds later.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often certificates are looked at for renewal.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 3600);
 
@@ -77,6 +80,8 @@ pub struct Server {
     end: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     background: JoinSet<()>,
+    essentials: Arc<Essentials>,
+    resources: Arc<Resources>,
 }
 
 impl Server {
@@ -116,21 +121,28 @@ impl Server {
             store,
             services,
             shutdown: shutdown.clone(),
+            rendered: Arc::default(),
+            watch_counts: Arc::default(),
         });
-        let essentials = bootstrap::Essentials::new(&config, address);
+        let essentials = Arc::new(Essentials::new(&config, address));
         essentials.ensure(&resources).await?;
         certificates.write_kubeconfig(&pki)?;
         let handler = Arc::new(Handler {
             resources: resources.clone(),
             authenticator: Authenticator::new(tokens.unwrap_or_default()),
-            metrics: Metrics::new(),
+            metrics: Metrics::default(),
             bodies: BodyRoom::new(),
+            passing: Passing::new().map_err(TlsError::from)?,
         });
         let mut background = JoinSet::new();
         background.spawn(namespace::run_termination(resources.clone()));
         background.spawn(event_expiry::run(resources.clone()));
         background.spawn(service::follow_others(resources.clone()));
-        background.spawn(bootstrap::keep(essentials, resources, shutdown.clone()));
+        background.spawn(bootstrap::keep(
+            essentials.clone(),
+            resources.clone(),
+            shutdown.clone(),
+        ));
         background.spawn(renew(certificates, serving, shutdown.clone()));
         let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));
         tracing::info!(%address, "the API server listens");
@@ -139,6 +151,8 @@ impl Server {
             end,
             accepting,
             background,
+            essentials,
+            resources,
         })
     }
 
@@ -151,6 +165,14 @@ impl Server {
     /// within `patience` is cut.
     pub async fn drain(mut self, patience: Duration) {
         self.end.send_replace(true);
+        let leaving = self.essentials.leave(&self.resources);
+        match tokio::time::timeout(LEAVE_PATIENCE, leaving).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the Service kubernetes still has this server"),
+            Err(_) => {
+                tracing::warn!("the Service kubernetes still has this server: the store does not answer")
+            }
+        }
         if tokio::time::timeout(patience, &mut self.accepting).await.is_err() {
             tracing::warn!("some connections did not end in time and are cut");
         }

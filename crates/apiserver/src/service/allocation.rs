@@ -87,13 +87,27 @@ impl Allocation {
 
     /// A dry run reserves ports too, until it is dropped: that shows all the errors of a real one.
     pub(super) fn take_port(&mut self, port: i64) -> Result<(), PortError> {
-        let port = self.pools().take_port(port)?;
-        self.taken.ports.push(port);
+        let taken = {
+            let mut pools = self.pools();
+            let taken = pools.take_port(port);
+            if !self.is_dry_run {
+                pools.count_requested_port(&taken);
+            }
+            taken
+        };
+        self.taken.ports.push(taken?);
         Ok(())
     }
 
     pub(super) fn take_next_port(&mut self) -> Option<u16> {
-        let port = self.pools().take_next_port()?;
+        let port = {
+            let mut pools = self.pools();
+            let port = pools.take_next_port();
+            if !self.is_dry_run {
+                pools.count_next_port(port);
+            }
+            port?
+        };
         self.taken.ports.push(port);
         Some(port)
     }

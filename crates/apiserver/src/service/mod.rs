@@ -23,7 +23,7 @@ pub use bootstrap::{
     kubernetes_service,
 };
 pub(crate) use followed::follow_others;
-pub use pools::{RangeUsage, Usage};
+pub use pools::{RangeUsage, Taken, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};
 

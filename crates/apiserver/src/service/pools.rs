@@ -33,6 +33,24 @@ pub(super) enum PortError {
     OutOfRange { first: u16, last: u16 },
 }
 
+/// How often something was asked for since the start, dry runs aside (FAM-28, NP-12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// And was had.
+    pub allocations: u64,
+    /// And was not.
+    pub errors: u64,
+}
+
+impl Taken {
+    fn count<T, E>(&mut self, taken: &Result<T, E>) {
+        match taken {
+            Ok(_) => self.allocations += 1,
+            Err(_) => self.errors += 1,
+        }
+    }
+}
+
 /// How much of one range is in use (FAM-28).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeUsage {
@@ -42,6 +60,10 @@ pub struct RangeUsage {
     pub allocated: u64,
     /// Addresses left.
     pub available: u64,
+    /// Any address.
+    pub dynamic: Taken,
+    /// A certain address.
+    pub requested: Taken,
 }
 
 /// How much of everything is in use (FAM-28, NP-12).
@@ -53,6 +75,10 @@ pub struct Usage {
     pub allocated_ports: u64,
     /// Node ports left.
     pub available_ports: u64,
+    /// Any port.
+    pub dynamic_ports: Taken,
+    /// A certain port.
+    pub requested_ports: Taken,
 }
 
 /// One CIDR, which several ServiceCIDR objects may name.
@@ -60,6 +86,8 @@ struct Pool {
     range: AddressRange,
     /// The ServiceCIDRs that name it, and whether each is ready (FAM-23).
     owners: BTreeMap<String, bool>,
+    dynamic: Taken,
+    requested: Taken,
 }
 
 impl Pool {
@@ -75,6 +103,8 @@ pub(super) struct Pools {
     /// All addresses that are taken, in a range or not: ranges may overlap, come and go.
     taken: BTreeSet<IpAddr>,
     ports: PortRange,
+    dynamic_ports: Taken,
+    requested_ports: Taken,
     rng: fastrand::Rng,
 }
 
@@ -84,6 +114,8 @@ impl Pools {
             pools: Vec::new(),
             taken: BTreeSet::new(),
             ports: PortRange::new(node_ports),
+            dynamic_ports: Taken::default(),
+            requested_ports: Taken::default(),
             rng,
         }
     }
@@ -110,6 +142,8 @@ impl Pools {
         self.pools.push(Pool {
             range,
             owners: BTreeMap::from([(owner.to_owned(), is_ready)]),
+            dynamic: Taken::default(),
+            requested: Taken::default(),
         });
         Ok(())
     }
@@ -144,7 +178,15 @@ impl Pools {
 
     /// Takes a requested address from any ready range that contains it (FAM-22, FAM-24).
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
-        self.check_address(address)?;
+        let checked = self.check_address(address);
+        let containing = self
+            .pools
+            .iter_mut()
+            .find(|pool| pool.is_ready() && pool.range.net().contains(&address));
+        if let Some(pool) = containing {
+            pool.requested.count(&checked);
+        }
+        checked?;
         self.mark_taken(address);
         Ok(())
     }
@@ -178,7 +220,11 @@ impl Pools {
         let address = pools
             .iter_mut()
             .filter(|pool| pool.is_ready() && Family::of(pool.range.base()) == family)
-            .find_map(|pool| pool.range.take_next(&mut |below| rng.u64(0..below)))?;
+            .find_map(|pool| {
+                let address = pool.range.take_next(&mut |below| rng.u64(0..below));
+                pool.dynamic.count(&address.ok_or(()));
+                address
+            })?;
         self.mark_taken(address);
         Some(address)
     }
@@ -220,6 +266,16 @@ impl Pools {
         ports.take_next(&mut |below| rng.u64(0..below))
     }
 
+    /// Counts what came of asking for a certain port.
+    pub(super) fn count_requested_port(&mut self, taken: &Result<u16, PortError>) {
+        self.requested_ports.count(taken);
+    }
+
+    /// Counts what came of asking for any port.
+    pub(super) fn count_next_port(&mut self, taken: Option<u16>) {
+        self.dynamic_ports.count(&taken.ok_or(()));
+    }
+
     pub(super) fn release_port(&mut self, port: u16) {
         self.ports.release(port);
     }
@@ -233,10 +289,14 @@ impl Pools {
                     net: pool.range.net(),
                     allocated: pool.range.taken(),
                     available: pool.range.free(),
+                    dynamic: pool.dynamic,
+                    requested: pool.requested,
                 })
                 .collect(),
             allocated_ports: self.ports.taken(),
             available_ports: self.ports.free(),
+            dynamic_ports: self.dynamic_ports,
+            requested_ports: self.requested_ports,
         }
     }
 }

@@ -118,14 +118,22 @@ async fn every_write_says_who_owns_what_it_sent() {
     assert_eq!(record["manager"], "portal");
     // Defaults are the client's, what the server gives out is nobody's.
     let spec = &record["fieldsV1"]["f:spec"];
-    assert!(spec["f:sessionAffinity"].is_object() && spec["f:clusterIP"].is_null(), "{spec}");
+    assert!(
+        spec["f:sessionAffinity"].is_object() && spec["f:clusterIP"].is_null(),
+        "{spec}"
+    );
     let again = api.put(&path, &created).await.expect(200);
     assert_eq!(again, created);
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
-    let patched = api.merge(&format!("{path}/status?fieldManager=lb"), &status).await;
+    let patched = api
+        .merge(&format!("{path}/status?fieldManager=lb"), &status)
+        .await;
     let patched = patched.expect(200);
     let records = patched["metadata"]["managedFields"].as_array().unwrap();
-    let on_status = records.iter().find(|entry| entry["subresource"] == "status").unwrap();
+    let on_status = records
+        .iter()
+        .find(|entry| entry["subresource"] == "status")
+        .unwrap();
     assert_eq!(on_status["manager"], "lb");
 }
 

@@ -187,10 +187,37 @@ impl Api {
     }
 }
 
+impl Api {
+    /// A connection of its own that speaks HTTP/1.1, for what is no plain request.
+    pub async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+        let tls = tls_config(self.directory.path(), false);
+        let stream = tokio::net::TcpStream::connect(self.server.address())
+            .await
+            .unwrap();
+        let name = rustls::pki_types::ServerName::from(self.server.address().ip());
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
+        connector.connect(name, stream).await.unwrap()
+    }
+}
+
+/// The header by which tests say who they are.
+pub fn authorization() -> String {
+    format!("Bearer {TOKEN}")
+}
+
 type ApiClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A client that trusts the authority of the server with this directory.
 fn client(directory: &Path, with_certificate: bool) -> ApiClient {
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls_config(directory, with_certificate))
+        .https_only()
+        .enable_http1()
+        .enable_http2();
+    Client::builder(TokioExecutor::new()).build(connector.build())
+}
+
+fn tls_config(directory: &Path, with_certificate: bool) -> ClientConfig {
     let read = |file: &str| std::fs::read(directory.join("pki").join(file)).unwrap();
     let certificates = |file: &str| -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(&read(file))
@@ -206,19 +233,13 @@ fn client(directory: &Path, with_certificate: bool) -> ApiClient {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let tls = match with_certificate {
+    match with_certificate {
         true => {
             let key = PrivateKeyDer::from_pem_slice(&read("admin.key")).unwrap();
             tls.with_client_auth_cert(certificates("admin.crt"), key).unwrap()
         }
         false => tls.with_no_client_auth(),
-    };
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_only()
-        .enable_http1()
-        .enable_http2();
-    Client::builder(TokioExecutor::new()).build(connector.build())
+    }
 }
 
 fn config(data_dir: PathBuf) -> Config {

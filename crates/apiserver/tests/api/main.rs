@@ -3,9 +3,11 @@
 mod applies;
 mod authentication;
 mod deletes;
+mod forms;
 mod harness;
 mod lists;
 mod namespaces;
+mod passing;
 mod robustness;
 mod services;
 mod start;

@@ -27,7 +27,7 @@ async fn what_was_created_is_read_back_unchanged() {
 }
 
 #[tokio::test]
-async fn objects_in_protobuf_are_answered_in_json() {
+async fn objects_come_and_go_in_protobuf() {
     let api = Api::start().await;
     // ConfigMap "a" with data {"k": "v"}; then DeleteOptions with the uid "other" as a precondition.
     let object =
@@ -40,17 +40,20 @@ async fn objects_in_protobuf_are_answered_in_json() {
     let created = api
         .send(Method::POST, &config_maps(""), &headers, object.to_vec())
         .await;
-    assert_eq!(created.headers["content-type"], "application/json");
-    assert_eq!(created.expect(201)["data"], json!({"k": "v"}));
+    assert_eq!(created.code, 201);
+    let read = |body: &[u8], definition| api::protobuf::open(body).unwrap().object(definition).unwrap();
+    let created = read(&created.body, "io.k8s.api.core.v1.ConfigMap");
+    assert_eq!(created["data"], json!({"k": "v"}));
     let refused = api
         .send(Method::DELETE, &config_maps("a"), &headers, options.to_vec())
-        .await
-        .expect(409);
+        .await;
+    assert_eq!(refused.code, 409);
+    let refused = read(&refused.body, "io.k8s.apimachinery.pkg.apis.meta.v1.Status");
     assert!(
         refused["message"].as_str().unwrap().contains("other"),
         "{refused}"
     );
-    assert_eq!(api.get(&config_maps("a")).await.body, created.body);
+    assert_eq!(api.get(&config_maps("a")).await.json(), created);
 }
 
 #[tokio::test]

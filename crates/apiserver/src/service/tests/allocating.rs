@@ -112,7 +112,21 @@ fn many_services_get_distinct_addresses_and_a_restart_knows_them() {
             .collect::<Vec<_>>(),
         [60, 60]
     );
-    assert_eq!(server.restarted(&ranges).usage(), usage);
+    let restarted = server.restarted(&ranges).usage();
+    assert_eq!(
+        restarted
+            .ranges
+            .iter()
+            .map(|range| range.available)
+            .collect::<Vec<_>>(),
+        usage
+            .ranges
+            .iter()
+            .map(|range| range.available)
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(restarted.available_ports, usage.available_ports);
+    assert_eq!(usage.dynamic_ports.allocations, 60);
 }
 
 #[test]

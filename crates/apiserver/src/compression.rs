@@ -1,0 +1,108 @@
+//! Large answers, compressed for clients that take it.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::HeaderMap;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
+
+use crate::answer::{Answer, Body, next_frame};
+
+/// From how many bytes on an answer is compressed, upstream's bound: below, it costs more time than it saves.
+const COMPRESSED_BYTES_MIN: u64 = 128 << 10;
+/// The least effort, as upstream has it: most of the gain for a fraction of the time.
+const LEVEL: u32 = 1;
+
+/// The pieces of an answer, compressed a frame at a time.
+pub(crate) struct Compressed {
+    pieces: std::vec::IntoIter<Bytes>,
+    /// `None` at the end.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Compressed {
+    fn new(pieces: std::vec::IntoIter<Bytes>) -> Compressed {
+        Compressed {
+            pieces,
+            encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))),
+        }
+    }
+
+    /// The next compressed bytes.
+    pub(crate) fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let encoder = self.encoder.as_mut()?;
+            let Some(frame) = next_frame(&mut self.pieces) else {
+                // Writing to memory does not fail.
+                return self.encoder.take()?.finish().ok().map(Bytes::from);
+            };
+            encoder.write_all(&frame).ok()?;
+            if !encoder.get_ref().is_empty() {
+                return Some(Bytes::from(std::mem::take(encoder.get_mut())));
+            }
+        }
+    }
+}
+
+/// Whether the client takes compressed answers.
+pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
+    let texts = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|v| v.to_str().ok());
+    texts
+        .flat_map(|text| text.split(','))
+        .any(|clause| clause.split(';').next().unwrap_or_default().trim() == "gzip")
+}
+
+/// Compresses an answer that is large enough.
+pub(crate) fn compressed(mut answer: Answer) -> Answer {
+    let pieces = match std::mem::replace(answer.body_mut(), Body::Whole(None)) {
+        Body::Whole(Some(bytes)) if bytes.len() as u64 >= COMPRESSED_BYTES_MIN => vec![bytes].into_iter(),
+        Body::Pieces { pieces, left_bytes } if left_bytes >= COMPRESSED_BYTES_MIN => pieces,
+        other => {
+            *answer.body_mut() = other;
+            return answer;
+        }
+    };
+    *answer.body_mut() = Body::Compressed(Box::new(Compressed::new(pieces)));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use http::StatusCode;
+
+    use super::*;
+    use crate::answer;
+    use crate::negotiation::Encoding;
+
+    #[test]
+    fn large_answers_come_back_whole_and_small_ones_are_left_alone() {
+        let pieces: Vec<Bytes> = (0..5000)
+            .map(|n| Bytes::from(format!("piece {n}, ").repeat(5)))
+            .collect();
+        let whole = pieces.concat();
+        let mut answer = compressed(answer::pieces(pieces, Encoding::Json));
+        assert_eq!(answer.headers()[CONTENT_ENCODING], "gzip");
+        let Body::Compressed(body) = answer.body_mut() else {
+            panic!("it is compressed");
+        };
+        let sent: Vec<u8> = std::iter::from_fn(|| body.next()).flatten().collect();
+        assert!(sent.len() < whole.len() / 2);
+        let mut read = Vec::new();
+        flate2::read::GzDecoder::new(&sent[..])
+            .read_to_end(&mut read)
+            .unwrap();
+        assert!(read == whole);
+        let small = compressed(answer::text(StatusCode::OK, "ok"));
+        assert!(small.headers().get(CONTENT_ENCODING).is_none());
+    }
+}

@@ -1,0 +1,157 @@
+//! Metrics in the text format of Prometheus, with the names and labels of upstream.
+
+mod allocators;
+mod process;
+mod requests;
+mod text;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use api::kind::{self, Kind};
+
+use crate::documents::GIT_VERSION;
+use crate::resource::Resources;
+pub(crate) use requests::Label;
+use requests::Requests;
+use text::Text;
+
+/// All metrics of the server.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) requests: Requests,
+    reading: AtomicI64,
+    writing: AtomicI64,
+}
+
+/// Counts a request that is under way, until it is dropped.
+pub(crate) struct UnderWay<'m> {
+    count: &'m AtomicI64,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    /// A short request begins.
+    pub(crate) fn begin(&self, is_read: bool) -> UnderWay<'_> {
+        let count = if is_read { &self.reading } else { &self.writing };
+        count.fetch_add(1, Ordering::Relaxed);
+        UnderWay { count }
+    }
+
+    /// The text.
+    pub(crate) fn render(&self, resources: &Resources) -> String {
+        let mut out = Text::default();
+        self.requests.render(&mut out);
+        out.head(
+            "apiserver_current_inflight_requests",
+            "gauge",
+            "Requests that are answered now, by whether they change anything.",
+        );
+        for (kind, count) in [("mutating", &self.writing), ("readOnly", &self.reading)] {
+            let labels = format!("request_kind=\"{kind}\"");
+            out.value(
+                "apiserver_current_inflight_requests",
+                &labels,
+                count.load(Ordering::Relaxed),
+            );
+        }
+        resources.watch_counts.render(&mut out);
+        render_objects(resources, &mut out);
+        allocators::render(&resources.services.usage(), &mut out);
+        out.head(
+            "kubernetes_build_info",
+            "gauge",
+            "A constant 1, with the version as labels.",
+        );
+        let labels = format!("git_version=\"{GIT_VERSION}\",major=\"1\",minor=\"36\"");
+        out.value("kubernetes_build_info", &labels, 1);
+        process::render(&mut out);
+        out.finish()
+    }
+}
+
+/// How many objects there are of each kind.
+fn render_objects(resources: &Resources, out: &mut Text) {
+    let name = "apiserver_storage_objects";
+    out.head(name, "gauge", "Number of stored objects by kind.");
+    for kind in kind::all() {
+        let listing = resources
+            .store
+            .index()
+            .list(&kind.store_prefix(None), None, None, Some(1));
+        if let Ok(listing) = listing {
+            let count = listing.entries.len() + listing.remaining;
+            out.value(name, &format!("resource=\"{}\"", kind.qualified_plural()), count);
+        }
+    }
+}
+
+/// What watches are doing, by kind.
+pub(crate) struct WatchCounts {
+    by_kind: Vec<WatchCount>,
+}
+
+#[derive(Default)]
+struct WatchCount {
+    watches: AtomicI64,
+    events: AtomicU64,
+}
+
+impl Default for WatchCounts {
+    fn default() -> WatchCounts {
+        WatchCounts {
+            by_kind: kind::all().iter().map(|_| WatchCount::default()).collect(),
+        }
+    }
+}
+
+impl WatchCounts {
+    /// A watch of a kind began (1) or ended (-1).
+    pub(crate) fn watches(&self, kind: &'static Kind, change: i64) {
+        if let Some(count) = self.of(kind) {
+            count.watches.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    /// A watch of a kind was told this many events.
+    pub(crate) fn told(&self, kind: &'static Kind, events: u64) {
+        if let Some(count) = self.of(kind) {
+            count.events.fetch_add(events, Ordering::Relaxed);
+        }
+    }
+
+    fn of(&self, kind: &'static Kind) -> Option<&WatchCount> {
+        let at = kind::all().iter().position(|k| std::ptr::eq(k, kind))?;
+        self.by_kind.get(at)
+    }
+
+    fn render(&self, out: &mut Text) {
+        let each = || kind::all().iter().zip(&self.by_kind);
+        let name = "apiserver_longrunning_requests";
+        out.head(name, "gauge", "Watches that are open now, by kind.");
+        for (kind, count) in each() {
+            let labels = format!(
+                "component=\"apiserver\",group=\"{}\",resource=\"{}\",scope=\"cluster\",subresource=\"\",\
+                 verb=\"WATCH\",version=\"{}\"",
+                kind.group, kind.plural, kind.version
+            );
+            out.value(name, &labels, count.watches.load(Ordering::Relaxed));
+        }
+        let name = "apiserver_watch_events_total";
+        out.head(name, "counter", "Number of events sent in watches, by kind.");
+        for (kind, count) in each() {
+            let labels = format!(
+                "group=\"{}\",resource=\"{}\",version=\"{}\"",
+                kind.group, kind.plural, kind.version
+            );
+            out.value(name, &labels, count.events.load(Ordering::Relaxed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

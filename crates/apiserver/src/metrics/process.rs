@@ -1,0 +1,118 @@
+//! The process as the kernel sees it, under the names that every Prometheus client has for it.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::text::Text;
+
+/// Ticks a second of `/proc`: Linux has had a hundred on every machine for programs, whatever the kernel counts in.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+pub(super) fn render(out: &mut Text) {
+    if let Some(stat) = Stat::read() {
+        let seconds = "process_cpu_seconds_total";
+        out.head(
+            seconds,
+            "counter",
+            "Total user and system CPU time spent in seconds.",
+        );
+        out.value(seconds, "", stat.cpu_seconds);
+        let virtual_bytes = "process_virtual_memory_bytes";
+        out.head(virtual_bytes, "gauge", "Virtual memory size in bytes.");
+        out.value(virtual_bytes, "", stat.virtual_bytes);
+        let resident = "process_resident_memory_bytes";
+        out.head(resident, "gauge", "Resident memory size in bytes.");
+        out.value(resident, "", stat.resident_bytes);
+        if let Some(start) = stat.start_time_seconds() {
+            let name = "process_start_time_seconds";
+            out.head(
+                name,
+                "gauge",
+                "Start time of the process since unix epoch in seconds.",
+            );
+            out.value(name, "", start);
+        }
+    }
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        out.head("process_open_fds", "gauge", "Number of open file descriptors.");
+        out.value("process_open_fds", "", files.count());
+    }
+    if let Some(limit) = file_limit() {
+        out.head(
+            "process_max_fds",
+            "gauge",
+            "Maximum number of open file descriptors.",
+        );
+        out.value("process_max_fds", "", limit);
+    }
+}
+
+/// What `/proc/self/stat` says (proc(5)).
+struct Stat {
+    cpu_seconds: f64,
+    virtual_bytes: u64,
+    resident_bytes: u64,
+    /// Seconds from the start of the machine.
+    started_seconds: f64,
+}
+
+impl Stat {
+    fn read() -> Option<Stat> {
+        Stat::parse(
+            &fs::read_to_string("/proc/self/stat").ok()?,
+            &fs::read_to_string("/proc/self/status").ok()?,
+        )
+    }
+
+    fn parse(stat: &str, status: &str) -> Option<Stat> {
+        // The name of the program may have anything in it, but is followed by the last parenthesis.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        // Fields are numbered from 1, and the first of these is the third.
+        let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim_start_matches(':')
+                .split_whitespace()
+                .next()?
+                .parse::<u64>()
+                .ok()
+        };
+        Some(Stat {
+            cpu_seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND,
+            virtual_bytes: kib("VmSize")? * 1024,
+            resident_bytes: kib("VmRSS")? * 1024,
+            started_seconds: field(22)? / TICKS_PER_SECOND,
+        })
+    }
+
+    fn start_time_seconds(&self) -> Option<f64> {
+        let uptime = fs::read_to_string("/proc/uptime").ok()?;
+        let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+        Some((now - uptime + self.started_seconds).round())
+    }
+}
+
+fn file_limit() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_understood() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 1234 8192 2 184";
+        let status = "Name:\ta\nVmSize:\t    8 kB\nVmRSS:\t    4 kB\n";
+        let stat = Stat::parse(stat, status).unwrap();
+        assert_eq!((stat.cpu_seconds, stat.started_seconds), (3.0, 12.34));
+        assert_eq!((stat.virtual_bytes, stat.resident_bytes), (8192, 4096));
+        assert!(Stat::parse("7 (a) S 1", status).is_none());
+    }
+}

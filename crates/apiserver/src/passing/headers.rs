@@ -1,0 +1,180 @@
+//! What changes in the headers of a request and an answer that are passed on.
+
+use std::net::SocketAddr;
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, HOST, HeaderName, HeaderValue, LOCATION, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+
+use super::destination::Destination;
+use crate::failure::Failure;
+
+/// Headers that are meant for the next hop only (RFC 9110 7.6.1).
+const OF_ONE_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// What a Pod says of other origins would count for the whole API server.
+const OF_OTHER_ORIGINS: [&str; 4] = [
+    "access-control-allow-credentials",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-allow-origin",
+];
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
+/// Whether the client asks for another protocol on this connection.
+pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
+    headers.contains_key(UPGRADE) && connection_options(headers).any(|option| option == "upgrade")
+}
+
+/// Host and port that the client calls the server by.
+pub(super) fn host(request: &Request<Incoming>) -> String {
+    let header = request.headers().get(HOST).and_then(|value| value.to_str().ok());
+    let authority = || request.uri().authority().map(|authority| authority.as_str());
+    header.or_else(authority).unwrap_or_default().to_owned()
+}
+
+/// Takes out of a request what is not for the Pod, its credentials above all, and adds where it comes from.
+pub(super) fn prepare_request(
+    request: &mut Request<Incoming>,
+    path: &str,
+    prefix: &str,
+) -> Result<(), Failure> {
+    let host = host(request);
+    let peer = request.extensions().get::<SocketAddr>().copied();
+    let upgrade = is_upgrade(request.headers()).then(|| request.headers().get(UPGRADE).cloned());
+    let headers = request.headers_mut();
+    remove_those_of_one_hop(headers);
+    headers.remove(AUTHORIZATION);
+    if let Some(Some(protocol)) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol);
+    }
+    headers.insert(HOST, value(&host)?);
+    headers.insert(FORWARDED_URI, value(&format!("{prefix}{path}"))?);
+    if let Some(peer) = peer {
+        let earlier = headers.get(FORWARDED_FOR).and_then(|value| value.to_str().ok());
+        let all = earlier.map_or(peer.ip().to_string(), |earlier| {
+            format!("{earlier}, {}", peer.ip())
+        });
+        headers.insert(FORWARDED_FOR, value(&all)?);
+    }
+    Ok(())
+}
+
+/// Takes out of an answer what is not for the client, and makes a redirect one to a path of this server.
+pub(super) fn clean_answer(
+    answer: &mut Response<Incoming>,
+    destination: &Destination,
+    prefix: &str,
+    host: &str,
+) -> Result<(), Failure> {
+    let upgrade = is_upgrade(answer.headers()).then(|| answer.headers().get(UPGRADE).cloned());
+    let headers = answer.headers_mut();
+    remove_those_of_one_hop(headers);
+    if let Some(Some(protocol)) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol);
+    }
+    for name in OF_OTHER_ORIGINS {
+        headers.remove(name);
+    }
+    let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    if let Some(location) = location {
+        let rewritten = value(&rewritten(location, &destination.authority, host, prefix))?;
+        headers.insert(LOCATION, rewritten);
+    }
+    Ok(())
+}
+
+/// A location within the Pod as a path of this server; others stay as they are.
+fn rewritten(location: &str, authority: &str, host: &str, prefix: &str) -> String {
+    let (origin, path) = match location.split_once("//") {
+        Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
+            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let (origin, path) = rest.split_at(end);
+            (origin, path)
+        }
+        _ => ("", location),
+    };
+    let is_elsewhere = !origin.is_empty() && origin != authority && origin != host;
+    if is_elsewhere || !path.starts_with('/') {
+        return location.to_owned();
+    }
+    if path == prefix || path.starts_with(&format!("{prefix}/")) {
+        return path.to_owned();
+    }
+    format!("{prefix}{path}")
+}
+
+fn remove_those_of_one_hop(headers: &mut HeaderMap) {
+    let named: Vec<String> = connection_options(headers).collect();
+    for name in named {
+        headers.remove(name.as_str());
+    }
+    for name in &OF_ONE_HOP {
+        headers.remove(name);
+    }
+}
+
+/// What `Connection` names, in small letters.
+fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .map(|option| option.trim().to_ascii_lowercase())
+}
+
+fn value(text: &str) -> Result<HeaderValue, Failure> {
+    HeaderValue::from_str(text)
+        .map_err(|_| Failure::bad_request("the request cannot be passed on as a header"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_stay_within_the_server() {
+        let prefix = "/api/v1/namespaces/d/services/web/proxy";
+        let to = |location: &str| rewritten(location, "192.0.2.1:80", "api:6443", prefix);
+        assert_eq!(to("/login?x=1"), format!("{prefix}/login?x=1"));
+        assert_eq!(to("http://192.0.2.1:80/a/"), format!("{prefix}/a/"));
+        assert_eq!(to("https://api:6443/a"), format!("{prefix}/a"));
+        assert_eq!(to(&format!("{prefix}/a")), format!("{prefix}/a"));
+        for elsewhere in ["http://example.com/a", "//example.com/a", "next", "?page=2"] {
+            assert_eq!(to(elsewhere), elsewhere);
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_a_connection_is_told_of_it() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade, X-Private"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert("x-private", HeaderValue::from_static("1"));
+        headers.insert("x-public", HeaderValue::from_static("1"));
+        assert!(is_upgrade(&headers));
+        remove_those_of_one_hop(&mut headers);
+        assert_eq!(
+            headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(),
+            ["x-public"]
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The `proxy` subresource: requests that are passed on to a Pod, by itself or as an endpoint of a Service (API-03).
+//!
+//! Only Pods are reached, never an address that somebody has written into Endpoints: the server stands where its
+//! clients may not reach everything that it can.
+
+mod destination;
+mod headers;
+mod tunnel;
+mod verifier;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::answer::{self, Answer};
+use crate::failure::Failure;
+use crate::resource::Resources;
+use crate::route::Target;
+use destination::Destination;
+
+/// Requests that are passed on at a time, tunnels included: a busy dashboard has some tens, and each may hold a
+/// connection for as long as its client likes.
+const PASSED_MAX: usize = 512;
+/// How long a connection to a Pod may take: Pods are near.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that are kept to a Pod for what comes next, and for how long.
+const IDLE_CONNECTIONS_MAX: usize = 4;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Passes requests on. Shared by all connections.
+pub(crate) struct Passing {
+    client: Client<HttpsConnector<HttpConnector>, Incoming>,
+    places: Arc<Semaphore>,
+}
+
+impl Passing {
+    /// Without any connection yet.
+    ///
+    /// # Errors
+    /// If the TLS library has no protocol in common with itself, which does not happen.
+    pub(crate) fn new() -> Result<Passing, rustls::Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier::AnyCertificate::new(provider)))
+            .with_no_client_auth();
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build(connector);
+        Ok(Passing {
+            client,
+            places: Arc::new(Semaphore::new(PASSED_MAX)),
+        })
+    }
+
+    /// Passes a request on to what `target` names, and the answer back.
+    pub(crate) async fn pass(
+        &self,
+        resources: &Resources,
+        target: &Target,
+        mut request: Request<Incoming>,
+    ) -> Result<Answer, Failure> {
+        let place = self.places.clone().try_acquire_owned();
+        let place = place.map_err(|_| Failure::too_many_requests())?;
+        let destination = destination::of(resources, target).await?;
+        let path = target.passed_path.as_deref().unwrap_or_default();
+        let outer_path = request.uri().path().to_owned();
+        let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+        if path.is_empty() && is_get && !headers::is_upgrade(request.headers()) {
+            return Ok(to_the_root(request.uri()));
+        }
+        let prefix = outer_path.strip_suffix(path).unwrap_or(&outer_path).to_owned();
+        let host = headers::host(&request);
+        let client_side = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
+        let request = directed(request, &destination, path, &prefix)?;
+        let mut answered = self.client.request(request).await.map_err(unreachable)?;
+        headers::clean_answer(&mut answered, &destination, &prefix, &host)?;
+        match client_side {
+            Some(client_side) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                let pod_side = hyper::upgrade::on(&mut answered);
+                tokio::spawn(tunnel::run(
+                    client_side,
+                    pod_side,
+                    resources.shutdown.clone(),
+                    place,
+                ));
+                Ok(answer::passed_on(answered, None))
+            }
+            // The client would take what follows for the protocol it wants.
+            Some(_) if answered.status().is_success() || answered.status().is_redirection() => {
+                let message = format!(
+                    "invalid upgrade response: status code {}",
+                    answered.status().as_u16()
+                );
+                Err(Failure::internal(message))
+            }
+            _ => Ok(passed_back(answered, place)),
+        }
+    }
+}
+
+/// The place is held until the body has been passed back.
+fn passed_back(answered: Response<Incoming>, place: OwnedSemaphorePermit) -> Answer {
+    answer::passed_on(answered, Some(place))
+}
+
+/// A browser that gets a page at `…/proxy` would look for what the page needs at the wrong place.
+fn to_the_root(uri: &Uri) -> Answer {
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    answer::redirect(&format!("{}/{query}", uri.path()))
+}
+
+/// The request as the Pod gets it.
+fn directed(
+    mut request: Request<Incoming>,
+    destination: &Destination,
+    path: &str,
+    prefix: &str,
+) -> Result<Request<Incoming>, Failure> {
+    let query = request
+        .uri()
+        .query()
+        .map(|query| format!("?{query}"))
+        .unwrap_or_default();
+    let path = if path.is_empty() { "/" } else { path };
+    let uri = Uri::builder()
+        .scheme(destination.scheme)
+        .authority(destination.authority.as_str())
+        .path_and_query(format!("{path}{query}"))
+        .build()
+        .map_err(|error| Failure::bad_request(format!("the path cannot be passed on: {error}")))?;
+    headers::prepare_request(&mut request, path, prefix)?;
+    *request.uri_mut() = uri;
+    *request.version_mut() = Version::HTTP_11;
+    Ok(request)
+}
+
+fn unreachable(error: hyper_util::client::legacy::Error) -> Failure {
+    // The error itself says only in which step it happened; what went wrong is the last of its sources.
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    Failure::unavailable(format!("error trying to reach service: {cause}"))
+}

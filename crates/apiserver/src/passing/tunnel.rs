@@ -1,0 +1,30 @@
+//! A connection that has become something else than HTTP, such as a WebSocket.
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::resource::Shutdown;
+
+/// Passes bytes both ways until either side ends or the server does. The place is held as long.
+pub(super) async fn run(
+    client_side: OnUpgrade,
+    pod_side: OnUpgrade,
+    mut shutdown: Shutdown,
+    _place: OwnedSemaphorePermit,
+) {
+    let passing = async {
+        let (client, pod) = tokio::try_join!(client_side, pod_side)?;
+        let (mut client, mut pod) = (TokioIo::new(client), TokioIo::new(pod));
+        copy_bidirectional(&mut client, &mut pod).await?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    };
+    let ended = tokio::select! {
+        ended = passing => ended,
+        () = shutdown.asked() => return,
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a tunnel to a Pod ended with an error");
+    }
+}

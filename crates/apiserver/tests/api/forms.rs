@@ -1,0 +1,158 @@
+//! The forms of answers: media types, compression, documents with a tag, health and metrics.
+
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, PATIENCE, config_map, config_maps};
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn read(body: &[u8], definition: &str) -> Value {
+    api::protobuf::open(body).unwrap().object(definition).unwrap()
+}
+
+#[tokio::test]
+async fn objects_come_in_the_form_that_is_asked_for() {
+    let api = Api::start().await;
+    let created = api
+        .post(&config_maps(""), &config_map("a", json!({"x": "1"})))
+        .await;
+    let created = created.expect(201);
+    let get = async |accept: &str| {
+        let accept = [("accept", accept)];
+        api.send(Method::GET, &config_maps("a"), &accept, "").await
+    };
+    let protobuf = get(PROTOBUF).await;
+    assert_eq!(protobuf.headers["content-type"], PROTOBUF);
+    assert_eq!(read(&protobuf.body, "io.k8s.api.core.v1.ConfigMap"), created);
+    let yaml = get("application/yaml").await;
+    assert_eq!(yaml.headers["content-type"], "application/yaml");
+    let text = String::from_utf8(yaml.body.to_vec()).unwrap();
+    assert!(
+        text.starts_with("apiVersion: v1\n") && text.contains("\nkind: ConfigMap\n"),
+        "{text}"
+    );
+    let sorted = text.find("apiVersion").unwrap() < text.find("data").unwrap();
+    assert!(sorted, "{text}");
+    let pretty = get("application/json;pretty=1").await;
+    assert!(pretty.body.starts_with(b"{\n  \""));
+    assert_eq!(pretty.json(), created);
+    assert_eq!(get("text/html").await.code, 406);
+    let missing = [("accept", PROTOBUF)];
+    let missing = api.send(Method::GET, &config_maps("b"), &missing, "").await;
+    let status = read(&missing.body, "io.k8s.apimachinery.pkg.apis.meta.v1.Status");
+    assert_eq!(
+        (missing.code.as_u16(), &status["reason"]),
+        (404, &json!("NotFound"))
+    );
+    // Nothing is written for a client that would not get an answer.
+    let refused = [("accept", "text/html"), ("content-type", "application/json")];
+    let body = config_map("c", json!({})).to_string();
+    let refused = api.send(Method::POST, &config_maps(""), &refused, body).await;
+    assert_eq!(refused.code, 406);
+    api.get(&config_maps("c")).await.expect(404);
+}
+
+#[tokio::test]
+async fn watches_have_frames_in_protobuf() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("a", json!({})))
+        .await
+        .expect(201);
+    let path = format!("{}?watch=true&timeoutSeconds=1", config_maps(""));
+    let accept = [("accept", "application/vnd.kubernetes.protobuf;stream=watch")];
+    let answer = api.open(Method::GET, &path, &accept, bytes::Bytes::new()).await;
+    assert_eq!(
+        answer.headers()["content-type"],
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    );
+    let body = tokio::time::timeout(PATIENCE, answer.into_body().collect()).await;
+    let body = body.expect("an end in time").unwrap().to_bytes();
+    let length = u32::from_be_bytes(body[..4].try_into().unwrap()) as usize;
+    let frame = &body[4..4 + length];
+    let magic = frame.windows(4).position(|window| window == b"k8s\0").unwrap();
+    assert_eq!(&frame[2..7], b"ADDED");
+    assert_eq!(api::protobuf::open(&frame[magic..]).unwrap().kind, "ConfigMap");
+    let yaml = [("accept", "application/yaml")];
+    let refused = api.send(Method::GET, &path, &yaml, "").await;
+    assert_eq!(refused.code, 406);
+}
+
+#[tokio::test]
+async fn large_lists_are_compressed_for_those_who_take_it() {
+    let api = Api::start().await;
+    let mut large = config_map("a", json!({}));
+    large["data"]["k"] = "v".repeat(200_000).into();
+    api.post(&config_maps(""), &large).await.expect(201);
+    let accept = [("accept-encoding", "gzip")];
+    let compressed = api.send(Method::GET, &config_maps(""), &accept, "").await;
+    assert_eq!(compressed.headers["content-encoding"], "gzip");
+    assert!(compressed.body.len() < 20_000 && compressed.body.starts_with(&[0x1f, 0x8b]));
+    let plain = api.get(&config_maps("")).await;
+    assert!(plain.headers.get("content-encoding").is_none());
+    plain.expect(200);
+}
+
+#[tokio::test]
+async fn documents_are_sent_once() {
+    let api = Api::start().await;
+    for path in ["/openapi/v2", "/openapi/v3/api/v1"] {
+        let first = api.get(path).await;
+        first.expect(200);
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        let again = api.send(Method::GET, path, &[("if-none-match", &tag)], "").await;
+        assert_eq!((again.code.as_u16(), again.body.len()), (304, 0), "{path}");
+    }
+    let old = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let message = api.send(Method::GET, "/openapi/v2", &[("accept", old)], "").await;
+    assert!(message.body.starts_with(b"\x0a\x032.0"));
+    let hashes = api.get("/api/v1").await.expect(200);
+    let services = hashes["resources"].as_array().unwrap();
+    let services = services.iter().find(|r| r["name"] == "services").unwrap();
+    assert_eq!(services["storageVersionHash"], "0/CO1lhkEBI=");
+}
+
+#[tokio::test]
+async fn health_is_told_check_by_check() {
+    let api = Api::start().await;
+    let text = async |path: &str| {
+        let reply = api.send(Method::GET, path, &[("authorization", "")], "").await;
+        (
+            reply.code.as_u16(),
+            String::from_utf8(reply.body.to_vec()).unwrap(),
+        )
+    };
+    assert_eq!(text("/readyz").await, (200, "ok".to_owned()));
+    assert_eq!(text("/livez/ping").await, (200, "ok".to_owned()));
+    assert_eq!(text("/readyz/etcd").await, (200, "ok".to_owned()));
+    assert_eq!(text("/livez/nonsense").await.0, 404);
+    let (code, verbose) = text("/readyz?verbose&exclude=log").await;
+    assert_eq!(code, 200);
+    assert!(
+        verbose.starts_with("[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n"),
+        "{verbose}"
+    );
+    assert!(
+        verbose.ends_with("[+]shutdown ok\nreadyz check passed\n"),
+        "{verbose}"
+    );
+}
+
+#[tokio::test]
+async fn metrics_have_the_names_of_upstream() {
+    let api = Api::start().await;
+    api.get(&config_maps("nope")).await.expect(404);
+    let text = api.get("/metrics").await;
+    let text = String::from_utf8(text.body.to_vec()).unwrap();
+    for line in [
+        "apiserver_request_total{code=\"404\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"configmaps\",",
+        "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0",
+        "apiserver_storage_objects{resource=\"namespaces\"} 4",
+        "kube_apiserver_clusterip_allocator_allocation_total{cidr=\"10.96.0.0/16\",scope=\"static\"} 1",
+        "kube_apiserver_nodeport_allocator_allocation_total{scope=\"dynamic\"} 0",
+        "process_open_fds ",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
