@@ -33,7 +33,7 @@ pub enum Command {
     /// Keep Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
     Controllers(commands::controllers::Flags),
     /// Put Services into force in this machine's kernel
-    Proxy(commands::proxy::Flags),
+    Proxy(Box<commands::proxy::Flags>),
     /// Compute what a node would do with the Services and EndpointSlices in a file
     Plan(commands::plan::Flags),
     /// Answer DNS for the cluster

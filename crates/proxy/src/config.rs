@@ -7,8 +7,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use plan::PodDetection;
 
+use crate::sysctl::ConntrackSettings;
+
 /// Settings of the node process. Field names follow upstream's flags.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `--hostname-override`: this node's name, lower-cased (KPF-09).
     pub node_name: String,
@@ -34,6 +36,18 @@ pub struct Config {
     /// Shortest pause between two changes, for dataplanes whose changes cost much; what comes meanwhile goes
     /// into force with the next one (KPR-06).
     pub min_sync_period: Duration,
+    /// Twice this is how long a change may wait before the proxy says that it is not healthy (HLT-01).
+    pub sync_period: Duration,
+    /// `--iptables-localhost-nodeports`: whether TCP node ports answer on 127.0.0.1 too (EPT-20).
+    pub localhost_node_ports: bool,
+    /// `--conntrack-…`: what the kernel's connection tracking is set to at the start (KPR-10).
+    pub conntrack: ConntrackSettings,
+    /// `--oom-score-adj`; `None` to leave it (KPF-29).
+    pub oom_score_adj: Option<i32>,
+    /// Whether kube-proxy's rules are taken away once ours are in force (KPR-09).
+    pub takes_over: bool,
+    /// What `/configz` answers: the configuration as JSON.
+    pub configuration: serde_json::Value,
 }
 
 impl Default for Config {
@@ -50,7 +64,40 @@ impl Default for Config {
             proxy_mode: "nftables".to_owned(),
             repair_period: Duration::from_secs(5 * 60),
             min_sync_period: Duration::ZERO,
+            sync_period: Duration::from_secs(30),
+            localhost_node_ports: true,
+            conntrack: ConntrackSettings::default(),
+            oom_score_adj: None,
+            takes_over: false,
+            configuration: serde_json::Value::Null,
         }
+    }
+}
+
+impl Config {
+    /// The settings that differ in another configuration and are only read at the start, by upstream's names.
+    pub fn fixed_differences(&self, other: &Self) -> Vec<&'static str> {
+        [
+            (self.node_name != other.node_name, "hostnameOverride"),
+            (
+                self.healthz_bind_address != other.healthz_bind_address,
+                "healthzBindAddress",
+            ),
+            (
+                self.metrics_bind_address != other.metrics_bind_address,
+                "metricsBindAddress",
+            ),
+            (
+                self.bind_address_hard_fail != other.bind_address_hard_fail,
+                "bindAddressHardFail",
+            ),
+            (self.proxy_mode != other.proxy_mode, "mode"),
+            (self.conntrack != other.conntrack, "conntrack"),
+            (self.oom_score_adj != other.oom_score_adj, "oomScoreAdj"),
+        ]
+        .into_iter()
+        .filter_map(|(differs, name)| differs.then_some(name))
+        .collect()
     }
 }
 

@@ -54,6 +54,12 @@ impl Events {
         self.send("default", &self.node_name, "Normal", reason, message, involved);
     }
 
+    /// A warning about this Node.
+    pub(crate) fn warn_about_node(&self, reason: &str, message: String) {
+        let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
+        self.send("default", &self.node_name, "Warning", reason, message, involved);
+    }
+
     fn send(
         &self,
         namespace: &str,

@@ -6,6 +6,8 @@
 //! - `worker`: one thread that owns plan and dataplane: takes what is queued, applies it at once, retries
 //! - `care`: which conntrack entries of UDP and SCTP are stale after that
 //! - `node`: what matters of the Node object, and this machine's addresses
+//! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
+//! - `sysctl`: what the kernel is set to at the start; `leftovers`: what kube-proxy left, taken away
 //! - `health`, `metrics`, `http`: the servers that kube-proxy has, with its ports, paths and names
 //!
 //! The rules stay in force when the process ends; the next one takes them over.
@@ -16,11 +18,16 @@ mod conntrack;
 mod events;
 mod health;
 mod http;
+mod leftovers;
+mod localhost;
 mod metrics;
 mod node;
 mod run;
 mod sources;
+mod sysctl;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
-pub use run::{ProxyError, run};
+pub use leftovers::remove_kube_proxy;
+pub use run::{ProxyError, run, run_reloading};
+pub use sysctl::{ConntrackSettings, set_up_machine};

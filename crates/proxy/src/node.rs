@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use api::object::Node;
-use plan::{NodeFacts, NodePortAddresses, PodDetection};
+use plan::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 
-use crate::config::{NodePortSelection, PodSelection};
+use crate::config::{Config, NodePortSelection, PodSelection};
 
 /// The taint of a node that the cluster autoscaler is about to delete (HLT-01).
 const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
@@ -65,6 +65,22 @@ pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> 
         NodePortSelection::All | NodePortSelection::Primary => NodePortAddresses::All,
         NodePortSelection::Within(nets) => NodePortAddresses::Within(nets.clone()),
     }
+}
+
+/// The address by which node ports on 127.0.0.1 are relayed: one of the node's on which they answer. None if
+/// they are not to, by the setting or because the chosen ranges leave loopback out.
+pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Option<IpAddr> {
+    let is_chosen = match &config.node_port_addresses {
+        NodePortSelection::All | NodePortSelection::Primary => true,
+        NodePortSelection::Within(nets) => nets.iter().any(|net| net.contains(&IpAddr::from([127, 0, 0, 1]))),
+    };
+    // By an address that is a Pod gateway's too, connections would count as a Pod's.
+    let mut own = settings
+        .node_addresses
+        .iter()
+        .copied()
+        .filter(|ip| ip.is_ipv4() && !settings.pods.is_pod(*ip, None));
+    own.find(|ip| config.localhost_node_ports && is_chosen && settings.accepts_node_port(*ip))
 }
 
 /// All addresses of this machine, sorted, as the kernel has them now.

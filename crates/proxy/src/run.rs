@@ -10,13 +10,14 @@ use dataplane::{Dataplane, DataplaneError};
 use http::StatusCode;
 use jiff::Timestamp;
 use netlink::conntrack::{Conntrack, ConntrackError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::events::Events;
 use crate::health::serve_service_checks;
 use crate::http::{Answer, Respond, listen, serve};
+use crate::localhost::relay_localhost;
 use crate::node;
 use crate::sources;
 use crate::worker::{Board, QUEUE_UPDATES_MAX, Worker};
@@ -65,6 +66,18 @@ pub async fn run<D: Dataplane + Send + 'static>(
     dataplane: D,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ProxyError> {
+    let (_never, configs) = watch::channel(config);
+    run_reloading(configs, client, dataplane, shutdown).await
+}
+
+/// The same with a configuration that may change meanwhile. What is only read at the start is named in the log.
+pub async fn run_reloading<D: Dataplane + Send + 'static>(
+    mut configs: watch::Receiver<Config>,
+    client: Client,
+    dataplane: D,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ProxyError> {
+    let config = configs.borrow_and_update().clone();
     if config.node_name.is_empty() {
         return Err(ProxyError::NoNodeName);
     }
@@ -73,7 +86,8 @@ pub async fn run<D: Dataplane + Send + 'static>(
     let board = Arc::new(Board::default());
     let events = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
-    start_servers(&config, &board, &mut servers)?;
+    start_servers(&config, &board, &events, &mut servers)?;
+    servers.spawn(relay_localhost(board.localhost.clone()));
     servers.spawn(serve_service_checks(
         board.checks.clone(),
         board.health.clone(),
@@ -82,7 +96,7 @@ pub async fn run<D: Dataplane + Send + 'static>(
 
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
-    drop(sender);
+    servers.spawn(sources::configs(configs, sender));
     events.note_about_node("Starting", "Starting portolan proxy.".to_owned());
     let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board);
     let runtime = tokio::runtime::Handle::current();
@@ -104,59 +118,90 @@ pub async fn run<D: Dataplane + Send + 'static>(
     }
     // The queue closes with its last source; what is in it still comes into force.
     drop(sources);
+    servers.shutdown().await;
     end.await.map_err(|_| ProxyError::WorkerEnded)??;
     tracing::info!("ended; the rules stay in force");
     Ok(())
 }
 
-fn start_servers(config: &Config, board: &Arc<Board>, servers: &mut JoinSet<()>) -> Result<(), ProxyError> {
+fn start_servers(
+    config: &Config,
+    board: &Arc<Board>,
+    events: &Events,
+    servers: &mut JoinSet<()>,
+) -> Result<(), ProxyError> {
     let is_strict = config.bind_address_hard_fail;
     if let Some(address) = config.healthz_bind_address {
         let board = board.clone();
         let respond: Respond = Arc::new(move |path| health_answer(&board, path));
-        start_server("health", address, is_strict, respond, servers)?;
+        let server = Server {
+            what: "health",
+            failure: "FailedToStartProxierHealthcheck",
+            address,
+            respond,
+        };
+        server.start(is_strict, events, servers)?;
     }
     if let Some(address) = config.metrics_bind_address {
-        let (board, mode) = (board.clone(), config.proxy_mode.clone());
-        let respond: Respond = Arc::new(move |path| metrics_answer(&board, &mode, path));
-        start_server("metrics", address, is_strict, respond, servers)?;
+        let (board, config) = (board.clone(), config.clone());
+        let respond: Respond = Arc::new(move |path| metrics_answer(&board, &config, path));
+        let server = Server {
+            what: "metrics",
+            failure: "FailedToStartMetricServer",
+            address,
+            respond,
+        };
+        server.start(is_strict, events, servers)?;
     }
     Ok(())
 }
 
-fn start_server(
+/// A server to start.
+struct Server {
     what: &'static str,
+    /// The reason of the Event if it cannot be started (KPR-08).
+    failure: &'static str,
     address: SocketAddr,
-    is_strict: bool,
     respond: Respond,
-    servers: &mut JoinSet<()>,
-) -> Result<(), ProxyError> {
-    match listen(address) {
-        Ok(listener) => {
-            tracing::info!(%address, what, "listening");
-            servers.spawn(serve(listener, respond));
-        }
-        Err(source) if is_strict => {
-            return Err(ProxyError::Bind {
-                what,
-                address,
-                source,
-            });
-        }
-        Err(error) => {
-            tracing::warn!(%address, what, %error, "cannot listen yet");
-            servers.spawn(async move {
-                loop {
-                    tokio::time::sleep(BIND_RETRY_PERIOD).await;
-                    if let Ok(listener) = listen(address) {
-                        tracing::info!(%address, what, "listening");
-                        return serve(listener, respond).await;
+}
+
+impl Server {
+    /// Starts it. If its address is not free, that ends the process if it `is_strict`, else it is tried again.
+    fn start(self, is_strict: bool, events: &Events, servers: &mut JoinSet<()>) -> Result<(), ProxyError> {
+        let Self {
+            what,
+            failure,
+            address,
+            respond,
+        } = self;
+        match listen(address) {
+            Ok(listener) => {
+                tracing::info!(%address, what, "listening");
+                servers.spawn(serve(listener, respond));
+            }
+            Err(source) if is_strict => {
+                return Err(ProxyError::Bind {
+                    what,
+                    address,
+                    source,
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%address, what, %error, "cannot listen yet");
+                events.warn_about_node(failure, format!("cannot listen on {address}: {error}"));
+                servers.spawn(async move {
+                    loop {
+                        tokio::time::sleep(BIND_RETRY_PERIOD).await;
+                        if let Ok(listener) = listen(address) {
+                            tracing::info!(%address, what, "listening");
+                            return serve(listener, respond).await;
+                        }
                     }
-                }
-            });
+                });
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Port 10256 (HLT-01, HLT-02).
@@ -179,13 +224,17 @@ fn health_answer(board: &Board, path: &str) -> Answer {
 }
 
 /// Port 10249 (HLT-04).
-fn metrics_answer(board: &Board, proxy_mode: &str, path: &str) -> Answer {
+fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
     match path {
         "/metrics" => Answer {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..Answer::text(StatusCode::OK, board.metrics.render())
         },
-        "/proxyMode" => Answer::text(StatusCode::OK, proxy_mode),
+        "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
+        "/configz" => Answer::json(
+            StatusCode::OK,
+            &serde_json::json!({"kubeproxy.config.k8s.io": config.configuration}),
+        ),
         "/healthz" => Answer::text(StatusCode::OK, "ok"),
         _ => Answer::not_found(),
     }

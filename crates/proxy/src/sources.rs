@@ -7,8 +7,10 @@ use api::object::{EndpointSlice, Node, ObjectMeta, Resource, Service};
 use client::{Client, Event, Query};
 use serde::Deserialize;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::config::Config;
 use crate::node;
 use crate::worker::Update;
 
@@ -117,6 +119,16 @@ async fn forward<T: Resource>(
     let mut watch = client::watch::<T>(&client, query);
     loop {
         if updates.send(wrap(watch.next().await)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells changes of the configuration. Ends when nobody can change it any more.
+pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sender<Update>) {
+    while configs.changed().await.is_ok() {
+        let config = Box::new(configs.borrow_and_update().clone());
+        if updates.send(Update::Config(config)).await.is_err() {
             return;
         }
     }

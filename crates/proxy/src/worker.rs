@@ -7,18 +7,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::object::ObjectKey;
+use api::object::{Node, ObjectKey, Protocol};
 use dataplane::{Dataplane, DataplaneError};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
-use plan::{Changes, Family, Plan, Settings};
+use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
 use tokio::sync::mpsc::Receiver;
 
 use crate::care::Scope;
 use crate::config::Config;
 use crate::conntrack::forget_stale;
 use crate::health::{Health, ServiceChecks};
+use crate::leftovers::remove_kube_proxy;
+use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
 
@@ -38,6 +40,7 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Board {
     pub(crate) health: Arc<Health>,
     pub(crate) checks: Arc<ServiceChecks>,
+    pub(crate) localhost: Arc<LocalhostPorts>,
     pub(crate) metrics: Metrics,
 }
 
@@ -92,6 +95,8 @@ pub(crate) struct Worker<D> {
     config: Config,
     board: Arc<Board>,
     synced: Synced,
+    /// The Node as it was last seen.
+    node: Option<Box<Node>>,
     /// The Node's IPs in use.
     node_ips: Vec<IpAddr>,
     own_addresses: Vec<IpAddr>,
@@ -128,6 +133,7 @@ impl<D: Dataplane> Worker<D> {
             config,
             board,
             synced: Synced::default(),
+            node: None,
             node_ips: Vec::new(),
             own_addresses,
             service_cidrs: BTreeMap::new(),
@@ -137,6 +143,7 @@ impl<D: Dataplane> Worker<D> {
             started: Timestamp::now(),
             ready_at: Instant::now(),
         };
+        worker.board.health.set_sync_period(worker.config.sync_period);
         worker.set_node(None);
         worker
     }
@@ -217,6 +224,7 @@ impl<D: Dataplane> Worker<D> {
                 metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
             })?;
             let is_full = std::mem::take(&mut self.pending).everything;
+            self.take_over();
             for skipped in applied.skipped {
                 tracing::error!(service = %skipped.service, reason = skipped.reason, "the kernel refuses a Service");
                 self.pending.services.push(skipped.service);
@@ -236,6 +244,10 @@ impl<D: Dataplane> Worker<D> {
 
     /// Tells people and load balancers what changed.
     fn tell(&mut self, changes: &Changes) {
+        for service in &changes.services {
+            let node_ports = self.plan.ports_of(service).flat_map(node_ports_on_localhost);
+            self.board.localhost.set(service, node_ports.collect());
+        }
         for service in &changes.health_checks {
             self.board.checks.set(service, self.plan.health_check(service));
         }
@@ -243,6 +255,25 @@ impl<D: Dataplane> Worker<D> {
             for fault in self.plan.faults_of(service) {
                 tracing::warn!(%service, %fault, "a part of a Service is skipped");
             }
+        }
+    }
+
+    /// Takes away what kube-proxy left, now that our rules carry the traffic. Once, and beside the work: its
+    /// chains may be many, and the programs that delete them slow.
+    fn take_over(&mut self) {
+        if !std::mem::take(&mut self.config.takes_over) {
+            return;
+        }
+        let work = || {
+            for found in remove_kube_proxy() {
+                tracing::info!("taken over from kube-proxy and removed: {found}");
+            }
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name("take-over".to_owned())
+            .spawn(work)
+        {
+            tracing::warn!(%error, "what kube-proxy left stays");
         }
     }
 
@@ -303,6 +334,16 @@ impl<D: Dataplane> Worker<D> {
             Err(error) => tracing::error!(%error, "cannot read back what is in force"),
         }
     }
+}
+
+/// The node ports of a Service port that answer on 127.0.0.1: TCP ones that lead somewhere from this node.
+fn node_ports_on_localhost(port: &ServicePortPlan) -> impl Iterator<Item = u16> {
+    let is_relayed = port.key.protocol == Protocol::Tcp && port.key.family == Family::V4;
+    let frontends = port.frontends.iter().filter(move |_| is_relayed);
+    frontends
+        .filter(|frontend| frontend.kind == FrontendKind::NodePort)
+        .filter(|frontend| matches!(frontend.target(Origin::Node), Target::Balance { .. }))
+        .map(|frontend| frontend.port)
 }
 
 #[cfg(test)]

@@ -21,11 +21,24 @@ pub enum Change {
     Delete,
 }
 
+/// The family that a table is of (`NFPROTO_…`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TableFamily {
+    /// `inet`: both of IP.
+    Inet = wire::NFPROTO_INET,
+    /// `ip`.
+    Ipv4 = libc::NFPROTO_IPV4 as u8,
+    /// `ip6`.
+    Ipv6 = libc::NFPROTO_IPV6 as u8,
+}
+
 /// A transaction on one table. Each message has an owner, a number that the caller chooses and finds again in
 /// a [`Refusal`].
 #[derive(Debug)]
 pub struct Batch {
     writer: Writer,
+    family: TableFamily,
     table: String,
     owners: Vec<u32>,
     sets: u32,
@@ -43,9 +56,18 @@ impl Batch {
         }
         Self {
             writer,
+            family: TableFamily::Inet,
             table: table.to_owned(),
             owners: Vec::new(),
             sets: 0,
+        }
+    }
+
+    /// An empty transaction on a table of that family.
+    pub fn of_family(family: TableFamily, table: &str) -> Self {
+        Self {
+            family,
+            ..Self::new(table, None)
         }
     }
 
@@ -166,7 +188,7 @@ impl Batch {
         let sequence = self.owners.len() as u32 + 1;
         self.writer
             .begin(wire::kind(message), libc::NLM_F_REQUEST | flags, sequence)
-            .fixed(&generic(wire::NFPROTO_INET, 0))
+            .fixed(&generic(self.family as u8, 0))
     }
 }
 

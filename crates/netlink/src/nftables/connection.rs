@@ -5,7 +5,7 @@ use std::io;
 use crate::message::{Message, Writer, messages};
 use crate::socket::{Acknowledgement, Socket, Subsystem};
 
-use super::batch::{Batch, generic};
+use super::batch::{Batch, Change, TableFamily, generic};
 use super::element::Element;
 use super::error::{CommitError, ReadError};
 use super::set::Set;
@@ -77,6 +77,25 @@ impl Nftables {
                 [] => Err(io::Error::from_raw_os_error(libc::ENOBUFS).into()),
                 refused => Err(why(&mut batch, refused)),
             };
+        }
+    }
+
+    /// Takes a table away, of whatever family, with all that is in it. Whether there was one.
+    pub fn delete_table(&mut self, family: TableFamily, name: &str) -> Result<bool, CommitError> {
+        let mut batch = Batch::of_family(family, name);
+        let table = Table {
+            name: name.to_owned(),
+            comment: String::new(),
+        };
+        batch.table(Change::Delete, &table, 0);
+        match self.commit(batch) {
+            Ok(()) => Ok(true),
+            Err(CommitError::Refused { refusals })
+                if refusals.iter().all(|refusal| refusal.errno == libc::ENOENT) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -4,7 +4,7 @@
 //! all of it or nothing. What the kernel refuses comes back as [`Refusal`]s that name the message. Dumps read
 //! back what is there; what this crate has no type for reads as [`Expression::Other`].
 //!
-//! All tables are of the family `inet`: one table for IPv4 and IPv6.
+//! Tables are of the family `inet`, one for IPv4 and IPv6; those of other families can be taken away.
 
 mod batch;
 mod comment;
@@ -16,7 +16,7 @@ mod set;
 mod table;
 mod wire;
 
-pub use batch::{Batch, Change, ElementList};
+pub use batch::{Batch, Change, ElementList, TableFamily};
 pub use connection::{Generation, Nftables};
 pub use element::{Element, ElementData};
 pub use error::{CommitError, ReadError, Refusal};

@@ -27,7 +27,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Playground(flags) => playground::run(flags),
         Command::Apiserver(flags) => apiserver::run(flags),
         Command::Controllers(flags) => controllers::run(flags),
-        Command::Proxy(flags) => proxy::run(flags),
+        Command::Proxy(flags) => proxy::run(*flags),
         Command::Plan(flags) => plan::run(&flags),
         Command::Dns(flags) => dns::run(flags),
         Command::Agent(flags) => agent::run(flags),

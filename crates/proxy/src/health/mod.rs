@@ -4,6 +4,7 @@
 mod service;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
@@ -13,8 +14,10 @@ use crate::http::Answer;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 
-/// How long an update may wait: twice the sync period of the reference.
+/// How long an update may wait: twice the sync period of the reference, unless another is set.
 const PENDING_MAX: SignedDuration = SignedDuration::from_secs(60);
+/// Sync periods that an update may wait (HLT-01).
+const PENDING_SYNC_PERIODS_MAX: i32 = 2;
 
 /// The state behind `/healthz` and `/livez`. Times come from the caller.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ struct State {
     pending_since: Option<Timestamp>,
     last_updated: Option<Timestamp>,
     is_node_eligible: bool,
+    pending_max: SignedDuration,
 }
 
 impl Default for Health {
@@ -36,6 +40,7 @@ impl Default for Health {
             pending_since: None,
             last_updated: None,
             is_node_eligible: true,
+            pending_max: PENDING_MAX,
         };
         Self {
             state: Mutex::new(state),
@@ -44,6 +49,12 @@ impl Default for Health {
 }
 
 impl Health {
+    /// Sets how long an update may wait by the sync period.
+    pub(crate) fn set_sync_period(&self, period: Duration) {
+        let period = SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX);
+        self.state().pending_max = period.saturating_mul(PENDING_SYNC_PERIODS_MAX);
+    }
+
     /// A change came that is not in force.
     pub(crate) fn queued(&self, now: Timestamp) {
         self.state().pending_since.get_or_insert(now);
@@ -87,7 +98,7 @@ impl Health {
 impl State {
     fn is_healthy(&self, now: Timestamp) -> bool {
         self.pending_since
-            .is_none_or(|since| now.duration_since(since) < PENDING_MAX)
+            .is_none_or(|since| now.duration_since(since) < self.pending_max)
     }
 
     /// One dataplane serves both families, so their states are one.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use plan::Family;
 
 use super::Worker;
+use crate::config::Config;
 use crate::node;
 use crate::sources::ServiceCidr;
 
@@ -28,6 +29,8 @@ pub(crate) enum Update {
     NoServiceCidrs,
     /// All addresses of this machine.
     Addresses(Vec<IpAddr>),
+    /// Another configuration.
+    Config(Box<Config>),
 }
 
 impl<D> Worker<D> {
@@ -43,6 +46,7 @@ impl<D> Worker<D> {
                 self.own_addresses = own;
                 self.choose_addresses();
             }
+            Update::Config(config) => self.take_config(*config),
         }
     }
 
@@ -98,16 +102,34 @@ impl<D> Worker<D> {
     }
 
     pub(super) fn set_node(&mut self, node: Option<&Node>) {
+        self.node = node.map(|node| Box::new(node.clone()));
         if let Some(node) = node {
             self.board.health.set_node_eligible(node::is_eligible(node));
         }
         let facts = node::facts(node, self.config.bind_address);
         self.node_ips.clone_from(&facts.ips);
         self.plan.set_node(facts);
-        if node.is_some() {
-            self.plan.set_pods(node::pods(&self.config.pods, node));
-        }
+        self.plan.set_pods(node::pods(&self.config.pods, node));
         self.choose_addresses();
+    }
+
+    /// Brings in what may change while the process runs.
+    fn take_config(&mut self, config: Config) {
+        let fixed = self.config.fixed_differences(&config);
+        if !fixed.is_empty() {
+            tracing::warn!(fields = fixed.join(", "), "comes into force with the next start");
+        }
+        tracing::info!("another configuration is in force");
+        self.config.pods = config.pods;
+        self.config.node_port_addresses = config.node_port_addresses;
+        self.config.bind_address = config.bind_address;
+        self.config.masquerade_all = config.masquerade_all;
+        self.config.localhost_node_ports = config.localhost_node_ports;
+        self.config.sync_period = config.sync_period;
+        self.board.health.set_sync_period(self.config.sync_period);
+        self.plan.set_masquerade_all(self.config.masquerade_all);
+        let node = self.node.take();
+        self.set_node(node.as_deref());
     }
 
     fn choose_addresses(&mut self) {
@@ -120,6 +142,8 @@ impl<D> Worker<D> {
             .into_iter()
             .flatten()
             .reduce(|all, more| [all, more].concat());
+        let on_localhost = node::localhost_node_ports(&self.config, settings);
+        self.board.localhost.reach_by(on_localhost);
         self.board.checks.listen_on(chosen);
     }
 

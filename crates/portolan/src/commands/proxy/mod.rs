@@ -1,0 +1,200 @@
+//! `portolan proxy`, in the place of kube-proxy: its flags, its configuration file.
+//!
+//! Flags and file say the same things, and are made into one [`Configuration`]; that is checked, and the node
+//! process told what it needs of it.
+
+mod configuration;
+mod duration;
+mod file;
+mod flags;
+mod validation;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dataplane::nftables::{NftablesDataplane, Options};
+use tokio::sync::watch;
+
+use super::{ClientFlags, Failure, runtime};
+use crate::flags::BadValue;
+use configuration::Configuration;
+use flags::ProxyFlags;
+
+pub use flags::NodeFlags;
+
+/// How often the configuration file is looked at.
+const FILE_PERIOD: Duration = Duration::from_secs(2);
+
+/// Flags of `portolan proxy`; names and defaults are kube-proxy's (KPF).
+#[derive(Debug, Args)]
+pub struct Flags {
+    #[command(flatten)]
+    client: ClientFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    proxy: ProxyFlags,
+}
+
+/// A way to put Services into the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// nftables, by netlink
+    #[default]
+    Nftables,
+}
+
+impl Mode {
+    /// All names, for messages.
+    pub const NAMES: &str = "nftables";
+
+    /// Its name, as `/proxyMode` tells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+        }
+    }
+
+    /// The sync period that a configuration has for it.
+    fn sync_period(self, configuration: &Configuration) -> Duration {
+        match self {
+            Self::Nftables => configuration.nftables.sync_period.0,
+        }
+    }
+}
+
+impl NodeFlags {
+    /// What the node process is told where there are no other flags.
+    pub fn config(&self) -> Result<proxy::Config, Failure> {
+        let mut configuration = Configuration::default();
+        self.write(&mut configuration);
+        let (_, config) = validation::check(&configuration)?;
+        Ok(proxy::Config {
+            conntrack: proxy::ConntrackSettings::default(),
+            oom_score_adj: None,
+            takes_over: false,
+            ..config
+        })
+    }
+}
+
+impl Flags {
+    /// What flags and file say together.
+    fn configuration(&self) -> Result<Configuration, Failure> {
+        let mut configuration = Configuration::default();
+        match &self.proxy.config {
+            Some(path) => configuration = read(path)?,
+            None => {
+                self.node.write(&mut configuration);
+                self.proxy.write(&mut configuration);
+            }
+        }
+        if let Some(name) = &self.node.hostname_override {
+            configuration.hostname_override.clone_from(name);
+        }
+        Ok(configuration)
+    }
+}
+
+/// Keeps Services in force until a signal asks to end; they stay in force then.
+pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+    for flag in flags.proxy.without_effect() {
+        tracing::warn!("{flag} has no effect here");
+    }
+    if flags.proxy.cleanup {
+        return cleanup();
+    }
+    let configuration = flags.configuration()?;
+    if let Some(path) = &flags.proxy.write_config_to {
+        validation::check(&configuration)?;
+        std::fs::write(path, file::render(&configuration)?)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        tracing::info!(path = %path.display(), "the configuration is written");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (Mode::Nftables, config) = validation::check(&configuration)?;
+    proxy::set_up_machine(&config);
+    if flags.proxy.init_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let dataplane = NftablesDataplane::open(Options::default())?;
+    let mut client = flags.client.clone();
+    client.kubeconfig = client.kubeconfig.or_else(|| configuration.kubeconfig());
+    runtime(2)?.block_on(async {
+        let client = client.client()?;
+        let (changes, configs) = watch::channel(config);
+        if let Some(path) = flags.proxy.config.clone() {
+            let name = flags.node.hostname_override.clone();
+            tokio::spawn(follow(path, name, changes));
+        }
+        proxy::run_reloading(configs, client, dataplane, crate::signal::asked_to_end()).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Takes our rules and kube-proxy's away.
+fn cleanup() -> Result<ExitCode, Failure> {
+    let found = NftablesDataplane::open(Options::default())?.cleanup()?;
+    tracing::info!(
+        "{}",
+        if found {
+            "the rules are gone"
+        } else {
+            "there were no rules"
+        }
+    );
+    for found in proxy::remove_kube_proxy() {
+        tracing::info!("removed what kube-proxy left: {found}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Configuration, Failure> {
+    let (configuration, warnings) = file::load(path).map_err(|error| BadValue(error.to_string()))?;
+    for warning in warnings {
+        tracing::warn!(path = %path.display(), "{warning}");
+    }
+    Ok(configuration)
+}
+
+/// Reads the file again and again, and tells when it says something else. A file that cannot be used is said in
+/// the log, once, and what was in force stays.
+async fn follow(path: PathBuf, hostname_override: Option<String>, changes: watch::Sender<proxy::Config>) {
+    let mut known = std::fs::read(&path).ok();
+    loop {
+        tokio::time::sleep(FILE_PERIOD).await;
+        let now = std::fs::read(&path).ok();
+        if now == known {
+            continue;
+        }
+        known = now;
+        let checked = read(&path).and_then(|mut configuration| {
+            if let Some(name) = &hostname_override {
+                configuration.hostname_override.clone_from(name);
+            }
+            Ok(validation::check(&configuration)?)
+        });
+        match checked {
+            Ok((_, config)) => {
+                changes.send_if_modified(|before| {
+                    // Taking over is done at the start.
+                    let config = proxy::Config {
+                        takes_over: before.takes_over,
+                        ..config
+                    };
+                    let is_other = *before != config;
+                    *before = config;
+                    is_other
+                });
+            }
+            Err(error) => {
+                tracing::error!(%error, "the changed configuration cannot be used, what was in force stays")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

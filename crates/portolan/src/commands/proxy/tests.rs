@@ -1,0 +1,66 @@
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+fn flags(arguments: &[&str]) -> Flags {
+    let all = ["portolan", "proxy"].iter().chain(arguments);
+    match Cli::try_parse_from(all).expect("flags").command {
+        Command::Proxy(flags) => *flags,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As kubeadm starts kube-proxy, and as people do by hand.
+#[test]
+fn kube_proxys_command_lines_are_understood() {
+    let flags = flags(&[
+        "--hostname-override=Node-A",
+        "--masquerade-all=true",
+        "--iptables-localhost-nodeports=false",
+        "--cluster-cidr=10.244.0.0/16",
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=1h",
+        "--oom-score-adj=-500",
+        "--ipvs-strict-arp",
+        "--config-sync-period=15m0s",
+        "-v=2",
+        "--metrics-bind-address=",
+    ]);
+    let configuration = flags.configuration().expect("a configuration");
+    let (mode, config) = validation::check(&configuration).expect("a configuration");
+    assert_eq!(mode, Mode::Nftables);
+    assert_eq!(config.node_name, "node-a");
+    assert!(config.masquerade_all && !config.localhost_node_ports);
+    assert_eq!(config.oom_score_adj, Some(-500));
+    assert_eq!(config.conntrack.max_per_core, Some(0));
+    assert_eq!(
+        config.conntrack.tcp_timeout_established,
+        Some(Duration::from_secs(3_600))
+    );
+    assert_eq!(config.metrics_bind_address, None);
+    assert_eq!(
+        flags.proxy.without_effect(),
+        ["--config-sync-period", "--ipvs-strict-arp", "-v"]
+    );
+}
+
+#[test]
+fn a_file_takes_the_place_of_flags_but_the_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("config.conf");
+    let text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.0.0.0/8\n";
+    std::fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("a path");
+    let flags = flags(&[
+        "--config",
+        path,
+        "--hostname-override",
+        "n1",
+        "--cluster-cidr",
+        "10.1.0.0/16",
+    ]);
+    let configuration = flags.configuration().expect("a configuration");
+    assert_eq!(configuration.hostname_override, "n1");
+    assert_eq!(configuration.cluster_cidr, "10.0.0.0/8");
+}

@@ -1,0 +1,65 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+/// A port that is free on both loopback addresses, as far as can be known.
+async fn free_port() -> (u16, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.2:0").await.expect("a port");
+    (listener.local_addr().expect("an address").port(), listener)
+}
+
+async fn connected(port: u16, is_wanted: bool) -> Option<TcpStream> {
+    const TRIES: usize = 500;
+    for _ in 0..TRIES {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
+        if stream.is_ok() == is_wanted {
+            return stream.ok();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("127.0.0.1:{port} does not become what it should");
+}
+
+#[tokio::test]
+async fn ports_open_relay_and_close() {
+    let ports = Arc::new(LocalhostPorts::default());
+    let relay = tokio::spawn(relay_localhost(ports.clone()));
+    let (port, endpoint) = free_port().await;
+    let service = ObjectKey::new("ns", "web");
+    ports.set(&service, BTreeSet::from([port]));
+    ports.reach_by(Some(IpAddr::from([127, 0, 0, 2])));
+    let mut client = connected(port, true).await.expect("a connection");
+    let (mut served, _) = endpoint.accept().await.expect("a connection");
+    client.write_all(b"ask").await.expect("a write");
+    client.shutdown().await.expect("a shutdown");
+    let mut asked = String::new();
+    served.read_to_string(&mut asked).await.expect("a read");
+    assert_eq!(asked, "ask");
+    // The other direction is still open.
+    served.write_all(b"answer").await.expect("a write");
+    drop(served);
+    let mut answered = String::new();
+    client.read_to_string(&mut answered).await.expect("a read");
+    assert_eq!(answered, "answer");
+
+    ports.set(&service, BTreeSet::new());
+    connected(port, false).await;
+    relay.abort();
+}
+
+#[tokio::test]
+async fn a_client_is_reset_where_nothing_listens() {
+    let (port, endpoint) = free_port().await;
+    drop(endpoint);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .expect("the port");
+    let to = SocketAddr::from(([127, 0, 0, 2], port));
+    let accepting = tokio::spawn(accept(listener, to, Arc::new(Semaphore::new(1))));
+    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+        .await
+        .expect("a connection");
+    let error = client.read_u8().await.expect_err("a reset");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    accepting.abort();
+}
