@@ -1,8 +1,8 @@
 //! Dataplanes: each writes the plan into the kernel in its own language, by differences.
 
 use api::object::ObjectKey;
-use netlink::nftables::{CommitError, ReadError};
-use plan::{Changes, Plan};
+use netlink::nftables::{CommitError, Monitor, ReadError, Touched};
+use plan::{Changes, Plan, Scheduler};
 
 pub mod iptables;
 pub mod nftables;
@@ -19,6 +19,24 @@ pub trait Dataplane {
     /// Reads back what is in force and mends what differs from `plan`; returns how many elements
     /// differed (drift).
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError>;
+
+    /// Begins to watch what others do to what this dataplane writes, where that can be watched.
+    fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
+        Ok(None)
+    }
+
+    /// Mends what others did, as a watch told; returns how many elements and chains were looked at.
+    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
+        match touched {
+            [] => Ok(0),
+            _ => self.repair(plan),
+        }
+    }
+
+    /// Whether endpoints can be chosen like this. Where they cannot, they are chosen at random.
+    fn supports(&self, scheduler: Scheduler) -> bool {
+        scheduler == Scheduler::Random
+    }
 }
 
 /// What came of a plan's changes.

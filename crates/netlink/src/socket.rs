@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use crate::message::{HEADER_BYTES, Message, attributes, messages};
 
@@ -18,6 +19,9 @@ const ERROR_TEXT: u16 = 1;
 const ACKNOWLEDGEMENT_HAS_ATTRIBUTES: u16 = 0x200;
 /// Flag of an acknowledgement that leaves out the request's payload (`NLM_F_CAPPED`).
 const ACKNOWLEDGEMENT_IS_CAPPED: u16 = 0x100;
+
+/// Where a message's header has the number of the socket that asked (`nlmsg_pid`).
+const MESSAGE_PORT_OFFSET: u32 = 12;
 
 /// Which part of the kernel a socket speaks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,81 @@ impl Socket {
         self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
+    /// The socket's own number (`nl_pid`); 0 before anything was sent.
+    pub fn port(&self) -> io::Result<u32> {
+        let mut own = kernel();
+        let mut bytes = mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: both pointers are valid for the lengths that are given.
+        let result =
+            unsafe { libc::getsockname(self.descriptor.as_raw_fd(), (&raw mut own).cast(), &raw mut bytes) };
+        if result == 0 {
+            Ok(own.nl_pid)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Begins to receive what the kernel tells a group.
+    pub fn join(&self, group: u32) -> io::Result<()> {
+        // A socket without a number of its own is told nothing.
+        let any = kernel();
+        // SAFETY: the pointer is valid for the length that is given.
+        let result = unsafe {
+            libc::bind(
+                self.descriptor.as_raw_fd(),
+                (&raw const any).cast(),
+                mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let group = libc::c_int::try_from(group).unwrap_or(libc::c_int::MAX);
+        self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
+    }
+
+    /// Has the kernel drop what is told because of another socket's request, by that socket's number.
+    pub fn drop_messages_of(&self, port: u32) -> io::Result<()> {
+        // The filter loads big-endian numbers; the header has the port in this machine's order.
+        let port = u32::from_be_bytes(port.to_ne_bytes());
+        let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let mut steps = [
+            step(
+                libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+                0,
+                0,
+                MESSAGE_PORT_OFFSET,
+            ),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, port),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        ];
+        let program = libc::sock_fprog {
+            len: steps.len() as libc::c_ushort,
+            filter: steps.as_mut_ptr(),
+        };
+        // SAFETY: the program points at steps that live as long as the call, which copies them.
+        let result = unsafe {
+            libc::setsockopt(
+                self.descriptor.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                mem::size_of::<libc::sock_fprog>() as libc::socklen_t,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
     /// A number for the next request; never 0, which is what the kernel uses for its own messages.
     pub fn next_sequence(&mut self) -> u32 {
         self.sequence = self.sequence.wrapping_add(1).max(1);
@@ -106,6 +185,25 @@ impl Socket {
     pub fn receive(&mut self) -> io::Result<&[u8]> {
         let bytes = self.receive_with(0)?;
         Ok(self.datagram.get(..bytes).unwrap_or_default())
+    }
+
+    /// Waits for a datagram, so long at most; whether there is one.
+    pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        let mut readable = libc::pollfd {
+            fd: self.descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let milliseconds = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the pointer is to one entry, as said, that lives as long as the call.
+        match unsafe { libc::poll(&raw mut readable, 1, milliseconds) } {
+            0 => Ok(false),
+            1.. => Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error => Err(error),
+            },
+        }
     }
 
     /// The next datagram if one is there already.

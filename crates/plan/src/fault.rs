@@ -55,6 +55,14 @@ pub enum Fault {
         /// Who has it.
         by: ObjectKey,
     },
+    /// An annotation of ours cannot be read; it is as if it were not there.
+    #[error("annotation {name} is {value:?}, which is not understood")]
+    Annotation {
+        /// Which.
+        name: &'static str,
+        /// What it says.
+        value: String,
+    },
     /// A load balancer with external policy Local has no health check node port (KPR-20).
     #[error("externalTrafficPolicy is Local and healthCheckNodePort is not set: no health check is answered")]
     NoHealthCheckPort,

@@ -33,6 +33,6 @@ pub use outline::Outline;
 pub use plan::Plan;
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
-    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PortKey, ServicePortPlan, Set,
-    Target, Totals, Withdrawn,
+    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PortKey, Scheduler,
+    ServicePortPlan, Set, Target, Totals, Withdrawn,
 };

@@ -68,7 +68,8 @@ impl Inputs<'_> {
         );
         let chosen = choose(&found, uses, self.node.zone.as_deref());
         let mut serving = Vec::new();
-        if port.protocol != Protocol::Tcp {
+        let is_tcp = port.protocol == Protocol::Tcp;
+        if !is_tcp || record.drain_seconds.is_some() {
             let all = found.iter().filter(|c| c.endpoint.is_serving());
             serving.extend(all.map(|c| c.address));
         }
@@ -83,6 +84,8 @@ impl Inputs<'_> {
             cluster: chosen.cluster,
             local: chosen.local,
             serving,
+            scheduler: record.scheduler,
+            drain_seconds: record.drain_seconds.filter(|_| is_tcp),
             affinity_seconds: record.affinity_seconds,
         }
     }

@@ -9,10 +9,15 @@ use ipnet::IpNet;
 use crate::address::{parse_address, parse_range};
 use crate::fault::Fault;
 use crate::intern::Interner;
-use crate::types::{Family, FrontendKind};
+use crate::types::{Family, FrontendKind, Scheduler};
 
 /// The label of Services and slices that another proxy serves (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
+
+/// How an endpoint is chosen: `random`, `rr`, `lc` or `maglev`.
+const SCHEDULER_ANNOTATION: &str = "service.portolan.dev/scheduler";
+/// Seconds after which TCP connections to endpoints that have left are reset.
+const DRAIN_ANNOTATION: &str = "service.portolan.dev/drain-seconds";
 
 /// Whether an object with these labels is left to another proxy.
 pub(crate) fn is_left_to_others(labels: &api::object::Labels) -> bool {
@@ -27,6 +32,8 @@ pub(crate) struct ServiceRecord {
     pub(crate) ports: Box<[PortRecord]>,
     pub(crate) families: Box<[FamilyRecord]>,
     pub(crate) affinity_seconds: Option<u32>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) drain_seconds: Option<u32>,
     pub(crate) is_external_local: bool,
     pub(crate) is_internal_local: bool,
     pub(crate) health_check_port: Option<u16>,
@@ -101,12 +108,31 @@ impl ServiceRecord {
             ports: ports.collect(),
             families,
             affinity_seconds: spec.affinity_timeout_seconds(),
+            scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
+                .unwrap_or_default(),
+            drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
             is_external_local: is_external_local(spec),
             is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
             health_check_port: health_check_port(spec, &mut faults),
             faults: faults.into(),
         })
     }
+}
+
+/// What an annotation of ours says; nothing, with a fault, if that cannot be read.
+fn read_annotation<T>(
+    service: &Service,
+    name: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+    faults: &mut Vec<Fault>,
+) -> Option<T> {
+    let text = service.metadata.annotations.get(name)?;
+    let value = read(text.trim());
+    if value.is_none() {
+        let value = text.clone();
+        faults.push(Fault::Annotation { name, value });
+    }
+    value
 }
 
 /// The digits of an RFC 3339 time as one number, which orders like the time. 0 if there is none.

@@ -46,6 +46,45 @@ impl fmt::Display for PortKey {
     }
 }
 
+/// How the endpoint of a new connection is chosen (annotation `service.portolan.dev/scheduler`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheduler {
+    /// Each as likely as the others: `random` (EPT-10).
+    #[default]
+    Random,
+    /// One after the other: `rr`.
+    RoundRobin,
+    /// The one with the fewest connections: `lc`.
+    LeastConnections,
+    /// By a hash of the client's address and port, the same on every node; an endpoint that comes or goes moves few
+    /// other connections: `maglev`.
+    Maglev,
+}
+
+impl Scheduler {
+    /// Its name in the annotation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::RoundRobin => "rr",
+            Self::LeastConnections => "lc",
+            Self::Maglev => "maglev",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [
+            Self::Random,
+            Self::RoundRobin,
+            Self::LeastConnections,
+            Self::Maglev,
+        ]
+        .into_iter()
+        .find(|scheduler| scheduler.as_str() == name)
+    }
+}
+
 /// Where a connection comes from, as far as decisions depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
@@ -146,8 +185,13 @@ pub struct ServicePortPlan {
     /// frontend uses that policy.
     pub local: Vec<Backend>,
     /// Every endpoint that serves, usable or not: flows to others are stale (EPT-22). Sorted. Kept for
-    /// UDP and SCTP only; TCP connections are never cut (EPT-21), and it is empty.
+    /// UDP and SCTP, and for TCP ports that drain; other TCP connections are never cut (EPT-21), and it is empty.
     pub serving: Vec<SocketAddr>,
+    /// How an endpoint is chosen for a new connection.
+    pub scheduler: Scheduler,
+    /// TCP: seconds after which connections to an endpoint that serves no more are reset (annotation
+    /// `service.portolan.dev/drain-seconds`); `None` for never.
+    pub drain_seconds: Option<u32>,
     /// Seconds for which a client keeps its endpoint (EPT-11).
     pub affinity_seconds: Option<u32>,
     /// Where clients reach it.

@@ -5,6 +5,7 @@ use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow as KernelFlow};
 use plan::Plan;
 
 use crate::care::{Flow, Scope};
+use crate::drain::Due;
 
 /// Makes the kernel forget all flows that are stale; tells how many there were.
 pub(crate) fn forget_stale(
@@ -24,6 +25,38 @@ pub(crate) fn forget_stale(
         }
     }
     Ok(count)
+}
+
+/// Makes the kernel forget the TCP connections whose time to drain is over; tells how many there were.
+pub(crate) fn end_drained(
+    conntrack: &mut Conntrack,
+    plan: &Plan,
+    due: &Due,
+) -> Result<usize, ConntrackError> {
+    let mut count = 0;
+    for family in [Family::V4, Family::V6] {
+        let ended = conntrack.flows(family, Protocol::Tcp.number(), |flow| {
+            due.ends(plan, &view(Protocol::Tcp, flow))
+        })?;
+        for flow in ended {
+            count += usize::from(conntrack.forget(&flow)?);
+        }
+    }
+    Ok(count)
+}
+
+/// Hands all TCP connections to `each`.
+pub(crate) fn tcp_connections(
+    conntrack: &mut Conntrack,
+    mut each: impl FnMut(&Flow),
+) -> Result<(), ConntrackError> {
+    for family in [Family::V4, Family::V6] {
+        conntrack.flows(family, Protocol::Tcp.number(), |flow| {
+            each(&view(Protocol::Tcp, flow));
+            false
+        })?;
+    }
+    Ok(())
 }
 
 fn view(protocol: Protocol, flow: &KernelFlow) -> Flow {

@@ -5,6 +5,7 @@
 //! - `sources`: the watches, each in a task, all into one bounded queue of [`worker::Update`]s
 //! - `worker`: one thread that owns plan and dataplane: takes what is queued, applies it at once, retries
 //! - `care`: which conntrack entries of UDP and SCTP are stale after that
+//! - `drain`: which TCP connections end because their endpoint has left; `faults`: what is wrong with Services
 //! - `node`: what matters of the Node object, and this machine's addresses
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
 //! - `sysctl`: what the kernel is set to at the start; `leftovers`: what kube-proxy left, taken away
@@ -15,7 +16,9 @@
 mod care;
 mod config;
 mod conntrack;
+mod drain;
 mod events;
+mod faults;
 mod health;
 mod http;
 mod leftovers;

@@ -39,6 +39,10 @@ pub(crate) struct Values {
     pub(crate) conntrack_reconciler_deleted_entries_total: u64,
     /// Elements that were not as the plan wants them when they were read back; a metric of ours.
     pub(crate) repaired_elements_total: u64,
+    /// TCP connections that were reset because their endpoint left and the time to drain was over; ours.
+    pub(crate) drained_connections_total: u64,
+    /// Services that are not in force as they say, or not all of them; ours.
+    pub(crate) faulty_services: u64,
     /// Answers of `/healthz` with 200 and 503.
     pub(crate) proxy_healthz_total: [u64; 2],
     /// Answers of `/livez` with 200 and 503.
@@ -64,6 +68,8 @@ impl Default for Values {
             sync_proxy_rules_nftables_sync_failures_total: 0,
             conntrack_reconciler_deleted_entries_total: 0,
             repaired_elements_total: 0,
+            drained_connections_total: 0,
+            faulty_services: 0,
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
             totals: [Totals::default(); 2],
@@ -128,6 +134,34 @@ impl Metrics {
         });
     }
 
+    /// What people ask for first.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let values = self.values();
+        let of_family = |totals: &Totals| {
+            serde_json::json!({
+                "servicePorts": totals.ports,
+                "endpoints": totals.endpoints,
+                "withoutLocalEndpoints": totals.internal_without_local + totals.external_without_local,
+            })
+        };
+        let syncs = &values.sync_proxy_rules_duration_seconds;
+        let [ipv4, ipv6] = &values.totals;
+        serde_json::json!({
+            "lastSync": time_of(values.sync_proxy_rules_last_timestamp_seconds),
+            "syncs": syncs.counts.iter().sum::<u64>(),
+            "secondsInSyncs": syncs.sum,
+            "pendingServiceChanges": values.sync_proxy_rules_service_changes_pending,
+            "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
+            "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
+            "repairedElements": values.repaired_elements_total,
+            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total,
+            "drainedConnections": values.drained_connections_total,
+            "faultyServices": values.faulty_services,
+            "IPv4": of_family(ipv4),
+            "IPv6": of_family(ipv6),
+        })
+    }
+
     /// All of them as text.
     pub(crate) fn render(&self) -> String {
         let mut text = Text::default();
@@ -138,6 +172,12 @@ impl Metrics {
     fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A gauge's time; `None` if it was never set.
+fn time_of(seconds: f64) -> Option<String> {
+    let at = Timestamp::from_millisecond((seconds * 1_000.0) as i64).ok()?;
+    (seconds > 0.0).then(|| at.to_string())
 }
 
 /// Seconds since 1970, as gauges have it.
@@ -211,6 +251,12 @@ impl Values {
                 self.sync_proxy_rules_service_changes_total,
             ),
             ("repaired_elements_total", "counter", self.repaired_elements_total),
+            (
+                "drained_connections_total",
+                "counter",
+                self.drained_connections_total,
+            ),
+            ("faulty_services", "gauge", self.faulty_services),
         ] {
             text.kind(name, kind);
             text.sample(name, "", value);

@@ -74,7 +74,7 @@ pub async fn run<D: Dataplane + Send + 'static>(
 pub async fn run_reloading<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,
-    dataplane: D,
+    mut dataplane: D,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ProxyError> {
     let config = configs.borrow_and_update().clone();
@@ -96,9 +96,17 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
 
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
-    servers.spawn(sources::configs(configs, sender));
+    servers.spawn(sources::configs(configs, sender.clone()));
+    let watched = dataplane.watch().and_then(|monitor| match monitor {
+        Some(monitor) => sources::tampering(monitor, sender.downgrade()),
+        None => Ok(()),
+    });
+    if let Err(error) = watched {
+        tracing::warn!(%error, "what others do to the rules is found by the next repair only");
+    }
+    drop(sender);
     events.note_about_node("Starting", "Starting portolan proxy.".to_owned());
-    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board);
+    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board, events);
     let runtime = tokio::runtime::Handle::current();
     let (ended, mut end) = oneshot::channel();
     std::thread::Builder::new()
@@ -231,6 +239,7 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
             ..Answer::text(StatusCode::OK, board.metrics.render())
         },
         "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
+        "/status" => Answer::json(StatusCode::OK, &board.status(config)),
         "/configz" => Answer::json(
             StatusCode::OK,
             &serde_json::json!({"kubeproxy.config.k8s.io": config.configuration}),

@@ -1,12 +1,14 @@
 //! Where updates come from: watches of the API and the kernel's list of addresses, each in a task.
 
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use api::object::{EndpointSlice, Node, ObjectMeta, Resource, Service};
 use client::{Client, Event, Query};
+use netlink::nftables::Monitor;
 use serde::Deserialize;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -22,6 +24,8 @@ const SLICE_LABELS: &str = "!service.kubernetes.io/headless,!service.kubernetes.
 /// How often the machine's addresses are read: what users wait at most until node ports answer on a new
 /// one.
 const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
+/// How often the thread that listens to the kernel looks whether it is still needed.
+const MONITOR_PERIOD: Duration = Duration::from_secs(1);
 /// Pause between two tries to find out whether the API has ServiceCIDRs.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -122,6 +126,35 @@ async fn forward<T: Resource>(
             return;
         }
     }
+}
+
+/// Tells what others do to what is in force, from a thread that waits for the kernel's word. It ends soon after all
+/// other sources have.
+pub(crate) fn tampering(mut monitor: Monitor, updates: WeakSender<Update>) -> io::Result<()> {
+    let listen = move || {
+        while updates.strong_count() > 0 {
+            let touched = match monitor.wait(MONITOR_PERIOD) {
+                Ok(true) => monitor.read(),
+                Ok(false) => continue,
+                Err(error) => Err(error),
+            };
+            match touched {
+                Ok(touched) if touched.is_empty() => {}
+                Ok(touched) => {
+                    let Some(updates) = updates.upgrade() else { return };
+                    if updates.blocking_send(Update::Tampered(touched)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what others do to the rules is found by the next repair only");
+                    return;
+                }
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("proxy-watch".to_owned());
+    thread.spawn(listen).map(drop)
 }
 
 /// Tells changes of the configuration. Ends when nobody can change it any more.

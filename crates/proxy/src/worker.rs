@@ -2,7 +2,7 @@
 
 mod updates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,17 @@ use dataplane::{Dataplane, DataplaneError};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
+use netlink::nftables::Touched;
 use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
+use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
 use crate::care::Scope;
 use crate::config::Config;
-use crate::conntrack::forget_stale;
+use crate::conntrack::{end_drained, forget_stale, tcp_connections};
+use crate::drain::Drains;
+use crate::events::Events;
+use crate::faults::{Complaint, Faults};
 use crate::health::{Health, ServiceChecks};
 use crate::leftovers::remove_kube_proxy;
 use crate::localhost::LocalhostPorts;
@@ -26,11 +31,16 @@ use crate::node;
 
 pub(crate) use updates::Update;
 
+/// Services whose faults the status lists; the metric counts all.
+const STATUS_FAULTS_MAX: usize = 1_000;
 /// Updates that wait in the queue: sources pause beyond that.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
 /// Updates taken in one step: enough for any burst, few enough that a stream of them cannot keep the
 /// first from coming into force.
 const BATCH_UPDATES_MAX: usize = 16_384;
+/// The least time between two mendings of what others did: short enough that users hardly notice, long enough that a
+/// quarrel with another program does not take a core.
+const MEND_PAUSE: Duration = Duration::from_millis(200);
 /// Pauses after a dataplane that failed: the first, doubled up to the last.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
@@ -41,7 +51,21 @@ pub(crate) struct Board {
     pub(crate) health: Arc<Health>,
     pub(crate) checks: Arc<ServiceChecks>,
     pub(crate) localhost: Arc<LocalhostPorts>,
+    pub(crate) faults: Faults,
     pub(crate) metrics: Metrics,
+}
+
+impl Board {
+    /// What `portolan proxy status` shows.
+    pub(crate) fn status(&self, config: &Config) -> serde_json::Value {
+        let mut status = self.metrics.status();
+        let now = Timestamp::now();
+        status["mode"] = config.proxy_mode.as_str().into();
+        status["node"] = config.node_name.as_str().into();
+        status["healthy"] = self.health.is_healthy(now).into();
+        status["faults"] = json!(self.faults.list(STATUS_FAULTS_MAX));
+        status
+    }
 }
 
 /// Which sources have told everything once. Nothing is written before all have (KPR-05).
@@ -105,6 +129,15 @@ pub(crate) struct Worker<D> {
     pending: Changes,
     /// Flows to look at once they are.
     scope: Scope,
+    /// TCP connections to end later.
+    drains: Drains,
+    events: Events,
+    /// What others did to what is in force, not yet mended.
+    tampered: Vec<Touched>,
+    /// When that may be mended next.
+    mend_at: Instant,
+    /// Why the kernel refuses Services, until it takes them.
+    refused: BTreeMap<ObjectKey, String>,
     triggers: Vec<Timestamp>,
     started: Timestamp,
     /// When the dataplane may be changed again.
@@ -119,6 +152,7 @@ impl<D: Dataplane> Worker<D> {
         conntrack: Option<Conntrack>,
         own_addresses: Vec<IpAddr>,
         board: Arc<Board>,
+        events: Events,
     ) -> Self {
         let plan = Plan::new(Settings {
             node_name: config.node_name.clone(),
@@ -139,6 +173,11 @@ impl<D: Dataplane> Worker<D> {
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
             scope: Scope::default(),
+            drains: Drains::default(),
+            events,
+            tampered: Vec::new(),
+            mend_at: Instant::now(),
+            refused: BTreeMap::new(),
             triggers: Vec::new(),
             started: Timestamp::now(),
             ready_at: Instant::now(),
@@ -154,16 +193,15 @@ impl<D: Dataplane> Worker<D> {
         mut updates: Receiver<Update>,
         runtime: &tokio::runtime::Handle,
     ) -> Result<(), DataplaneError> {
+        let _context = runtime.enter(); // Events are sent by tasks
         let mut repair_at = Instant::now() + self.config.repair_period;
         let mut retry: Option<Retry> = None;
         let mut is_waiting = false;
         loop {
-            let deadline = retry.map_or(repair_at, |retry| retry.at.min(repair_at));
-            let deadline = if is_waiting {
-                deadline.min(self.ready_at)
-            } else {
-                deadline
-            };
+            let mend_at = Some(self.mend_at).filter(|_| !self.tampered.is_empty());
+            let ready_at = Some(self.ready_at).filter(|_| is_waiting);
+            let deadlines = [retry.map(|retry| retry.at), self.drains.next(), mend_at, ready_at];
+            let deadline = deadlines.into_iter().flatten().fold(repair_at, Instant::min);
             let next =
                 runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
             match next {
@@ -185,6 +223,8 @@ impl<D: Dataplane> Worker<D> {
                     }
                 };
             }
+            self.end_drained();
+            self.mend();
             if repair_at <= Instant::now() {
                 self.repair();
                 repair_at = Instant::now() + self.config.repair_period;
@@ -223,12 +263,26 @@ impl<D: Dataplane> Worker<D> {
             let applied = self.dataplane.apply(&self.plan, &self.pending).inspect_err(|_| {
                 metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
             })?;
-            let is_full = std::mem::take(&mut self.pending).everything;
+            let changes = std::mem::take(&mut self.pending);
+            let is_full = changes.everything;
+            let mut concerned = changes.services.clone();
+            if is_full {
+                concerned.extend(self.plan.faults().map(|(service, _)| service.clone()));
+                concerned.extend(self.plan.services().cloned());
+                self.refused.clear();
+            }
+            for service in &changes.services {
+                self.refused.remove(service);
+            }
+            self.note_drains(&changes);
             self.take_over();
             for skipped in applied.skipped {
-                tracing::error!(service = %skipped.service, reason = skipped.reason, "the kernel refuses a Service");
+                self.refused.insert(skipped.service.clone(), skipped.reason);
                 self.pending.services.push(skipped.service);
             }
+            concerned.sort_unstable();
+            concerned.dedup();
+            self.complain(&concerned);
             self.note_sync(began.elapsed(), is_full);
             self.ready_at = Instant::now() + self.config.min_sync_period;
         }
@@ -251,11 +305,41 @@ impl<D: Dataplane> Worker<D> {
         for service in &changes.health_checks {
             self.board.checks.set(service, self.plan.health_check(service));
         }
-        for service in &changes.services {
-            for fault in self.plan.faults_of(service) {
-                tracing::warn!(%service, %fault, "a part of a Service is skipped");
-            }
-        }
+    }
+
+    /// Tells what is wrong with these Services.
+    fn complain(&self, services: &[ObjectKey]) {
+        let all = services
+            .iter()
+            .map(|service| (service.clone(), self.complaints(service)));
+        self.board.faults.set(all, &self.events);
+        let count = self.board.faults.count();
+        self.board
+            .metrics
+            .update(|values| values.faulty_services = count as u64);
+    }
+
+    fn complaints(&self, service: &ObjectKey) -> BTreeSet<Complaint> {
+        let skipped = self.plan.faults_of(service).map(|fault| Complaint {
+            reason: "ServicePartSkipped",
+            message: format!("a part is skipped: {fault}"),
+        });
+        let refused = self.refused.get(service).map(|reason| Complaint {
+            reason: "FailedToProgramService",
+            message: format!("the kernel refuses it, what was in force before stays: {reason}"),
+        });
+        let schedulers = self.plan.ports_of(service).map(|port| port.scheduler);
+        let unsupported = schedulers
+            .filter(|scheduler| !self.dataplane.supports(*scheduler))
+            .map(|scheduler| Complaint {
+                reason: "SchedulerNotSupported",
+                message: format!(
+                    "scheduler {} is not to be had in {} mode: endpoints are chosen at random",
+                    scheduler.as_str(),
+                    self.config.proxy_mode
+                ),
+            });
+        skipped.chain(refused).chain(unsupported).collect()
     }
 
     /// Takes away what kube-proxy left, now that our rules carry the traffic. Once, and beside the work: its
@@ -295,6 +379,41 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
+    /// Takes note of endpoints that have left. After a start, connections tell who left before.
+    fn note_drains(&mut self, changes: &Changes) {
+        let now = Instant::now();
+        self.drains.note(&self.plan, changes, now);
+        let Some(conntrack) = self.conntrack.as_mut() else {
+            return;
+        };
+        if !changes.everything || self.drains.is_empty() {
+            return;
+        }
+        let (drains, plan) = (&mut self.drains, &self.plan);
+        let noted = tcp_connections(conntrack, |flow| drains.note_connection(plan, flow, now));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "connections to endpoints that left earlier are not drained");
+        }
+    }
+
+    /// Ends the TCP connections whose time to drain is over.
+    fn end_drained(&mut self) {
+        let due = self.drains.due(Instant::now());
+        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
+            return;
+        };
+        match end_drained(conntrack, &self.plan, &due) {
+            Ok(count) => {
+                tracing::info!(count, "connections to endpoints that have left are ended");
+                let ended = count as u64;
+                self.board
+                    .metrics
+                    .update(|values| values.drained_connections_total += ended);
+            }
+            Err(error) => tracing::warn!(%error, "cannot end connections to endpoints that have left"),
+        }
+    }
+
     /// Takes stale flows from the kernel's memory. What fails is tried again with the next change.
     fn care(&mut self) {
         let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
@@ -312,6 +431,32 @@ impl<D: Dataplane> Worker<D> {
                 });
             }
             Err(error) => tracing::warn!(%error, "cannot look for stale UDP flows"),
+        }
+    }
+
+    /// Mends what others did, with pauses: they may do it again and again.
+    fn mend(&mut self) {
+        let now = Instant::now();
+        if self.tampered.is_empty() || now < self.mend_at || !self.synced.all() {
+            return;
+        }
+        self.mend_at = now + MEND_PAUSE;
+        let touched = std::mem::take(&mut self.tampered);
+        match self.dataplane.mend(&self.plan, &touched) {
+            Ok(0) => {}
+            Ok(elements) => {
+                tracing::warn!(
+                    elements,
+                    "another program changed what is in force, and it was mended"
+                );
+                self.board
+                    .metrics
+                    .update(|values| values.repaired_elements_total += elements as u64);
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot mend what another program changed");
+                self.tampered = vec![Touched::Everything];
+            }
         }
     }
 

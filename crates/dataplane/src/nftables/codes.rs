@@ -151,6 +151,11 @@ impl Codes {
         chains
     }
 
+    /// Whether the kernel knows a code.
+    pub fn is_in_force(&self, code: u32) -> bool {
+        self.in_force.contains(&code)
+    }
+
     /// Codes that the kernel knows.
     pub fn in_force(&self) -> impl Iterator<Item = u32> + '_ {
         self.in_force.iter().copied()

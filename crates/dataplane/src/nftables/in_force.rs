@@ -40,6 +40,11 @@ impl InForce {
         self.counts.keys().copied()
     }
 
+    /// Whether a Service port needs this.
+    pub fn has_shared(&self, shared: Shared) -> bool {
+        self.counts.contains_key(&shared)
+    }
+
     /// The ports of a Service.
     pub fn ports(&self, service: &ObjectKey) -> &[Port] {
         self.services

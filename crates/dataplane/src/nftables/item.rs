@@ -7,7 +7,7 @@ use netlink::nftables::{Element, ElementData, Verdict};
 use plan::Family;
 
 use super::bytes::Bytes;
-use super::layout::{MASQUERADED, Map, TREATMENTS};
+use super::layout::{FAMILIES, MASQUERADED, Map, TREATMENTS};
 
 /// A set or map of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +21,15 @@ pub enum Place {
 }
 
 impl Place {
+    /// The place of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let maps = Map::ALL
+            .into_iter()
+            .flat_map(|map| FAMILIES.map(|family| Self::Map(map, family)));
+        let mut places = maps.chain([Self::Treatments, Self::Masqueraded]);
+        places.find(|place| place.name() == name)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -12,6 +12,10 @@
 //!    the last bits of the code tell who is masqueraded. No packet mark is needed, so none of other people's
 //!    is touched.
 //!
+//! Other schedulers than random choose another number: the rule's counter (a chain for each Service port, since
+//! the counter is the rule's), or a hash of the client's address and port, of as many numbers as a Maglev table has
+//! places.
+//!
 //! A Service is nothing but elements of data maps. Chains are there for treatments only: a few dozen.
 
 mod bytes;
@@ -20,6 +24,8 @@ mod draft;
 mod in_force;
 mod item;
 mod layout;
+mod maglev;
+mod mend;
 mod port;
 mod ranges;
 mod rules;
@@ -32,11 +38,12 @@ mod treatment;
 use std::collections::HashSet;
 
 use api::object::ObjectKey;
-use netlink::nftables::{Batch, Chain, Change, CommitError, Nftables, Rule};
-use plan::{Changes, Plan};
+use netlink::nftables::{Batch, Chain, Change, CommitError, Monitor, Nftables, Rule, Touched};
+use plan::{Changes, Plan, Scheduler};
 
 use crate::{Applied, Dataplane, DataplaneError, Skipped};
 
+use bytes::Bytes;
 use codes::Codes;
 use draft::{Draft, NOBODY, write_chains, write_items};
 use in_force::InForce;
@@ -247,6 +254,20 @@ impl Dataplane for NftablesDataplane {
 
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
         self.synchronize(plan).map(|applied| applied.elements)
+    }
+
+    fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
+        let own_port = self.nftables.port()?;
+        Monitor::open(&self.table, own_port).map(Some)
+    }
+
+    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
+        self.mend_touched(plan, touched)
+    }
+
+    /// Rules cannot count connections, so that the least loaded endpoint is not known.
+    fn supports(&self, scheduler: Scheduler) -> bool {
+        scheduler != Scheduler::LeastConnections
     }
 }
 

@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use plan::{Backend, Family, Frontend, FrontendKind, ServicePortPlan, Set};
+use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
 
 use super::bytes::Bytes;
 use super::item::{Item, Place};
 use super::layout::Map;
+use super::maglev;
 use super::slots::Slots;
 use super::treatment::{Entry, Treatment};
 
@@ -22,6 +23,8 @@ pub struct Port {
     /// The unspecified address if it has node ports only.
     first: (IpAddr, u16),
     is_sticky: bool,
+    /// Whether indexes are places of a Maglev table.
+    is_hashed: bool,
     name: Arc<str>,
     frontends: Box<[FrontendInForce]>,
     cluster: Slots,
@@ -81,7 +84,7 @@ impl Port {
                 Some(address) if (address, frontend.port) == first => Entry::First,
                 Some(_) => Entry::Address,
             };
-            let code = code(Treatment::of(plan, frontend, entry));
+            let code = code(Treatment::of(plan, frontend, entry, hash(key.as_slice())));
             FrontendInForce::new(frontend, entry, code)
         });
         Self {
@@ -89,6 +92,7 @@ impl Port {
             protocol,
             first,
             is_sticky: plan.affinity_seconds.is_some(),
+            is_hashed: plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
             frontends: frontends.collect(),
             cluster: Slots::place(family, &former(&key, Set::Cluster), &plan.cluster),
@@ -193,16 +197,25 @@ impl Port {
 
     fn endpoint_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
         let key = self.key();
-        for (index, backend) in self.slots(set).iter().enumerate() {
-            items.push(Item::pair(place, key.mark(index as u32), endpoint(&backend)));
+        for (index, backend) in self.by_index(set).iter().enumerate() {
+            items.push(Item::pair(place, key.mark(index as u32), endpoint(backend)));
+        }
+    }
+
+    /// The endpoint at each index that a connection may get.
+    fn by_index(&self, set: Set) -> Vec<Backend> {
+        let backends: Vec<Backend> = self.slots(set).iter().collect();
+        match self.is_hashed {
+            true => maglev::table(backends, |backend| endpoint(backend).as_slice().to_vec()),
+            false => backends,
         }
     }
 
     fn number_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
         if self.is_sticky {
             let key = self.key();
-            for (index, backend) in self.slots(set).iter().enumerate() {
-                let number = Bytes::new().mark(number(&backend));
+            for (index, backend) in self.by_index(set).iter().enumerate() {
+                let number = Bytes::new().mark(number(backend));
                 items.push(Item::pair(place, key.mark(index as u32), number));
             }
         }
@@ -255,10 +268,14 @@ impl FrontendInForce {
     }
 }
 
-/// An endpoint's number: a hash of its address and port (FNV-1a), the same in every process.
+/// An endpoint's number: a hash of its address and port.
 fn number(backend: &Backend) -> u32 {
-    let bytes = endpoint(backend);
-    bytes.as_slice().iter().fold(0x811c_9dc5, |hash, byte| {
+    hash(endpoint(backend).as_slice())
+}
+
+/// FNV-1a: the same in every process.
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }

@@ -15,7 +15,7 @@ use netlink::nftables::{
 use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};
-use super::treatment::Entry;
+use super::treatment::{Choice, Entry};
 
 /// `RTN_LOCAL`: the address is this node's own.
 const RTN_LOCAL: u32 = 2;
@@ -27,12 +27,32 @@ pub const MASQUERADE_BITS: u32 = 0b111;
 /// `IFNAMSIZ`: a whole name is compared with the zeros behind it.
 const INTERFACE_NAME_BYTES: usize = 16;
 
+/// Where a TCP header has its flags, and the flags.
+const TCP_FLAGS_OFFSET: u32 = 13;
+const TCP_FIN: u8 = 1;
+const TCP_SYN: u8 = 2;
+const TCP_RST: u8 = 4;
+const TCP_ACK: u8 = 16;
+/// What hashes begin with: any number does, and all nodes must have the same.
+const HASH_SEED: u32 = 0x706f_7274;
+
 const START: Register = Register::at(0);
 
 /// A rule being written, for one family or both.
 #[derive(Default)]
 pub struct Writer {
     expressions: Vec<Expression>,
+}
+
+/// How the index of an endpoint comes about.
+#[derive(Clone, Copy, Debug)]
+pub struct Number {
+    /// Of which set.
+    pub set: Set,
+    /// How many indexes there are.
+    pub count: u32,
+    /// How one is chosen.
+    pub choice: Choice,
 }
 
 /// Where a packet's own mark is kept while the mark shows what a look-up brought.
@@ -109,6 +129,23 @@ impl Writer {
     pub fn tcp(self) -> Self {
         self.meta(MetaKey::Protocol, START)
             .compare(START, Comparison::Equal, &[libc::IPPROTO_TCP as u8])
+    }
+
+    /// Only what is amid a TCP connection: its first packet alone has SYN, and neither ACK, RST nor FIN.
+    pub fn only_amid_tcp(self) -> Self {
+        self.tcp()
+            .push(Expression::Payload {
+                base: PayloadBase::Transport,
+                offset: TCP_FLAGS_OFFSET,
+                bytes: 1,
+                into: START,
+            })
+            .push(Expression::Mask {
+                from: START,
+                into: START,
+                mask: vec![TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK],
+            })
+            .compare(START, Comparison::NotEqual, &[TCP_SYN])
     }
 
     /// Refuses.
@@ -249,13 +286,13 @@ impl Writer {
     }
 
     /// Sends the connection to one of so many endpoints of a set.
-    pub fn balance(self, family: Family, entry: Entry, set: Set, count: u32) -> Self {
-        let endpoints = match set {
+    pub fn balance(self, family: Family, entry: Entry, number: Number) -> Self {
+        let endpoints = match number.set {
             Set::Cluster => Map::ClusterEndpoints,
             Set::Local => Map::LocalEndpoints,
         };
         self.service(family, entry)
-            .choose(family, count)
+            .choose(family, number)
             .find(endpoints, family)
             .destine(family)
     }
@@ -275,29 +312,48 @@ impl Writer {
 
     /// Sends the connection to one of so many endpoints, and keeps the client there. An element for an endpoint
     /// that has left is replaced; adding alone would leave it.
-    pub fn balance_and_keep(self, family: Family, entry: Entry, set: Set, count: u32, seconds: u32) -> Self {
+    pub fn balance_and_keep(self, family: Family, entry: Entry, number: Number, seconds: u32) -> Self {
         let places = Places::of(family);
-        let numbers = match set {
+        let numbers = match number.set {
             Set::Cluster => Map::ClusterNumbers,
             Set::Local => Map::LocalNumbers,
         };
-        let number = Destination::Register(places.number);
+        let found = Destination::Register(places.number);
         self.service(family, entry)
+            .choose(family, number)
             .source(family, places.client)
-            .choose(family, count)
-            .lookup(numbers.name(family), places.service, number)
+            .lookup(numbers.name(family), places.service, found)
             .by_mark(places.number)
-            .find(members(set), family)
+            .find(members(number.set), family)
             .remember(family, DynsetOperation::Delete, seconds)
             .remember(family, DynsetOperation::Add, seconds)
             .destine(family)
     }
 
-    fn choose(self, family: Family, count: u32) -> Self {
-        self.push(Expression::Random {
-            modulus: count,
-            into: Places::of(family).number,
-        })
+    /// Loads the index of an endpoint.
+    fn choose(self, family: Family, number: Number) -> Self {
+        let into = Places::of(family).number;
+        let modulus = number.count;
+        match number.choice {
+            Choice::Random => self.push(Expression::Random { modulus, into }),
+            Choice::InTurn(_) => self.push(Expression::InTurn { modulus, into }),
+            // What is hashed stands where the index and the endpoint will be.
+            Choice::Hash => self
+                .source(family, into)
+                .push(Expression::Payload {
+                    base: PayloadBase::Transport,
+                    offset: 0,
+                    bytes: 2,
+                    into: into.plus(address_bytes(family)),
+                })
+                .push(Expression::Hash {
+                    from: into,
+                    bytes: address_bytes(family) as u32 + 4,
+                    modulus,
+                    seed: HASH_SEED,
+                    into,
+                }),
+        }
     }
 
     /// Looks up the endpoint of an index or number.

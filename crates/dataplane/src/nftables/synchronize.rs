@@ -24,15 +24,15 @@ const ATTEMPTS_MAX: usize = 4;
 
 /// What is to be done to the table.
 #[derive(Default)]
-struct Mending {
+pub(super) struct Mending {
     /// Chains that are missing, or have other rules than they should.
-    chains: Vec<(Chain, Vec<Rule>)>,
+    pub(super) chains: Vec<(Chain, Vec<Rule>)>,
     /// Those of them that are there.
-    flushed: Vec<String>,
+    pub(super) flushed: Vec<String>,
     /// Elements with the number of the Service that they belong to.
     differences: BTreeMap<u32, Difference>,
     /// Chains that nothing leads to.
-    stale_chains: Vec<String>,
+    pub(super) stale_chains: Vec<String>,
     affinities: Vec<Item>,
     count: usize,
 }
@@ -300,7 +300,12 @@ impl NftablesDataplane {
 }
 
 impl Mending {
-    fn compare_chains(&mut self, wanted: Vec<(Chain, Vec<Rule>)>, mut found: HashMap<String, Vec<Rule>>) {
+    /// Takes what has to be done to chains so that they are the wanted ones.
+    pub(super) fn compare_chains(
+        &mut self,
+        wanted: Vec<(Chain, Vec<Rule>)>,
+        mut found: HashMap<String, Vec<Rule>>,
+    ) {
         for (chain, rules) in wanted {
             match found.remove(&chain.name) {
                 Some(found) if found == rules => continue,

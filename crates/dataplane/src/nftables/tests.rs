@@ -109,6 +109,80 @@ fn drift_is_counted_and_mended() {
     });
 }
 
+/// Reads what the watch has, until there is something.
+fn told(monitor: &mut Monitor) -> Vec<Touched> {
+    const TRIES: usize = 1_000;
+    for _ in 0..TRIES {
+        let touched = monitor.read().unwrap();
+        if !touched.is_empty() {
+            return touched;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("the watch tells nothing");
+}
+
+#[test]
+fn what_others_touch_is_told_and_mended_alone() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(3);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        put(&mut plan, 1, 2);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(monitor.read().unwrap(), [], "its own changes");
+        let before = dump();
+        let elements = |change, set: &'static str, key: Vec<u8>| {
+            move |batch: &mut Batch| {
+                batch.elements(change, set, 0).push(&Element::key(&key));
+            }
+        };
+        let endpoint = [&FRONTEND[..], &[1, 0, 0, 0]].concat();
+        let node_port = vec![6, 0, 0, 0, 117, 49, 0, 0];
+        let tampering: Vec<Box<dyn FnOnce(&mut Batch)>> = vec![
+            Box::new(elements(Change::Delete, "services4", FRONTEND.to_vec())),
+            Box::new(elements(Change::Delete, "cluster-endpoints4", endpoint)),
+            Box::new(elements(Change::Delete, "node-ports4", node_port)),
+            Box::new(elements(Change::Delete, "cluster-ips4", vec![10, 96, 0, 1])),
+            Box::new(elements(Change::Add, "cluster-ips4", vec![10, 96, 0, 200])),
+            Box::new(elements(
+                Change::Delete,
+                "hairpin4",
+                vec![10, 244, 0, 1, 10, 244, 0, 1],
+            )),
+            Box::new(elements(Change::Delete, "masqueraded", vec![0; 4])),
+            Box::new(elements(Change::Delete, "pods4", vec![10, 244, 0, 0])),
+            Box::new(|batch| batch.flush_chain("services", 0)),
+            Box::new(|batch| {
+                let set = Element {
+                    data: Some(ElementData::Value(&[9, 0, 0, 0])),
+                    ..Element::key(&FRONTEND)
+                };
+                let list = "services4";
+                batch
+                    .elements(Change::Delete, list, 0)
+                    .push(&Element::key(&FRONTEND));
+                batch.elements(Change::Add, list, 0).push(&set);
+            }),
+        ];
+        for (number, tampering) in tampering.into_iter().enumerate() {
+            tamper(tampering);
+            assert_ne!(dump(), before, "{number}");
+            let touched = told(&mut monitor);
+            assert!(
+                dataplane.mend(&plan, &touched).unwrap() > 0,
+                "{number}: {touched:?}"
+            );
+            assert_eq!(dump(), before, "{number}: {touched:?}");
+            assert_eq!(monitor.read().unwrap(), [], "{number}: its own mending");
+        }
+        let table = skeleton::table(TABLE);
+        tamper(|batch| batch.table(Change::Delete, &table, 0));
+        let touched = told(&mut monitor);
+        dataplane.mend(&plan, &touched).unwrap();
+        assert_eq!(dump(), before);
+    });
+}
+
 #[test]
 fn a_change_on_top_of_drift_mends_it() {
     testbed::in_namespace(|| {

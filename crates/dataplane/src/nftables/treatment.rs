@@ -4,10 +4,11 @@
 //! node, else one of 5". Each has a chain, and frontends hold its code.
 
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
-use plan::{Frontend, Origin, PodDetection, ServicePortPlan, Set, Target};
+use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
 
 use super::layout::FAMILIES;
-use super::rules::Writer;
+use super::maglev;
+use super::rules::{Number, Writer};
 use super::skeleton::REJECT;
 
 /// How the key of a Service port is found, which is its first frontend.
@@ -32,6 +33,18 @@ pub enum Outcome {
     Balance(Set, u32),
 }
 
+/// How one of several endpoints is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// At random.
+    #[default]
+    Random,
+    /// In turn. The turn is the chain's, so that each Service port has its own, named by this number.
+    InTurn(u32),
+    /// By a hash of the client's address and port, in a Maglev table.
+    Hash,
+}
+
 /// What happens to connections at a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Treatment {
@@ -43,13 +56,22 @@ pub struct Treatment {
     pub affinity_seconds: Option<u32>,
     /// Whether only some sources may come in.
     pub has_source_ranges: bool,
+    /// How an endpoint is chosen.
+    pub choice: Choice,
+    /// Whether what is not the beginning of a TCP connection is refused: its endpoint has left.
+    pub drains: bool,
     /// Who is masqueraded: bit 0 from outside, bit 1 from Pods, bit 2 from this node.
     pub masquerade_bits: u32,
 }
 
 impl Treatment {
     /// What a Service port's frontend asks for.
-    pub fn of(port: &ServicePortPlan, frontend: &Frontend, entry: Entry) -> Self {
+    pub fn of(port: &ServicePortPlan, frontend: &Frontend, entry: Entry, number: u32) -> Self {
+        let choice = match port.scheduler {
+            Scheduler::Random | Scheduler::LeastConnections => Choice::Random,
+            Scheduler::RoundRobin => Choice::InTurn(number),
+            Scheduler::Maglev => Choice::Hash,
+        };
         let mut masquerade_bits = 0;
         let outcomes = Origin::ALL.map(|origin| match frontend.target(origin) {
             Target::Reject => Outcome::Reject,
@@ -58,6 +80,7 @@ impl Treatment {
                 masquerade_bits |= u32::from(masquerade) << origin as u32;
                 match port.backends(set).len() {
                     0 => Outcome::Reject,
+                    _ if choice == Choice::Hash => Outcome::Balance(set, maglev::PLACES),
                     count => Outcome::Balance(set, count as u32),
                 }
             }
@@ -70,6 +93,8 @@ impl Treatment {
             outcomes,
             affinity_seconds: port.affinity_seconds.filter(|_| balances),
             has_source_ranges: !frontend.source_ranges.is_empty(),
+            choice: if balances { choice } else { Choice::Random },
+            drains: balances && port.drain_seconds.is_some(),
             masquerade_bits,
         }
     }
@@ -85,7 +110,7 @@ impl Treatment {
         Verdict::Goto(format!(
             "{}-{words}{}{ranges}",
             self.entry_word(),
-            self.affinity_word()
+            self.manner_words()
         ))
     }
 
@@ -139,14 +164,19 @@ impl Treatment {
 
     fn balance_chain(&self, set: Set, count: u32) -> (Chain, Vec<Rule>) {
         let mut rules = Vec::new();
+        if self.drains {
+            let rule = Writer::any().only_amid_tcp().goto(REJECT);
+            rules.push(rule.comment("a connection whose endpoint has left"));
+        }
         for family in FAMILIES {
             if let Some(seconds) = self.affinity_seconds {
                 let rule = Writer::of(family).keep(family, self.entry, set, seconds);
                 rules.push(rule.comment("the endpoint of last time"));
-                let rule = Writer::of(family).balance_and_keep(family, self.entry, set, count, seconds);
+                let rule =
+                    Writer::of(family).balance_and_keep(family, self.entry, self.number(set, count), seconds);
                 rules.push(rule.comment("another one, remembered"));
             }
-            let rule = Writer::of(family).balance(family, self.entry, set, count);
+            let rule = Writer::of(family).balance(family, self.entry, self.number(set, count));
             rules.push(rule.comment(self.key_comment()));
         }
         let place = match set {
@@ -157,7 +187,11 @@ impl Treatment {
         let chain = Chain {
             name: self.balance_name(set, count),
             base: None,
-            comment: format!("one of {count} endpoint{plural}{place}"),
+            comment: match self.choice {
+                Choice::Hash => format!("one of the endpoints{place}, by the client"),
+                Choice::InTurn(_) => format!("one of {count} endpoint{plural}{place}, in turn"),
+                Choice::Random => format!("one of {count} endpoint{plural}{place}"),
+            },
         };
         (chain, rules)
     }
@@ -172,7 +206,7 @@ impl Treatment {
 
     fn balance_name(&self, set: Set, count: u32) -> String {
         let word = word(Outcome::Balance(set, count));
-        format!("{}-{word}{}", self.entry_word(), self.affinity_word())
+        format!("{}-{word}{}", self.entry_word(), self.manner_words())
     }
 
     fn entry_word(&self) -> &'static str {
@@ -192,11 +226,28 @@ impl Treatment {
         }
     }
 
-    fn affinity_word(&self) -> String {
-        match self.affinity_seconds {
-            Some(seconds) => format!("-sticky{seconds}s"),
-            None => String::new(),
+    fn number(&self, set: Set, count: u32) -> Number {
+        Number {
+            set,
+            count,
+            choice: self.choice,
         }
+    }
+
+    /// How connections are balanced, where that is not the usual way.
+    fn manner_words(&self) -> String {
+        let mut words = match self.choice {
+            Choice::Random => String::new(),
+            Choice::InTurn(number) => format!("-rr{number:08x}"),
+            Choice::Hash => "-maglev".to_owned(),
+        };
+        if let Some(seconds) = self.affinity_seconds {
+            words += &format!("-sticky{seconds}s");
+        }
+        if self.drains {
+            words += "-drain";
+        }
+        words
     }
 }
 

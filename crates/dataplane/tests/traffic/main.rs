@@ -19,7 +19,7 @@ use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use world::{Member, Outcome, World};
 
 /// Random clusters, each on top of the one before. More find more.
-const CLUSTERS: u32 = 32;
+const CLUSTERS: u32 = 512;
 /// Connections that a client with session affinity makes in a row.
 const STICKY_TRIES: usize = 4;
 

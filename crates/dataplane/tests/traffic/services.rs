@@ -31,6 +31,9 @@ const PODS: [([&str; 2], &str); 3] = [
     (["10.244.2.2", "fd00:244:2::2"], "other"),
 ];
 
+/// How endpoints may be chosen.
+const SCHEDULERS: [&str; 4] = ["random", "rr", "maglev", "lc"];
+
 /// A cluster's Services: two at most, so that each has addresses of its own.
 pub type Services = Vec<RandomService>;
 
@@ -51,21 +54,27 @@ pub struct RandomService {
     is_udp: bool,
     pods: [bool; 3],
     pod_port: usize,
+    scheduler: &'static str,
+    drains: bool,
 }
 
 pub fn cluster() -> impl Strategy<Value = Cluster> {
     let flags = any::<[bool; 6]>();
     let pods = any::<[bool; 3]>();
-    let service = (flags, pods, 0..POD_PORTS.len()).prop_map(|(flags, pods, pod_port)| RandomService {
-        is_exposed: flags[0],
-        is_internal_local: flags[1],
-        is_external_local: flags[2],
-        is_sticky: flags[3],
-        has_ranges: flags[4],
-        is_udp: flags[5],
-        pods,
-        pod_port,
-    });
+    let manner = (prop::sample::select(SCHEDULERS.to_vec()), any::<bool>());
+    let service =
+        (flags, pods, 0..POD_PORTS.len(), manner).prop_map(|(flags, pods, pod_port, manner)| RandomService {
+            is_exposed: flags[0],
+            is_internal_local: flags[1],
+            is_external_local: flags[2],
+            is_sticky: flags[3],
+            has_ranges: flags[4],
+            is_udp: flags[5],
+            pods,
+            pod_port,
+            scheduler: manner.0,
+            drains: manner.1,
+        });
     prop::collection::vec(service, 1..=2).prop_map(|services| Cluster { services })
 }
 
@@ -117,7 +126,11 @@ impl RandomService {
             let ingress = ips(4 + 2 * number).map(|ip| json!({"ip": ip}));
             status = json!({"loadBalancer": {"ingress": ingress}});
         }
-        let metadata = json!({"namespace": "ns", "name": name(number)});
+        let mut annotations = json!({"service.portolan.dev/scheduler": self.scheduler});
+        if self.drains {
+            annotations["service.portolan.dev/drain-seconds"] = json!("1");
+        }
+        let metadata = json!({"namespace": "ns", "name": name(number), "annotations": annotations});
         let object = match status {
             Value::Null => json!({"metadata": metadata, "spec": spec}),
             status => json!({"metadata": metadata, "spec": spec, "status": status}),

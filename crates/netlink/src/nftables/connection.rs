@@ -43,6 +43,12 @@ impl Nftables {
         })
     }
 
+    /// The number by which the kernel tells this connection's transactions from others; it has one once something
+    /// was asked.
+    pub fn port(&self) -> io::Result<u32> {
+        self.socket.port()
+    }
+
     /// Does a transaction, all of it or nothing.
     pub fn commit(&mut self, mut batch: Batch) -> Result<(), CommitError> {
         if batch.is_empty() {

@@ -319,6 +319,27 @@ pub enum Expression {
         /// Into.
         into: Register,
     },
+    /// Loads the next number of 0 to `modulus` - 1, which the rule counts, 32 bits of this machine's byte order.
+    InTurn {
+        /// How many different numbers.
+        modulus: u32,
+        /// Into.
+        into: Register,
+    },
+    /// Loads a number from 0 to `modulus` - 1 that is Jenkins' hash of registers, 32 bits of this machine's byte
+    /// order.
+    Hash {
+        /// The first register.
+        from: Register,
+        /// How many bytes.
+        bytes: u32,
+        /// How many different numbers.
+        modulus: u32,
+        /// What the hash begins with.
+        seed: u32,
+        /// Into.
+        into: Register,
+    },
     /// Gives the connection another destination, and accepts.
     Dnat {
         /// Whether it is IPv6.

@@ -12,6 +12,7 @@ mod connection;
 mod element;
 mod error;
 mod expression;
+mod monitor;
 mod set;
 mod table;
 mod wire;
@@ -24,6 +25,7 @@ pub use expression::{
     Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
     Rejection, Verdict,
 };
+pub use monitor::{Monitor, Touched};
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
 

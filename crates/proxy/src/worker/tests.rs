@@ -62,7 +62,14 @@ fn worker() -> (Worker<Recorder>, Recorder) {
     };
     let own = vec!["172.30.0.11".parse().expect("IP")];
     (
-        Worker::new(config, recorder.clone(), None, own, Arc::default()),
+        Worker::new(
+            config,
+            recorder.clone(),
+            None,
+            own,
+            Arc::default(),
+            Events::nowhere(),
+        ),
         recorder,
     )
 }

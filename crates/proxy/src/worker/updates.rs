@@ -6,6 +6,7 @@ use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
 use client::Event;
 use ipnet::IpNet;
 use jiff::Timestamp;
+use netlink::nftables::Touched;
 use plan::Family;
 
 use super::Worker;
@@ -15,6 +16,8 @@ use crate::sources::ServiceCidr;
 
 /// Endpoint changes whose time to effect is measured in one step; a sample is enough.
 const TRIGGERS_MAX: usize = 1_024;
+/// What others touched, remembered one by one until it is mended; beyond that, all is looked at.
+const TAMPERED_MAX: usize = 1_024;
 /// When the slice's endpoints last changed, as the endpoint controllers write it down (MET-06).
 const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
@@ -31,6 +34,8 @@ pub(crate) enum Update {
     Addresses(Vec<IpAddr>),
     /// Another configuration.
     Config(Box<Config>),
+    /// Others changed what is in force.
+    Tampered(Vec<Touched>),
 }
 
 impl<D> Worker<D> {
@@ -47,6 +52,7 @@ impl<D> Worker<D> {
                 self.choose_addresses();
             }
             Update::Config(config) => self.take_config(*config),
+            Update::Tampered(touched) => self.take_tampering(touched),
         }
     }
 
@@ -111,6 +117,14 @@ impl<D> Worker<D> {
         self.plan.set_node(facts);
         self.plan.set_pods(node::pods(&self.config.pods, node));
         self.choose_addresses();
+    }
+
+    fn take_tampering(&mut self, touched: Vec<Touched>) {
+        if self.tampered.len() + touched.len() > TAMPERED_MAX {
+            self.tampered = vec![Touched::Everything];
+        } else {
+            self.tampered.extend(touched);
+        }
     }
 
     /// Brings in what may change while the process runs.

@@ -1,6 +1,6 @@
 //! Expressions from attributes.
 
-use super::encode::{ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INVERTED, TCP_RST};
+use super::encode::{ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, TCP_RST};
 use super::*;
 
 /// The attributes of one expression. None has more than eight that matter here.
@@ -117,6 +117,17 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
         },
         "lookup" => decode_lookup(fields)?,
         "immediate" => Expression::Verdict(Verdict::decode(fields.get(2)?)?.to_owned()),
+        "numgen" if fields.number(3)? == INCREMENTAL => Expression::InTurn {
+            modulus: fields.number(2)?,
+            into: fields.register(1)?,
+        },
+        "hash" => Expression::Hash {
+            from: fields.register(1)?,
+            into: fields.register(2)?,
+            bytes: fields.number(3)?,
+            modulus: fields.number(4)?,
+            seed: fields.number(5)?,
+        },
         "numgen" => Expression::Random {
             modulus: fields.number(2)?,
             into: fields.register(1)?,

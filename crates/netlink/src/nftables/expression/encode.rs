@@ -10,6 +10,10 @@ pub(super) const INVERTED: u32 = 1;
 pub(super) const ADDRESS_TYPE: u32 = 3;
 /// `NFT_NG_RANDOM`.
 const RANDOM: u32 = 1;
+/// `NFT_NG_INCREMENTAL`.
+pub(super) const INCREMENTAL: u32 = 0;
+/// `NFT_HASH_JENKINS`.
+const JENKINS: u32 = 0;
 /// `NFT_NAT_DNAT`.
 pub(super) const DNAT: u32 = 1;
 /// `NFT_REJECT_TCP_RST`.
@@ -30,7 +34,8 @@ impl Expression {
             Self::Mask { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
             Self::Verdict(_) => "immediate",
-            Self::Random { .. } => "numgen",
+            Self::Random { .. } | Self::InTurn { .. } => "numgen",
+            Self::Hash { .. } => "hash",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::Reject(_) => "reject",
@@ -108,6 +113,29 @@ impl Expression {
                     .u32_be(2, *modulus)
                     .u32_be(3, RANDOM)
                     .u32_be(4, 0);
+            }
+            Self::InTurn { modulus, into } => {
+                writer
+                    .u32_be(1, into.number())
+                    .u32_be(2, *modulus)
+                    .u32_be(3, INCREMENTAL)
+                    .u32_be(4, 0);
+            }
+            Self::Hash {
+                from,
+                bytes,
+                modulus,
+                seed,
+                into,
+            } => {
+                writer
+                    .u32_be(1, from.number())
+                    .u32_be(2, into.number())
+                    .u32_be(3, *bytes)
+                    .u32_be(4, *modulus)
+                    .u32_be(5, *seed)
+                    .u32_be(6, 0)
+                    .u32_be(7, JENKINS);
             }
             Self::Dnat { .. } | Self::Masquerade | Self::Reject(_) | Self::Dynset { .. } => {
                 self.encode_effect(writer);

@@ -155,7 +155,48 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
             port: r(7),
         },
     ]);
+    let in_turn = with_ipv4(vec![
+        meta(MetaKey::Mark, r(4)),
+        Expression::InTurn {
+            modulus: 3,
+            into: r(5),
+        },
+        lookup("endpoints", r(4), Destination::Register(r(6))),
+        Expression::Dnat {
+            is_ipv6: false,
+            address: r(6),
+            port: r(7),
+        },
+    ]);
+    let hashed = with_ipv4(vec![
+        meta(MetaKey::Mark, r(4)),
+        payload(PayloadBase::Network, 12, 4, r(5)),
+        payload(PayloadBase::Transport, 0, 2, r(6)),
+        Expression::Hash {
+            from: r(5),
+            bytes: 8,
+            modulus: 1021,
+            seed: 7,
+            into: r(5),
+        },
+        lookup("endpoints", r(4), Destination::Register(r(6))),
+        Expression::Dnat {
+            is_ipv6: false,
+            address: r(6),
+            port: r(7),
+        },
+    ]);
     vec![
+        (
+            "pre",
+            in_turn,
+            "dnat ip to meta mark . numgen inc mod 3 map @endpoints",
+        ),
+        (
+            "pre",
+            hashed,
+            "dnat ip to meta mark . jhash ip saddr . th sport mod 1021 seed 0x7 map @endpoints",
+        ),
         (
             "pre",
             by_code,

@@ -7,13 +7,14 @@ mod configuration;
 mod duration;
 mod file;
 mod flags;
+mod status;
 mod validation;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use dataplane::nftables::{NftablesDataplane, Options};
 use tokio::sync::watch;
 
@@ -36,6 +37,15 @@ pub struct Flags {
     node: NodeFlags,
     #[command(flatten)]
     proxy: ProxyFlags,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+/// What else there is to do about a node's proxy.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Ask the proxy that runs on this machine how it is
+    Status(status::Flags),
 }
 
 /// A way to put Services into the kernel.
@@ -100,6 +110,9 @@ impl Flags {
 
 /// Keeps Services in force until a signal asks to end; they stay in force then.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+    if let Some(Action::Status(flags)) = flags.action {
+        return status::run(&flags);
+    }
     for flag in flags.proxy.without_effect() {
         tracing::warn!("{flag} has no effect here");
     }

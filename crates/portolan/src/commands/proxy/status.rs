@@ -1,0 +1,124 @@
+//! `portolan proxy status`: what the proxy of this machine says of itself.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::cli::say;
+use crate::commands::Failure;
+
+/// How long the proxy may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Flags of `portolan proxy status`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Where the proxy serves its metrics, as its --metrics-bind-address says
+    #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT")]
+    address: SocketAddr,
+    /// How to print it
+    #[arg(long, short, default_value = "text", value_name = "FORMAT")]
+    output: Output,
+}
+
+/// How the status is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// As the proxy says it
+    Json,
+}
+
+/// Asks and prints. The exit code says whether the proxy is healthy and has no Service with a fault.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    let status = ask(flags.address).map_err(|error| {
+        format!(
+            "the proxy does not answer on {}: {error}; is it running?",
+            flags.address
+        )
+    })?;
+    say(&match flags.output {
+        Output::Text => text(&status),
+        Output::Json => format!("{status:#}\n"),
+    });
+    let is_well = status["healthy"] == true && status["faultyServices"] == 0;
+    Ok(if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// One request, without a client library: the answer is JSON and ends with the connection.
+fn ask(address: SocketAddr) -> Result<Value, Failure> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(
+        format!("GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer is not HTTP")?;
+    let first = head.lines().next().unwrap_or_default();
+    if first.split(' ').nth(1) != Some("200") {
+        return Err(format!("it says {first:?}").into());
+    }
+    Ok(serde_json::from_str(body)?)
+}
+
+fn text(status: &Value) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a String cannot fail.
+        writeln!(text, "{name:<26}{value}").unwrap_or_default();
+    };
+    let plain = |name: &str| match &status[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => "never".to_owned(),
+        other => other.to_string(),
+    };
+    line("Node", plain("node"));
+    line("Mode", plain("mode"));
+    line("Healthy", plain("healthy"));
+    line("Last sync", plain("lastSync"));
+    line(
+        "Syncs",
+        format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs")),
+    );
+    line(
+        "Changes waiting",
+        format!(
+            "{} of Services, {} of endpoints",
+            plain("pendingServiceChanges"),
+            plain("pendingEndpointChanges")
+        ),
+    );
+    for family in ["IPv4", "IPv6"] {
+        let of = &status[family];
+        line(
+            family,
+            format!(
+                "{} Service ports, {} endpoints; {} ports drop for want of local endpoints",
+                of["servicePorts"], of["endpoints"], of["withoutLocalEndpoints"]
+            ),
+        );
+    }
+    line("Drift mended", format!("{} elements", plain("repairedElements")));
+    line("Stale flows forgotten", plain("forgottenFlows"));
+    line("Connections drained", plain("drainedConnections"));
+    line("Services with faults", plain("faultyServices"));
+    for (service, faults) in status["faults"].as_object().into_iter().flatten() {
+        for fault in faults.as_array().into_iter().flatten() {
+            line("", format!("{service}: {}", fault.as_str().unwrap_or_default()));
+        }
+    }
+    text
+}

@@ -1,0 +1,174 @@
+//! TCP connections to endpoints that have left, which are reset once the time to drain is over (annotation
+//! `service.portolan.dev/drain-seconds`). Taking a connection from the kernel's memory is enough: its next packet is
+//! then amid a connection that nobody knows, and the rules of Services that drain refuse that.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use api::object::{ObjectKey, Protocol};
+use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
+
+use crate::care::Flow;
+
+/// Departures that are remembered at once; connections to endpoints beyond are left alone.
+const DEPARTURES_MAX: usize = 65_536;
+
+/// A Service port that drains.
+#[derive(Clone, Debug, PartialEq)]
+struct Draining {
+    key: PortKey,
+    seconds: u32,
+    /// Sorted.
+    serving: Vec<SocketAddr>,
+    frontends: Vec<(Option<IpAddr>, u16)>,
+}
+
+impl Draining {
+    fn of(port: &ServicePortPlan) -> Option<Self> {
+        Some(Self {
+            key: port.key.clone(),
+            seconds: port.drain_seconds?,
+            serving: port.serving.clone(),
+            frontends: port
+                .frontends
+                .iter()
+                .map(|frontend| (frontend.address, frontend.port))
+                .collect(),
+        })
+    }
+}
+
+/// An endpoint that has left a Service port.
+#[derive(Clone, Debug)]
+struct Departure {
+    at: Instant,
+    endpoint: SocketAddr,
+    from: Draining,
+}
+
+/// Who has left and when their connections are to end.
+#[derive(Debug, Default)]
+pub(crate) struct Drains {
+    ports: HashMap<ObjectKey, Vec<Draining>>,
+    departures: Vec<Departure>,
+}
+
+impl Drains {
+    /// Takes note of changes that came into force.
+    pub(crate) fn note(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
+        if changes.everything {
+            let known: Vec<ObjectKey> = self.ports.keys().cloned().collect();
+            for service in plan.services().chain(&known) {
+                self.note_service(plan, service, now);
+            }
+        } else {
+            for service in &changes.services {
+                self.note_service(plan, service, now);
+            }
+        }
+    }
+
+    /// When connections are to end next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.departures.iter().map(|departure| departure.at).min()
+    }
+
+    /// The departures whose time has come.
+    pub(crate) fn due(&mut self, now: Instant) -> Due {
+        let mut due: HashMap<SocketAddr, Vec<Draining>> = HashMap::new();
+        self.departures.retain(|departure| {
+            let stays = departure.at > now;
+            if !stays {
+                let from = departure.from.clone();
+                due.entry(departure.endpoint).or_default().push(from);
+            }
+            stays
+        });
+        Due(due)
+    }
+
+    /// Takes note of a connection that was there before this process: if its endpoint has left, that is
+    /// taken to be now.
+    pub(crate) fn note_connection(&mut self, plan: &Plan, flow: &Flow, now: Instant) {
+        let (address, port) = (flow.destination.ip(), flow.destination.port());
+        let family = Family::of(address);
+        let owner = plan
+            .frontend(family, Some(address), Protocol::Tcp, port)
+            .or_else(|| plan.frontend(family, None, Protocol::Tcp, port));
+        let Some(draining) = owner.and_then(|(port, _)| Draining::of(port)) else {
+            return;
+        };
+        let is_known = self
+            .departures
+            .iter()
+            .any(|known| known.endpoint == flow.answered_by && known.from.key == draining.key);
+        let is_left = draining.serving.binary_search(&flow.answered_by).is_err();
+        if is_left && !is_known && flow.answered_by != flow.destination {
+            self.depart(flow.answered_by, draining, now);
+        }
+    }
+
+    /// Whether any Service drains.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ports.is_empty()
+    }
+
+    fn note_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
+        let ports: Vec<Draining> = plan.ports_of(service).filter_map(Draining::of).collect();
+        let former = match ports.is_empty() {
+            true => self.ports.remove(service),
+            false => self.ports.insert(service.clone(), ports.clone()),
+        };
+        let serves = |key: &PortKey, endpoint: &SocketAddr| {
+            let port = ports.iter().find(|port| port.key == *key);
+            port.is_some_and(|port| port.serving.binary_search(endpoint).is_ok())
+        };
+        self.departures.retain(|departure| {
+            departure.from.key.service != *service || !serves(&departure.from.key, &departure.endpoint)
+        });
+        for port in former.into_iter().flatten() {
+            for endpoint in &port.serving {
+                let is_known = |known: &Departure| known.endpoint == *endpoint && known.from.key == port.key;
+                if !serves(&port.key, endpoint) && !self.departures.iter().any(is_known) {
+                    self.depart(*endpoint, port.clone(), now);
+                }
+            }
+        }
+    }
+
+    fn depart(&mut self, endpoint: SocketAddr, from: Draining, now: Instant) {
+        if self.departures.len() < DEPARTURES_MAX {
+            self.departures.push(Departure {
+                at: now + Duration::from_secs(u64::from(from.seconds)),
+                endpoint,
+                from,
+            });
+        }
+    }
+}
+
+/// Departures whose time has come, by endpoint.
+#[derive(Debug)]
+pub(crate) struct Due(HashMap<SocketAddr, Vec<Draining>>);
+
+impl Due {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a connection is to end: it goes through a frontend to an endpoint that left it.
+    pub(crate) fn ends(&self, plan: &Plan, flow: &Flow) -> bool {
+        let left = self.0.get(&flow.answered_by).into_iter().flatten();
+        let at = flow.destination;
+        left.flat_map(|port| &port.frontends)
+            .any(|(address, port)| match address {
+                Some(address) => at == SocketAddr::new(*address, *port),
+                None => at.port() == *port && plan.settings().accepts_node_port(at.ip()),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;

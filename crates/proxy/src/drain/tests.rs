@@ -1,0 +1,106 @@
+use plan::Settings;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn put(plan: &mut Plan, endpoints: &[&str]) -> Changes {
+    let service = r#"{"metadata":{"namespace":"ns","name":"web",
+        "annotations":{"service.portolan.dev/drain-seconds":"10"}},
+        "spec":{"type":"NodePort","clusterIP":"10.96.0.5","ports":[{"port":80,"nodePort":30080}]}}"#;
+    plan.apply_service(&serde_json::from_str(service).expect("a Service"));
+    let endpoints: Vec<_> = endpoints
+        .iter()
+        .map(|address| serde_json::json!({"addresses": [address]}))
+        .collect();
+    let slice = serde_json::json!({
+        "metadata": {"namespace": "ns", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"name": "", "port": 8080}], "endpoints": endpoints,
+    });
+    plan.apply_slice(&serde_json::from_value(slice).expect("a slice"));
+    plan.take_changes()
+}
+
+fn plan() -> Plan {
+    Plan::new(Settings {
+        node_addresses: vec!["172.30.0.11".parse().expect("IP")],
+        ..Settings::default()
+    })
+}
+
+fn flow(destination: &str, answered_by: &str) -> Flow {
+    Flow {
+        protocol: Protocol::Tcp,
+        destination: destination.parse().expect("an address"),
+        answered_by: answered_by.parse().expect("an address"),
+    }
+}
+
+#[test]
+fn connections_end_when_the_time_is_over_and_not_before() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    let changes = put(&mut plan, &["10.244.1.2", "10.244.1.3"]);
+    drains.note(&plan, &changes, start);
+    assert_eq!(drains.next(), None);
+
+    let changes = put(&mut plan, &["10.244.1.3"]);
+    drains.note(&plan, &changes, start);
+    assert_eq!(drains.next(), Some(start + 10 * SECOND));
+    assert!(drains.due(start + 9 * SECOND).is_empty());
+
+    let changes = put(&mut plan, &[]);
+    drains.note(&plan, &changes, start + 5 * SECOND);
+    let due = drains.due(start + 10 * SECOND);
+    for (destination, answered_by, ends) in [
+        ("10.96.0.5:80", "10.244.1.2:8080", true),
+        ("172.30.0.11:30080", "10.244.1.2:8080", true),
+        ("10.96.0.5:80", "10.244.1.3:8080", false),
+        ("10.96.0.6:80", "10.244.1.2:8080", false),
+        ("172.30.0.12:30080", "10.244.1.2:8080", false),
+    ] {
+        assert_eq!(
+            due.ends(&plan, &flow(destination, answered_by)),
+            ends,
+            "{destination} {answered_by}"
+        );
+    }
+    assert_eq!(drains.next(), Some(start + 15 * SECOND));
+}
+
+#[test]
+fn who_comes_back_keeps_its_connections() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    for endpoints in [&["10.244.1.2"][..], &[], &["10.244.1.2"]] {
+        let changes = put(&mut plan, endpoints);
+        drains.note(&plan, &changes, start);
+    }
+    assert_eq!(drains.next(), None);
+}
+
+#[test]
+fn a_deleted_service_drains_too() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    let changes = put(&mut plan, &["10.244.1.2"]);
+    drains.note(&plan, &changes, start);
+    plan.remove_service(&ObjectKey::new("ns", "web"));
+    let changes = plan.take_changes();
+    drains.note(&plan, &changes, start);
+    let due = drains.due(start + 10 * SECOND);
+    assert!(due.ends(&plan, &flow("10.96.0.5:80", "10.244.1.2:8080")));
+}
+
+#[test]
+fn after_a_restart_connections_to_those_who_left_drain_from_now_on() {
+    let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
+    let changes = put(&mut plan, &["10.244.1.2"]);
+    drains.note(&plan, &changes, start);
+    for answered_by in ["10.244.1.2:8080", "10.244.1.9:8080", "10.244.1.9:8080"] {
+        drains.note_connection(&plan, &flow("10.96.0.5:80", answered_by), start);
+    }
+    assert_eq!(drains.departures.len(), 1);
+    assert!(
+        drains
+            .due(start + 10 * SECOND)
+            .ends(&plan, &flow("10.96.0.5:80", "10.244.1.9:8080"))
+    );
+}
