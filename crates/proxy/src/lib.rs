@@ -31,6 +31,6 @@ mod sysctl;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
-pub use leftovers::remove_kube_proxy;
+pub use leftovers::remove_leftovers;
 pub use run::{ProxyError, run, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_machine};

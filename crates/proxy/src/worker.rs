@@ -24,7 +24,7 @@ use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Complaint, Faults};
 use crate::health::{Health, ServiceChecks};
-use crate::leftovers::remove_kube_proxy;
+use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
@@ -348,9 +348,10 @@ impl<D: Dataplane> Worker<D> {
         if !std::mem::take(&mut self.config.takes_over) {
             return;
         }
-        let work = || {
-            for found in remove_kube_proxy() {
-                tracing::info!("taken over from kube-proxy and removed: {found}");
+        let mode = self.config.proxy_mode.clone();
+        let work = move || {
+            for found in remove_leftovers(Some(&mode)) {
+                tracing::info!("taken over and removed: {found}");
             }
         };
         if let Err(error) = std::thread::Builder::new()

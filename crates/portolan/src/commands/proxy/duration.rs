@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::flags::duration;
+
 /// A span of time of a flag or a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration(pub Duration);
@@ -26,37 +28,7 @@ impl FromStr for GoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = || format!("{text:?} is not a duration; examples are 30s, 15m0s and 24h");
-        if text == "0" {
-            return Ok(Self::default());
-        }
-        let mut rest = text.strip_prefix('+').unwrap_or(text);
-        let mut total = 0_f64;
-        if rest.is_empty() {
-            return Err(wanted());
-        }
-        while !rest.is_empty() {
-            let digits = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .ok_or_else(wanted)?;
-            let (number, behind) = rest.split_at(digits);
-            let unit = behind
-                .find(|c: char| c.is_ascii_digit() || c == '.')
-                .unwrap_or(behind.len());
-            let (unit, behind) = behind.split_at(unit);
-            let seconds = match unit {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3_600.0,
-                _ => return Err(wanted()),
-            };
-            total += number.parse::<f64>().map_err(|_| wanted())? * seconds;
-            rest = behind;
-        }
-        Duration::try_from_secs_f64(total).map(Self).map_err(|_| wanted())
+        duration(text).map(Self)
     }
 }
 

@@ -23,8 +23,9 @@ pub struct NodeFlags {
     /// Ranges of Pod addresses, one a family: who is not in them is masqueraded towards cluster IPs
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
-    /// Addresses on which node ports answer: `primary`, the Node's own, or those in a list of CIDRs
-    #[arg(long, value_delimiter = ',', default_value = "primary", value_name = "CIDRs")]
+    /// Addresses on which node ports answer: `primary`, the Node's own, or those in a list of CIDRs; if not given,
+    /// `primary` in mode nftables and all in mode iptables
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs")]
     pub nodeport_addresses: Vec<String>,
     /// Masquerade everything that goes to a cluster IP
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]

@@ -15,7 +15,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use dataplane::nftables::{NftablesDataplane, Options};
+use dataplane::Dataplane;
+use dataplane::iptables::{self, IptablesDataplane};
+use dataplane::nftables::{self, NftablesDataplane};
 use tokio::sync::watch;
 
 use super::{ClientFlags, Failure, runtime};
@@ -54,23 +56,19 @@ pub enum Mode {
     /// nftables, by netlink
     #[default]
     Nftables,
+    /// iptables, by iptables-restore, in kube-proxy's chains
+    Iptables,
 }
 
 impl Mode {
     /// All names, for messages.
-    pub const NAMES: &str = "nftables";
+    pub const NAMES: &str = "nftables, iptables";
 
     /// Its name, as `/proxyMode` tells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nftables => "nftables",
-        }
-    }
-
-    /// The sync period that a configuration has for it.
-    fn sync_period(self, configuration: &Configuration) -> Duration {
-        match self {
-            Self::Nftables => configuration.nftables.sync_period.0,
+            Self::Iptables => "iptables",
         }
     }
 }
@@ -127,12 +125,33 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         tracing::info!(path = %path.display(), "the configuration is written");
         return Ok(ExitCode::SUCCESS);
     }
-    let (Mode::Nftables, config) = validation::check(&configuration)?;
+    let (mode, config) = validation::check(&configuration)?;
     proxy::set_up_machine(&config);
     if flags.proxy.init_only {
         return Ok(ExitCode::SUCCESS);
     }
-    let dataplane = NftablesDataplane::open(Options::default())?;
+    match mode {
+        Mode::Nftables => {
+            let options = nftables::Options::default();
+            keep(&flags, &configuration, config, NftablesDataplane::open(options)?)
+        }
+        Mode::Iptables => {
+            let options = iptables::Options {
+                masquerade_bit: u8::try_from(configuration.iptables.masquerade_bit)?,
+                localhost_node_ports: configuration.iptables.localhost_node_ports,
+                ..iptables::Options::default()
+            };
+            keep(&flags, &configuration, config, IptablesDataplane::open(options)?)
+        }
+    }
+}
+
+fn keep<D: Dataplane + Send + 'static>(
+    flags: &Flags,
+    configuration: &Configuration,
+    config: proxy::Config,
+    dataplane: D,
+) -> Result<ExitCode, Failure> {
     let mut client = flags.client.clone();
     client.kubeconfig = client.kubeconfig.or_else(|| configuration.kubeconfig());
     runtime(2)?.block_on(async {
@@ -147,19 +166,14 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Takes our rules and kube-proxy's away.
+/// Takes the rules of all modes away, ours and kube-proxy's.
 fn cleanup() -> Result<ExitCode, Failure> {
-    let found = NftablesDataplane::open(Options::default())?.cleanup()?;
-    tracing::info!(
-        "{}",
-        if found {
-            "the rules are gone"
-        } else {
-            "there were no rules"
-        }
-    );
-    for found in proxy::remove_kube_proxy() {
-        tracing::info!("removed what kube-proxy left: {found}");
+    // Only opening tells whether this is permitted.
+    NftablesDataplane::open(nftables::Options::default())?;
+    let found = proxy::remove_leftovers(None);
+    match found.is_empty() {
+        true => tracing::info!("there were no rules"),
+        false => tracing::info!("removed: {}", found.join(", ")),
     }
     Ok(ExitCode::SUCCESS)
 }

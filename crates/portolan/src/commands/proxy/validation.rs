@@ -35,7 +35,7 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         .map_err(|error| keep("mode", error))
         .ok();
     let pods = pods(configuration).map_err(|error| wrong.push(error)).ok();
-    let node_ports = node_port_addresses(&configuration.node_port_addresses)
+    let node_ports = node_port_addresses(&configuration.node_port_addresses, mode)
         .map_err(|error| wrong.push(format!("nodePortAddresses: {error}")))
         .ok();
     let (Some(bind_address), Some(healthz), Some(metrics)) = (bind_address, healthz, metrics) else {
@@ -54,15 +54,33 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         metrics_bind_address: metrics,
         bind_address_hard_fail: configuration.bind_address_hard_fail,
         proxy_mode: mode.name().to_owned(),
-        sync_period: mode.sync_period(configuration),
-        localhost_node_ports: configuration.iptables.localhost_node_ports,
+        sync_period: match mode {
+            Mode::Nftables => configuration.nftables.sync_period.0,
+            Mode::Iptables => configuration.iptables.sync_period.0,
+        },
+        // Rules do it in mode iptables.
+        localhost_node_ports: mode == Mode::Nftables && configuration.iptables.localhost_node_ports,
         conntrack: conntrack(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
         takes_over: true,
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
-        ..proxy::Config::default()
+        ..periods(mode, configuration)
     };
     Ok((mode, config))
+}
+
+/// How often rules are read back and how often they may change: changes cost next to nothing in nftables, where
+/// what others do is told besides.
+fn periods(mode: Mode, configuration: &Configuration) -> proxy::Config {
+    let defaults = proxy::Config::default();
+    match mode {
+        Mode::Nftables => defaults,
+        Mode::Iptables => proxy::Config {
+            repair_period: configuration.iptables.sync_period.0,
+            min_sync_period: configuration.iptables.min_sync_period.0,
+            ..defaults
+        },
+    }
 }
 
 /// The Node's name: as given, else this machine's, in lower case (KPF-09).
@@ -177,9 +195,10 @@ fn cidrs(text: &str) -> Result<Vec<IpNet>, String> {
     parts.map(crate::flags::cidr).collect()
 }
 
-/// `primary` or ranges, not both (KPC-11). None means `primary`, as in upstream's nftables mode.
-fn node_port_addresses(texts: &[String]) -> Result<NodePortSelection, String> {
+/// `primary` or ranges, not both (KPC-11). What none means depends on the mode, as upstream (KPF-28).
+fn node_port_addresses(texts: &[String], mode: Option<Mode>) -> Result<NodePortSelection, String> {
     match texts {
+        [] if mode == Some(Mode::Iptables) => Ok(NodePortSelection::All),
         [] => Ok(NodePortSelection::Primary),
         [one] => one
             .parse()
