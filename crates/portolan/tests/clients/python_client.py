@@ -36,7 +36,7 @@ def services(core):
             selector={"app": "web"}, ports=[client.V1ServicePort(port=80, target_port="http")]))
     # The client reads the version at which the Service was created, so that the watch begins behind it.
     created = core.create_namespaced_service(NAMESPACE, body, field_manager="python")
-    step("a Service gets an address", created.spec.cluster_ip and created.spec.cluster_i_ps)
+    step("a Service gets an address", bool(created.spec.cluster_ip))
     step("its creator is recorded", created.metadata.managed_fields[0].manager == "python")
     refused("a name is taken once", 409, "AlreadyExists", core.create_namespaced_service, NAMESPACE, body)
     listed = core.list_namespaced_service(NAMESPACE, label_selector="app=web")
@@ -115,9 +115,11 @@ def pages(core):
         core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "m%d" % number, "labels": {"page": "1"}}})
     names, token = [], None
     while token != "":
-        page = core.list_namespaced_config_map(NAMESPACE, label_selector="page=1", limit=2, _continue=token)
+        more = {"_continue": token} if token else {}
+        page = core.list_namespaced_config_map(NAMESPACE, label_selector="page=1", limit=2, **more)
         names += [item.metadata.name for item in page.items]
-        token = page.metadata._continue or ""
+        # Its name has changed with the versions of the client.
+        token = getattr(page.metadata, "var_continue", None) or getattr(page.metadata, "_continue", None) or ""
     step("a list comes in pages", names == ["m0", "m1", "m2", "m3", "m4"])
 
 
