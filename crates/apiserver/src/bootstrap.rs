@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use api::ip::Family;
 use api::kind::{self, Kind};
-use api::tree::{child, set_or_clear, texts};
+use api::tree::{child, items, set_or_clear, text, texts};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use store::{CommitError, StoreError};
 
 use crate::api_servers;
 use crate::config::Config;
+use crate::event;
 use crate::failure::Failure;
 use crate::namespace::DEFAULT_NAMESPACES;
 use crate::resource::{Interruption, Resources, SERVER, Shutdown, decided};
 use crate::route::Target;
+use crate::service::repair::Regarding;
 use crate::service::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
@@ -26,6 +28,9 @@ use crate::service::{
 
 /// How often it is made sure that all is there (CIDR-05, KSVC-03).
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// Who writes Events about the default ServiceCIDR.
+const EVENT_COMPONENT: &str = "kubernetes-default-service-cidr-controller";
 
 /// Why the objects cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -124,14 +129,41 @@ impl Essentials {
         {
             // A cluster that becomes dual-stack (CIDR-06).
             write(resources, &target, &cidr).await.map_err(failed)?;
-        } else if wanted != found && !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                ?wanted,
-                ?found,
-                "the default ServiceCIDR is not the configured one (CIDR-07)"
-            );
+        } else if wanted != found {
+            self.warn_of_other_ranges(resources, &stored.object, &wanted, &found)
+                .await;
+        } else if !is_judged(&stored.object) {
+            // As it is when the server ended between making it and saying so (CIDR-08).
+            let status = target.with_subresource("status");
+            write(resources, &status, &cidr).await.map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Says once that the stored ranges are not the configured ones; they are left alone (CIDR-07).
+    async fn warn_of_other_ranges(
+        &self,
+        resources: &Resources,
+        stored: &Value,
+        wanted: &[&str],
+        found: &[&str],
+    ) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let message = format!(
+            "The default ServiceCIDR {found:?} does not match the flag --service-cluster-ip-range {wanted:?}"
+        );
+        tracing::warn!("{message}");
+        let regarding = Regarding {
+            kind: "ServiceCIDR",
+            api_version: "networking.k8s.io/v1",
+            namespace: String::new(),
+            name: DEFAULT_SERVICE_CIDR.to_owned(),
+            uid: text(child(stored, "metadata"), "uid").to_owned(),
+        };
+        let reason = "KubernetesDefaultServiceCIDRInconsistent";
+        event::warn(resources, EVENT_COMPONENT, &regarding, reason, &message).await;
     }
 
     async fn ensure_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
@@ -226,6 +258,15 @@ async fn write(resources: &Resources, target: &Target, object: &Value) -> Result
         Ok(())
     })
     .await
+}
+
+/// Whether the condition Ready is True or False.
+fn is_judged(cidr: &Value) -> bool {
+    let conditions = items(child(cidr, "status"), "conditions");
+    let ready = conditions
+        .iter()
+        .find(|condition| text(condition, "type") == "Ready");
+    ready.is_some_and(|ready| text(ready, "status") != "Unknown")
 }
 
 fn find(group: &str, plural: &str) -> Result<&'static Kind, BootstrapError> {

@@ -16,6 +16,7 @@ mod call;
 mod compression;
 mod config;
 mod documents;
+mod event;
 mod event_expiry;
 mod failure;
 #[cfg(fuzzing)]
@@ -31,6 +32,7 @@ pub mod pki;
 mod printing;
 mod private_file;
 mod query;
+mod repair;
 mod request_body;
 mod resource;
 mod route;

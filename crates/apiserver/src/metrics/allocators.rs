@@ -1,11 +1,28 @@
-//! How much of the Service ranges is in use, and what was taken from them (FAM-28, NP-12).
+//! How much of the Service ranges is in use, what was taken from them, and what was wrong with them (FAM-28, CIDR-20,
+//! NP-12).
 
 use super::text::Text;
-use crate::service::{Taken, Usage};
+use crate::service::{Registry, Repairs, Taken, Usage};
 
-pub(super) fn render(usage: &Usage, out: &mut Text) {
-    render_addresses(usage, out);
-    render_ports(usage, out);
+pub(super) fn render(services: &Registry, out: &mut Text) {
+    let usage = services.usage();
+    render_addresses(&usage, out);
+    render_ports(&usage, out);
+    render_repairs("clusterip", "ip", &services.address_faults.read(), out);
+    render_repairs("nodeport", "port", &services.port_faults.read(), out);
+}
+
+fn render_repairs(pool: &str, unit: &str, repairs: &Repairs, out: &mut Text) {
+    let name = format!("kube_apiserver_{pool}_repair_{unit}_errors_total");
+    let help = format!("Errors found by the {pool} repair loop, by type.");
+    out.head(&name, "counter", &help);
+    for (fault, count) in &repairs.faults {
+        out.value(&name, &format!("type=\"{fault}\""), count);
+    }
+    let name = format!("kube_apiserver_{pool}_repair_reconcile_errors_total");
+    let help = format!("Passes of the {pool} repair loop that failed.");
+    out.head(&name, "counter", &help);
+    out.value(&name, "", repairs.failures);
 }
 
 fn render_addresses(usage: &Usage, out: &mut Text) {

@@ -61,7 +61,7 @@ impl Metrics {
         }
         resources.watch_counts.render(&mut out);
         render_objects(resources, &mut out);
-        allocators::render(&resources.services.usage(), &mut out);
+        allocators::render(&resources.services, &mut out);
         out.head(
             "kubernetes_build_info",
             "gauge",

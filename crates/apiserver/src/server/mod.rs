@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::namespace;
 use crate::passing::Passing;
 use crate::pki::{Pki, PkiError, serving_names};
+use crate::repair::Repair;
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
 use crate::service::{self, Registry, RegistryError, ServiceConfig};
@@ -126,6 +127,9 @@ impl Server {
         });
         let essentials = Arc::new(Essentials::new(&config, address));
         essentials.ensure(&resources).await?;
+        // What is given out must be known before anything more is.
+        let mut repair = Repair::new(resources.clone());
+        repair.pass(true).await;
         certificates.write_kubeconfig(&pki)?;
         let handler = Arc::new(Handler {
             resources: resources.clone(),
@@ -138,6 +142,7 @@ impl Server {
         background.spawn(namespace::run_termination(resources.clone()));
         background.spawn(event_expiry::run(resources.clone()));
         background.spawn(service::follow_others(resources.clone()));
+        background.spawn(repair.keep());
         background.spawn(bootstrap::keep(
             essentials.clone(),
             resources.clone(),

@@ -15,6 +15,7 @@ mod node_ports;
 mod pools;
 mod records;
 mod registry;
+pub(crate) mod repair;
 
 pub use allocation::Allocation;
 pub use audit::{Allocated, Disagreement, audit};
@@ -23,7 +24,7 @@ pub use bootstrap::{
     kubernetes_service,
 };
 pub(crate) use followed::follow_others;
-pub use pools::{RangeUsage, Taken, Usage};
+pub use pools::{RangeUsage, Repairs, Taken, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};
 

@@ -81,6 +81,15 @@ pub struct Usage {
     pub requested_ports: Taken,
 }
 
+/// What the audits found since the start (CIDR-20, NP-12).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Faults by their name.
+    pub faults: Vec<(&'static str, u64)>,
+    /// Passes or repairs that failed.
+    pub failures: u64,
+}
+
 /// One CIDR, which several ServiceCIDR objects may name.
 struct Pool {
     range: AddressRange,
@@ -278,6 +287,10 @@ impl Pools {
 
     pub(super) fn release_port(&mut self, port: u16) {
         self.ports.release(port);
+    }
+
+    pub(super) fn port_range(&self) -> RangeInclusive<u16> {
+        self.ports.ports()
     }
 
     pub(super) fn usage(&self) -> Usage {

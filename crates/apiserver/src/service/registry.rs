@@ -20,6 +20,7 @@ use super::bootstrap::DEFAULT_SERVICE_CIDR;
 use super::followed::{Followed, RangeChange};
 use super::pools::{Pools, Usage};
 use super::records::{Holder, IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX, delete_object};
+use super::repair::{Counts, Mend};
 use super::{cluster_ips, node_ports};
 
 /// What the allocators give out.
@@ -53,6 +54,9 @@ pub struct Registry {
     ranges: Vec<IpNet>,
     /// What other servers write, if there can be others.
     followed: Mutex<Option<Followed>>,
+    /// What the audits of cluster IPs and of node ports found.
+    pub(crate) address_faults: Counts,
+    pub(crate) port_faults: Counts,
 }
 
 impl Registry {
@@ -82,6 +86,8 @@ impl Registry {
             families,
             ranges: config.cluster_ip_ranges,
             followed: Mutex::new(None),
+            address_faults: Counts::default(),
+            port_faults: Counts::default(),
         };
         for entry in index.list(SERVICE_CIDRS_PREFIX, None, None, None)?.entries {
             match serde_json::from_slice::<Value>(&entry.value) {
@@ -217,6 +223,25 @@ impl Registry {
     /// An IPAddress was removed by other means than a Service: it is available again.
     pub fn address_removed(&self, address: IpAddr) {
         lock(&self.pools).release_address(address);
+    }
+
+    /// A repair was carried out: what was recorded is not available, and what was freed is.
+    pub(crate) fn mended(&self, mend: &Mend) {
+        let mut pools = lock(&self.pools);
+        match mend {
+            Mend::RecordAddress { address, .. } => {
+                pools.mark_taken(*address);
+            }
+            Mend::FreeAddress { address, .. } => pools.release_address(*address),
+            // It may be known to be taken already, which is as good.
+            Mend::RecordPort { port, .. } => drop(pools.take_port((*port).into())),
+            Mend::FreePort { port, .. } => pools.release_port(*port),
+        }
+    }
+
+    /// The node ports that can be given out.
+    pub(crate) fn node_port_range(&self) -> RangeInclusive<u16> {
+        lock(&self.pools).port_range()
     }
 
     /// How much is in use, for metrics.

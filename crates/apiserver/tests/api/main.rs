@@ -8,6 +8,7 @@ mod harness;
 mod lists;
 mod namespaces;
 mod passing;
+mod repairs;
 mod robustness;
 mod services;
 mod start;
