@@ -1,5 +1,6 @@
 //! Namespaces: what may be created in them, and how they end.
 
+mod content;
 mod termination;
 
 pub(crate) use termination::run as run_termination;

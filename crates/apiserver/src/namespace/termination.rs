@@ -7,9 +7,10 @@ use std::time::Duration;
 use api::kind::{self, Kind};
 use api::object::Namespace;
 use http::StatusCode;
-use store::{Event, StoreError};
+use store::{Entry, Event, StoreError};
 use tokio::time::{Instant, sleep_until};
 
+use super::content::Content;
 use super::{finalized, namespace_kind};
 use crate::failure::Failure;
 use crate::query::{DeleteOptions, ListOptions};
@@ -117,42 +118,56 @@ fn put_off(waiting: &mut HashMap<String, Due>, name: &str) {
     }
 }
 
-/// Deletes the content of a Namespace and, when there is none left, lets it go. Tells whether nothing is left to do.
+/// Deletes the content of a Namespace and, when there is none left, lets it go; what is left is told in its
+/// conditions. Tells whether nothing is left to do.
 async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
-    let mut is_empty = true;
+    let mut content = Content::default();
     for kind in kind::all().iter().filter(|kind| kind.namespaced) {
-        is_empty &= empty(resources, kind, name).await?;
+        // A kind that cannot be deleted now holds up no other.
+        match left_of(resources, kind, name).await {
+            Ok(entries) => content.add(kind, &entries),
+            Err(failure) => content
+                .failures
+                .push(format!("{}: {}", kind.plural, failure.message())),
+        }
     }
-    if !is_empty {
-        return Ok(false);
-    }
-    let target = Target::object(namespace_kind()?, "", name).with_subresource("finalize");
+    let target = Target::object(namespace_kind()?, "", name);
     let Some(stored) = resources.stored(&target).await? else {
         return Ok(true);
     };
-    let finalized = finalized(&stored.object);
+    let (target, changed) = match content.is_empty() {
+        true => (
+            target.with_subresource("finalize"),
+            Some(finalized(&stored.object)),
+        ),
+        false => (
+            target.with_subresource("status"),
+            content.told(&stored.object, jiff::Timestamp::now()),
+        ),
+    };
+    let Some(changed) = changed else { return Ok(false) };
     match resources
-        .replace(&target, stored, finalized, Vec::new(), false, SERVER)
+        .replace(&target, stored, changed, Vec::new(), false, SERVER)
         .await
     {
-        Ok(_) => Ok(true),
+        Ok(_) => Ok(content.is_empty()),
         Err(Interruption::Overtaken) => Ok(false),
         Err(Interruption::Failed(failure)) => Err(failure),
     }
 }
 
-/// Deletes the objects of a kind in a Namespace; tells whether there are none any more.
-async fn empty(resources: &Resources, kind: &'static Kind, namespace: &str) -> Result<bool, Failure> {
+/// Deletes the objects of a kind in a Namespace; returns those that are left.
+async fn left_of(resources: &Resources, kind: &'static Kind, namespace: &str) -> Result<Vec<Entry>, Failure> {
     let collection = Target::collection(kind, Some(namespace));
     let everything = ListOptions::default();
     match resources
         .delete_collection(&collection, &DeleteOptions::default(), &everything)
         .await
     {
-        Ok(page) if page.entries.is_empty() => return Ok(true),
+        Ok(page) if page.entries.is_empty() => return Ok(Vec::new()),
         Ok(_) => {}
         Err(failure) if failure.code() == StatusCode::NOT_FOUND => {}
         Err(failure) => return Err(failure),
     }
-    Ok(resources.list(&collection, &everything).await?.entries.is_empty())
+    Ok(resources.list(&collection, &everything).await?.entries)
 }
