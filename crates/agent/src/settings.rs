@@ -13,6 +13,9 @@ use crate::resolv_conf::ClusterDns;
 /// Most Pods of one node (upstream's `maxPods`).
 pub const PODS_MAX: usize = 110;
 
+/// How long a Node's Lease lasts (upstream's `nodeLeaseDurationSeconds`).
+pub const NODE_LEASE_DURATION: Duration = Duration::from_secs(40);
+
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -32,6 +35,8 @@ pub struct Settings {
     pub cluster_dns: ClusterDns,
     /// The node's resolv.conf.
     pub host_resolv_conf: PathBuf,
+    /// How long the Node's Lease lasts; it is renewed four times as often.
+    pub node_lease_duration: Duration,
     /// What becomes of the Pods when the agent is asked to end.
     pub at_end: AtEnd,
 }
@@ -48,6 +53,7 @@ impl Settings {
             images: Images::default(),
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            node_lease_duration: NODE_LEASE_DURATION,
             at_end: AtEnd::KeepPods,
         }
     }

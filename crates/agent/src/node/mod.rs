@@ -18,14 +18,14 @@ mod tests;
 
 /// Where the leases of nodes are.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// How often the lease is renewed (upstream: a quarter of its duration).
-const LEASE_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a lease lasts.
-const LEASE_SECONDS: u64 = 40;
+/// Events of the one Node that wait while its lease is renewed.
+const NODE_EVENTS_WAITING_MAX: usize = 16;
 /// How often the status is written though nothing changed (upstream's `nodeStatusReportFrequency`).
 const STATUS_INTERVAL: Duration = Duration::from_secs(300);
-/// The pause after a failure; it doubles up to the lease interval.
+/// The pause after a failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(200);
+/// The longest pause: a Node is heard again this soon after the API is.
+const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
 /// Makes the Node exist, with its labels, Pod ranges and status; tries until that is so.
 pub async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
@@ -63,22 +63,33 @@ pub async fn pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
     }
 }
 
-/// Renews the lease and the status for as long as it is polled.
+/// Renews the lease and the status for as long as it is polled. When somebody says of the Node that it is not
+/// ready, which this agent never does, the status is written at once: so it is back as soon as it is heard again.
 pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
+    let query = Query {
+        field_selector: format!("metadata.name={}", settings.node_name),
+        ..Query::default()
+    };
+    let mut nodes = client::watch::<Node>(&client, query).into_channel(NODE_EVENTS_WAITING_MAX);
     let mut status_due = tokio::time::Instant::now() + STATUS_INTERVAL;
     loop {
-        retry("renewing the Node's lease", || {
-            renew_lease(&client, &settings.node_name)
-        })
-        .await;
-        if tokio::time::Instant::now() >= status_due {
-            retry("writing the Node's status", || {
-                write_status(&client, &settings, &ips)
-            })
-            .await;
-            status_due += STATUS_INTERVAL;
+        retry("renewing the Node's lease", || renew_lease(&client, &settings)).await;
+        let renewal = tokio::time::sleep(settings.node_lease_duration / 4);
+        tokio::pin!(renewal);
+        loop {
+            let is_due = tokio::select! {
+                () = &mut renewal => break,
+                () = tokio::time::sleep_until(status_due) => true,
+                Some(event) = nodes.recv() => matches!(event, Event::Applied(node) if !node.is_ready()),
+            };
+            if is_due {
+                retry("writing the Node's status", || {
+                    write_status(&client, &settings, &ips)
+                })
+                .await;
+                status_due = tokio::time::Instant::now() + STATUS_INTERVAL;
+            }
         }
-        tokio::time::sleep(LEASE_INTERVAL).await;
     }
 }
 
@@ -202,12 +213,13 @@ fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) 
     })
 }
 
-async fn renew_lease(client: &Client, node_name: &str) -> Result<(), ClientError> {
+async fn renew_lease(client: &Client, settings: &Settings) -> Result<(), ClientError> {
+    let node_name = &settings.node_name;
     let collection = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases");
     let path = format!("{collection}/{node_name}");
     let spec = json!({
         "holderIdentity": node_name,
-        "leaseDurationSeconds": LEASE_SECONDS,
+        "leaseDurationSeconds": settings.node_lease_duration.as_secs().max(1),
         "renewTime": microseconds(Timestamp::now()),
     });
     let patch = json!({"spec": spec});
@@ -255,7 +267,7 @@ async fn retry<F: Future<Output = Result<(), ClientError>>>(what: &str, attempt:
     while let Err(error) = attempt().await {
         tracing::warn!(%error, "{what}");
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LEASE_INTERVAL);
+        pause = (pause * 2).min(BACK_OFF_MAX);
     }
 }
 

@@ -201,7 +201,10 @@ impl Worker {
                 changed = wanted.changed() => {
                     let now = wanted.borrow_and_update().clone();
                     match (changed, now) {
-                        (Ok(()), Wanted::Present(pod)) => self.pod = pod,
+                        (Ok(()), Wanted::Present(pod)) => {
+                            self.hear(&pod);
+                            self.pod = pod;
+                        }
                         (Ok(()), Wanted::Gone) => return End::Gone,
                         (Ok(()), Wanted::AgentEnds) | (Err(_), _) => return End::AgentEnds,
                     }
@@ -210,6 +213,21 @@ impl Worker {
                 Some(result) = self.probe_results.recv() => self.count(&result),
                 () = sleep_until(due) => self.start_due().await,
             }
+        }
+    }
+
+    /// While a Node is silent, it is said of its Pods that they are not ready. Then what is so is told anew.
+    fn hear(&mut self, pod: &Pod) {
+        let ready = |conditions: &[PodCondition]| {
+            let ready = conditions.iter().find(|condition| condition.kind == "Ready")?;
+            Some((ready.status == "True", ready.last_transition_time.clone()))
+        };
+        // An older state of what was told here is no news.
+        if let (Some((true, told_at)), Some((false, said_at))) =
+            (ready(&self.told), ready(&pod.status.conditions))
+            && said_at > told_at
+        {
+            self.told.clone_from(&pod.status.conditions);
         }
     }
 

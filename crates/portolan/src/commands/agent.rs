@@ -52,6 +52,9 @@ pub struct PodFlags {
         value_name = "ADDRESS"
     )]
     pub cluster_dns: Vec<IpAddr>,
+    /// Seconds that the Node's Lease lasts; it is renewed four times as often
+    #[arg(long, default_value_t = 40, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub node_lease_duration_seconds: u16,
     /// End the Pods with the agent; otherwise they run on and the next agent takes them over
     #[arg(long)]
     pub end_pods: bool,
@@ -78,6 +81,7 @@ impl PodFlags {
             settings.images = serde_saphyr::from_str::<Images>(&text)
                 .map_err(|e| format!("--image-table {}: {e}", path.display()))?;
         }
+        settings.node_lease_duration = Duration::from_secs(self.node_lease_duration_seconds.into());
         if self.end_pods {
             settings.at_end = AtEnd::EndPods {
                 grace: END_PODS_GRACE,
