@@ -104,12 +104,18 @@ async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding)
     let now = environment.clock.now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (namespace, name) = (&*regarding.key.namespace, &*regarding.key.name);
+    // Events about objects without a namespace are in this one.
+    let place = if namespace.is_empty() {
+        "default"
+    } else {
+        namespace
+    };
     let event = json!({
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
             "name": format!("{name}.{:x}", now.as_nanosecond()),
-            "namespace": namespace,
+            "namespace": place,
         },
         "involvedObject": {
             "apiVersion": "v1", "kind": regarding.kind,
@@ -124,7 +130,7 @@ async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding)
         "source": {"component": component},
         "reportingComponent": component,
     });
-    let path = format!("/api/v1/namespaces/{namespace}/events");
+    let path = format!("/api/v1/namespaces/{place}/events");
     let client = &environment.client;
     client.request(Method::POST, &path, JSON, Some(&event)).await?;
     Ok(())

@@ -10,10 +10,12 @@ pub mod endpointslice;
 pub mod events;
 pub mod garbage;
 pub mod mirroring;
+pub mod node_lifecycle;
 pub mod placement;
 pub mod queue;
 pub mod run;
 pub mod selection;
+pub mod service_cidr;
 pub mod world;
 mod write;
 

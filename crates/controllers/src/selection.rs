@@ -15,16 +15,22 @@ pub enum Controller {
     PodPlacement,
     /// Deletion of what lost its owners, and owners that go after their dependents or without them.
     GarbageCollector,
+    /// Finalizers and conditions of ServiceCIDRs.
+    ServiceCidr,
+    /// Nodes that fall silent, and what runs on them.
+    NodeLifecycle,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
         Self::PodPlacement,
         Self::GarbageCollector,
+        Self::ServiceCidr,
+        Self::NodeLifecycle,
     ];
 
     /// The name on the command line; upstream's where upstream has the controller.
@@ -35,6 +41,8 @@ impl Controller {
             Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
             Self::PodPlacement => "pod-placement-controller",
             Self::GarbageCollector => "garbage-collector-controller",
+            Self::ServiceCidr => "service-cidr-controller",
+            Self::NodeLifecycle => "node-lifecycle-controller",
         }
     }
 }

@@ -63,6 +63,22 @@ pub(crate) async fn list<T: Resource>(
     namespace: &str,
     label_selector: &str,
 ) -> Result<Listed<T>, ClientError> {
+    let mut path = format!("{}?labelSelector=", T::collection(Some(namespace)));
+    client::push_escaped(&mut path, label_selector);
+    list_at(client, &path).await
+}
+
+/// Reads the objects of all namespaces that a field selector chooses, as they are at the server.
+pub(crate) async fn list_by_field<T: Resource>(
+    client: &Client,
+    field_selector: &str,
+) -> Result<Listed<T>, ClientError> {
+    let mut path = format!("{}?fieldSelector=", T::collection(None));
+    client::push_escaped(&mut path, field_selector);
+    list_at(client, &path).await
+}
+
+async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, ClientError> {
     #[derive(Deserialize)]
     #[serde(bound = "T: Resource")]
     struct List<T> {
@@ -74,9 +90,7 @@ pub(crate) async fn list<T: Resource>(
     struct ListMeta {
         resource_version: String,
     }
-    let mut path = format!("{}?labelSelector=", T::collection(Some(namespace)));
-    client::push_escaped(&mut path, label_selector);
-    let list: List<T> = client.get(&path).await?;
+    let list: List<T> = client.get(path).await?;
     Ok(Listed {
         items: list.items.unwrap_or_default(),
         revision: list.metadata.resource_version.parse().unwrap_or(0),
@@ -87,6 +101,7 @@ fn path_of<T: Resource>(key: &ObjectKey) -> String {
     format!("{}/{}", T::collection(Some(&key.namespace)), key.name)
 }
 
-fn decode<T: Resource>(path: String, answer: Value) -> Result<T, ClientError> {
+/// Reads an answer as the object that it is.
+pub(crate) fn decode<T: Resource>(path: String, answer: Value) -> Result<T, ClientError> {
     serde_json::from_value(answer).map_err(|source| ClientError::Decode { path, source })
 }

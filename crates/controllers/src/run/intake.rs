@@ -90,10 +90,8 @@ impl Core {
             Event::Synced => {
                 self.seen.slices = true;
                 let lost = slices.listed(arrival.revision);
-                // And slices of Services that went while nobody looked.
-                let all = lost.into_iter().chain(slices.services().cloned()).collect();
                 self.doubt(Controller::EndpointSlice);
-                return self.look_at_all(all, Work::Slices, now);
+                return self.look_at_all(lost, Work::Slices, now);
             }
             Event::Malformed { key, error } => return report_malformed("EndpointSlice", &key, &error),
         };

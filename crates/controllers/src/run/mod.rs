@@ -16,6 +16,7 @@
 //! growing pause after failures, and a reading of what is there before the next try; that a panic stays with
 //! its key; that Events are told once.
 
+mod beside;
 mod core;
 mod intake;
 mod job;
@@ -31,14 +32,12 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use client::{Client, WallClock};
-use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::events::post;
-use crate::garbage;
 use crate::queue::sleep_until;
-use crate::selection::Controller;
 
+use self::beside::Beside;
 use self::core::Core;
 use job::{Done, Job, Outcome, carry_out};
 use watches::Watches;
@@ -75,14 +74,7 @@ impl Environment {
 
 /// Runs the controllers until `shutdown` resolves; writes under way are finished first.
 pub async fn run(environment: Environment, options: Options, shutdown: impl Future<Output = ()>) {
-    // The collector ends when its half of the channel tells that this one is gone.
-    let (running, ended) = oneshot::channel::<()>();
-    let collects = options.controllers.contains(Controller::GarbageCollector);
-    let client = environment.client.clone();
-    let collector = collects.then(|| {
-        let ended = async { ended.await.unwrap_or_default() };
-        tokio::spawn(garbage::run(client, ended))
-    });
+    let beside = Beside::start(&environment, &options);
     let mut rim = Rim::new(environment, options);
     tokio::pin!(shutdown);
     loop {
@@ -93,12 +85,7 @@ pub async fn run(environment: Environment, options: Options, shutdown: impl Futu
         }
     }
     rim.drain().await;
-    drop(running);
-    if let Some(collector) = collector
-        && let Err(error) = collector.await
-    {
-        tracing::error!(%error, "the garbage collector failed");
-    }
+    beside.end().await;
 }
 
 /// The part that waits and does, around the core that decides.

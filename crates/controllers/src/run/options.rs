@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::node_lifecycle;
 use crate::selection::{Controller, Selection};
 
 /// Pods that get a Node at the same time.
@@ -28,6 +29,8 @@ pub struct Options {
     pub max_endpoints_per_slice: usize,
     /// Most addresses of one subset that are mirrored (EPM-08).
     pub mirroring_max_endpoints_per_subset: usize,
+    /// How patient the node lifecycle controller is.
+    pub node_lifecycle: node_lifecycle::Settings,
 }
 
 impl Default for Options {
@@ -42,6 +45,7 @@ impl Default for Options {
             mirroring_endpointslice_updates_batch_period: Duration::ZERO,
             max_endpoints_per_slice: 100,
             mirroring_max_endpoints_per_subset: 1_000,
+            node_lifecycle: node_lifecycle::Settings::default(),
         }
     }
 }
@@ -54,8 +58,8 @@ impl Options {
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::EndpointSliceMirroring => self.mirroring_concurrent_service_endpoint_syncs,
             Controller::PodPlacement => CONCURRENT_PLACEMENTS,
-            // Has a loop and a bound of its own.
-            Controller::GarbageCollector => 0,
+            // These have loops and bounds of their own.
+            Controller::GarbageCollector | Controller::ServiceCidr | Controller::NodeLifecycle => 0,
         }
     }
 
@@ -65,7 +69,10 @@ impl Options {
             Controller::EndpointSlice => self.endpointslice_updates_batch_period,
             Controller::Endpoints => self.endpoint_updates_batch_period,
             Controller::EndpointSliceMirroring => self.mirroring_endpointslice_updates_batch_period,
-            Controller::PodPlacement | Controller::GarbageCollector => Duration::ZERO,
+            Controller::PodPlacement
+            | Controller::GarbageCollector
+            | Controller::ServiceCidr
+            | Controller::NodeLifecycle => Duration::ZERO,
         }
     }
 }

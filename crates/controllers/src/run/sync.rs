@@ -27,12 +27,9 @@ impl Core {
         let service = self.world.services.get(key);
         let outcome = match service {
             None => {
+                // What a Service leaves behind is the garbage collector's, unless somebody wants it orphaned.
                 self.slice_triggers.forget(key);
-                let metas = slices.iter().map(|slice| slice.metadata.clone());
-                endpointslice::Outcome {
-                    writes: metas.map(SliceWrite::Delete).collect(),
-                    ..endpointslice::Outcome::default()
-                }
+                endpointslice::Outcome::default()
             }
             Some(service) if !selects_pods(service) => endpointslice::Outcome::default(),
             Some(service) => {

@@ -40,7 +40,8 @@ pub struct Flags {
     mirroring_max_endpoints_per_subset: u16,
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
     /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
-    /// pod-placement-controller (switch it off where a scheduler runs) and garbage-collector-controller
+    /// pod-placement-controller (switch it off where a scheduler runs), garbage-collector-controller,
+    /// service-cidr-controller and node-lifecycle-controller
     #[arg(
         long,
         default_value = "*",
@@ -49,6 +50,59 @@ pub struct Flags {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+    #[command(flatten)]
+    node_lifecycle: NodeLifecycleFlags,
+}
+
+/// Flags of the node lifecycle controller.
+#[derive(Debug, Args)]
+pub struct NodeLifecycleFlags {
+    /// How often Nodes are looked at
+    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = duration)]
+    node_monitor_period: Duration,
+    /// How long a Node may be silent before it counts as not ready; several times as long as Nodes take to
+    /// renew their Leases
+    #[arg(long, default_value = "50s", value_name = "DURATION", value_parser = duration)]
+    node_monitor_grace_period: Duration,
+    /// How long a Node may be silent that has only started, or that renews no Lease
+    #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = duration)]
+    node_startup_grace_period: Duration,
+    /// Silent Nodes of a zone that are taken out of traffic a second
+    #[arg(long, default_value_t = 0.1, value_name = "NODES", value_parser = rate)]
+    node_eviction_rate: f64,
+    /// The same in a large zone that is unhealthy
+    #[arg(long, default_value_t = 0.01, value_name = "NODES", value_parser = rate)]
+    secondary_node_eviction_rate: f64,
+    /// Share of silent Nodes, at least three, from which a zone is unhealthy
+    #[arg(long, default_value_t = 0.55, value_name = "SHARE", value_parser = rate)]
+    unhealthy_zone_threshold: f64,
+    /// Nodes that a zone may have to be small; no Node of a small zone that is unhealthy leaves traffic
+    #[arg(long, default_value_t = 50, value_name = "NODES")]
+    large_cluster_size_threshold: usize,
+}
+
+impl NodeLifecycleFlags {
+    fn settings(&self) -> controllers::node_lifecycle::Settings {
+        controllers::node_lifecycle::Settings {
+            // Looking without a pause would do nothing else.
+            monitor_period: self.node_monitor_period.max(Duration::from_millis(100)),
+            monitor_grace_period: self.node_monitor_grace_period,
+            startup_grace_period: self.node_startup_grace_period,
+            eviction_rate_per_second: self.node_eviction_rate,
+            secondary_eviction_rate_per_second: self.secondary_node_eviction_rate,
+            unhealthy_zone_threshold: self.unhealthy_zone_threshold,
+            large_cluster_size_threshold: self.large_cluster_size_threshold,
+        }
+    }
+}
+
+/// A number that is not negative.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text
+        .parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| format!("{text:?} is not a number from 0 up, such as 0.1"))
 }
 
 /// Runs the controllers until a signal asks to end.
@@ -62,6 +116,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         mirroring_endpointslice_updates_batch_period: flags.mirroring_endpointslice_updates_batch_period,
         max_endpoints_per_slice: flags.max_endpoints_per_slice.into(),
         mirroring_max_endpoints_per_subset: flags.mirroring_max_endpoints_per_subset.into(),
+        node_lifecycle: flags.node_lifecycle.settings(),
         controllers: Selection::parse(&flags.controllers)?,
     };
     let runtime = runtime(2)?;

@@ -1,0 +1,160 @@
+//! The controller over virtual time: Nodes that stop renewing, come back, and never were.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use api::object::{Lease, Node, NodeCondition};
+use serde_json::json;
+
+use super::super::{Lifecycle, Settings, Step};
+
+/// A cluster whose server takes every write at once.
+struct Cluster {
+    lifecycle: Lifecycle,
+    start: Instant,
+    second: u64,
+    nodes: BTreeMap<String, Node>,
+}
+
+impl Cluster {
+    fn new(names: &[&str], settings: Settings) -> Self {
+        let mut cluster = Self {
+            lifecycle: Lifecycle::new(settings),
+            start: Instant::now(),
+            second: 0,
+            nodes: BTreeMap::new(),
+        };
+        for name in names {
+            let node: Node = serde_json::from_value(json!({
+                "metadata": {"name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+            .expect("a Node");
+            cluster.lifecycle.apply_node(&node, cluster.start);
+            cluster.nodes.insert((*name).to_owned(), node);
+        }
+        cluster
+    }
+
+    /// Lets time pass; these Nodes renew their Leases every ten seconds and say that they are ready.
+    fn pass(&mut self, seconds: u64, alive: &[&str]) {
+        for _ in 0..seconds {
+            self.second += 1;
+            let now = self.start + Duration::from_secs(self.second);
+            if self.second.is_multiple_of(10) {
+                for name in alive {
+                    let renew =
+                        json!({"metadata": {"name": name}, "spec": {"renewTime": self.second.to_string()}});
+                    let lease: Lease = serde_json::from_value(renew).expect("a Lease");
+                    self.lifecycle.apply_lease(&lease, now);
+                    self.say(name, "Ready", "True", now);
+                }
+            }
+            if self.second.is_multiple_of(5) {
+                for name in self.lifecycle.sweep(now) {
+                    self.carry_out(&name, now);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, name: &str, now: Instant) {
+        for _ in 0..3 {
+            match self.lifecycle.judge(name, now, "2026-01-01T00:00:00Z") {
+                None => return,
+                Some(Step::SayUnknown(changes)) => {
+                    for change in changes {
+                        self.say(name, change.kind, "Unknown", now);
+                    }
+                }
+                Some(Step::Taint(taints)) => {
+                    let node = self.nodes.get_mut(name).expect("a Node");
+                    node.spec.taints = taints;
+                    self.lifecycle.apply_node(node, now);
+                }
+            }
+        }
+        panic!("{name} does not come to rest");
+    }
+
+    fn say(&mut self, name: &str, kind: &str, status: &str, now: Instant) {
+        let node = self.nodes.get_mut(name).expect("a Node");
+        node.status.conditions.retain(|condition| condition.kind != kind);
+        node.status.conditions.push(NodeCondition {
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            last_heartbeat_time: None,
+        });
+        self.lifecycle.apply_node(node, now);
+    }
+
+    fn out(&self) -> Vec<&str> {
+        let out = self
+            .nodes
+            .keys()
+            .filter(|name| self.lifecycle.is_out_of_traffic(name));
+        out.map(String::as_str).collect()
+    }
+}
+
+#[test]
+fn a_node_that_stops_renewing_leaves_traffic_and_comes_back() {
+    let mut cluster = Cluster::new(&["a", "b", "c"], Settings::default());
+    cluster.pass(100, &["a", "b", "c"]);
+    assert_eq!(cluster.out(), Vec::<&str>::new());
+    cluster.pass(50, &["a", "b"]);
+    assert!(cluster.nodes["c"].is_ready(), "the grace is not over");
+    cluster.pass(10, &["a", "b"]);
+    assert_eq!(cluster.out(), ["c"]);
+    assert!(!cluster.nodes["c"].is_ready());
+    cluster.pass(15, &["a", "b", "c"]);
+    assert_eq!(cluster.out(), Vec::<&str>::new());
+    assert!(cluster.nodes["c"].spec.taints.is_empty());
+}
+
+#[test]
+fn nodes_that_are_lost_together_leave_one_after_the_other() {
+    let mut cluster = Cluster::new(&["a", "b", "c", "d", "e"], Settings::default());
+    cluster.pass(20, &["a", "b", "c", "d", "e"]);
+    cluster.pass(55, &["a", "b", "c"]);
+    assert_eq!(cluster.out(), ["d"]);
+    cluster.pass(10, &["a", "b", "c"]);
+    assert_eq!(cluster.out(), ["d", "e"]);
+}
+
+#[test]
+fn a_node_that_never_said_anything_takes_nobodys_turn() {
+    let mut cluster = Cluster::new(&["a", "new", "z"], Settings::default());
+    let new = cluster.nodes.get_mut("new").expect("a Node");
+    new.status.conditions.clear();
+    cluster.lifecycle.apply_node(new, cluster.start);
+    cluster.pass(20, &["a", "z"]);
+    // The new one is within its longer grace when the other one is lost.
+    cluster.pass(34, &["a"]);
+    assert_eq!(cluster.out(), Vec::<&str>::new());
+    let now = cluster.start + Duration::from_secs(cluster.second);
+    cluster.say("z", "Ready", "False", now);
+    cluster.pass(5, &["a"]);
+    assert_eq!(cluster.out(), ["z"]);
+}
+
+#[test]
+fn if_nobody_is_heard_all_stay_in_traffic() {
+    let mut cluster = Cluster::new(&["a", "b"], Settings::default());
+    cluster.pass(20, &["a", "b"]);
+    cluster.pass(600, &[]);
+    assert!(!cluster.nodes["a"].is_ready() && !cluster.nodes["b"].is_ready());
+    assert_eq!(cluster.out(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_node_without_a_lease_has_the_longer_grace() {
+    let settings = Settings {
+        monitor_grace_period: Duration::from_secs(10),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(&["a", "made-by-hand"], settings);
+    cluster.pass(60, &["a"]);
+    assert!(cluster.nodes["made-by-hand"].is_ready());
+    cluster.pass(10, &["a"]);
+    assert!(!cluster.nodes["made-by-hand"].is_ready());
+}

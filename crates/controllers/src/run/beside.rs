@@ -1,0 +1,57 @@
+//! The controllers that have loops of their own: they share no caches with the others.
+
+use std::future::Future;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Environment, Options, log_panic};
+use crate::selection::Controller;
+use crate::{garbage, node_lifecycle, service_cidr};
+
+/// Their tasks.
+pub(super) struct Beside {
+    /// They end when this is gone.
+    running: watch::Sender<()>,
+    tasks: JoinSet<()>,
+}
+
+impl Beside {
+    /// Starts those that are selected.
+    pub(super) fn start(environment: &Environment, options: &Options) -> Self {
+        let (running, _) = watch::channel(());
+        let mut this = Self {
+            running,
+            tasks: JoinSet::new(),
+        };
+        let runs = |controller| options.controllers.contains(controller);
+        if runs(Controller::GarbageCollector) {
+            let ended = this.ended();
+            this.tasks.spawn(garbage::run(environment.client.clone(), ended));
+        }
+        if runs(Controller::ServiceCidr) {
+            let ended = this.ended();
+            this.tasks.spawn(service_cidr::run(environment.clone(), ended));
+        }
+        if runs(Controller::NodeLifecycle) {
+            let (settings, ended) = (options.node_lifecycle.clone(), this.ended());
+            this.tasks
+                .spawn(node_lifecycle::run(environment.clone(), settings, ended));
+        }
+        this
+    }
+
+    /// Ends them all; writes under way are finished first.
+    pub(super) async fn end(self) {
+        let Self { running, mut tasks } = self;
+        drop(running);
+        while let Some(outcome) = tasks.join_next().await {
+            log_panic(outcome);
+        }
+    }
+
+    fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut running = self.running.subscribe();
+        async move { while running.changed().await.is_ok() {} }
+    }
+}

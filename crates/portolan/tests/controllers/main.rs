@@ -1,0 +1,9 @@
+//! The controllers as a process beside an API server, driven through the API.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod driver;
+mod garbage;
+mod nodes;
+mod service_cidrs;
