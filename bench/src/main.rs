@@ -3,6 +3,7 @@
 //!
 //! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
 
+mod controllers;
 mod dns;
 mod lists;
 mod percentiles;
@@ -40,6 +41,8 @@ enum Benchmark {
     /// Start the proxy beside many Services: time until the last one answers, memory; then replace an
     /// endpoint again and again: time from the write until a connection reaches the new one
     Proxy(proxy::Flags),
+    /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
+    Controllers(controllers::Flags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Benchmark::Watch(flags) => watches::run(&flags),
         Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
+        Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {
