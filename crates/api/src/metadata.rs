@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
-use crate::tree::{child, entries, flag_if_set, is_set, items, number, omit_null, omit_zero, text, texts};
+use crate::tree::{
+    child, entries, flag_if_set, is_set, items, number, omit_null, omit_zero, set, text, texts,
+};
 use crate::{ip, names};
 
 /// Most bytes of all annotations' keys and values together.
@@ -76,6 +78,30 @@ pub fn omit_empty(object: &mut Value) {
             ],
         );
     }
+}
+
+/// Leaves out owners that are named twice in the same words; gives the warning for it, if there were any.
+pub fn drop_duplicate_owners(object: &mut Value) -> Option<String> {
+    let metadata = object.get_mut("metadata")?;
+    let owners = items(metadata, "ownerReferences");
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut twice: Vec<String> = Vec::new();
+    for owner in owners {
+        if kept.contains(owner) {
+            twice.push(text(owner, "uid").to_owned());
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if twice.is_empty() {
+        return None;
+    }
+    set(metadata, "ownerReferences", kept);
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        twice.join(", ")
+    ))
 }
 
 /// The rules for a new object's metadata.

@@ -98,3 +98,17 @@ fn a_bad_label_has_three_causes_on_an_update() {
     ];
     assert_eq!(causes(&validate_update(&new, &old)), expected);
 }
+
+#[test]
+fn owners_named_twice_are_kept_once() {
+    let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid});
+    let mut object = json!({"metadata": {"ownerReferences": [owner("a"), owner("b"), owner("a")]}});
+    let warning = drop_duplicate_owners(&mut object).expect("a warning");
+    assert!(warning.ends_with("duplicate UID(s) observed: a"), "{warning}");
+    assert_eq!(
+        object["metadata"]["ownerReferences"],
+        json!([owner("a"), owner("b")])
+    );
+    assert_eq!(drop_duplicate_owners(&mut object), None);
+    assert_eq!(drop_duplicate_owners(&mut json!({})), None);
+}

@@ -1,6 +1,7 @@
 //! Create.
 
 use api::decode::Format;
+use api::metadata::drop_duplicate_owners;
 use api::tree::{child, text};
 use serde_json::Value;
 use store::{Expectation, Transaction, Write};
@@ -57,6 +58,7 @@ impl Resources {
 
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut object);
+        warnings.extend(drop_duplicate_owners(&mut object));
         let records = ownership.records_of_new(&object, given_records, target);
         let allocation = match strategy.allocates {
             true => {

@@ -2,6 +2,7 @@
 
 use api::apply::same_but_times;
 use api::decode::Format;
+use api::metadata::drop_duplicate_owners;
 use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
 use serde_json::Value;
 use store::{Expectation, Transaction, Write};
@@ -60,6 +61,7 @@ impl Resources {
         carry_over(&mut new, old);
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut new);
+        warnings.extend(drop_duplicate_owners(&mut new));
         let records = ownership.records_of_changed(&new, old, given_records, target);
         let mut allocation = None;
         let errors = match target.subresource {
