@@ -120,13 +120,19 @@ fn resource(kind: &Kind) -> Value {
 }
 
 fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
-    json!({
+    let sent = subresource.sent.unwrap_or(kind);
+    let mut resource = json!({
         "name": format!("{}/{}", kind.plural, subresource.name),
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": subresource.kind.unwrap_or(kind.kind),
+        "kind": subresource.kind.unwrap_or(sent.kind),
         "verbs": subresource.verbs,
-    })
+    });
+    if subresource.sent.is_some() {
+        resource["group"] = sent.group.into();
+        resource["version"] = sent.version.into();
+    }
+    resource
 }
 
 /// What tells clients that the form changed in which objects are stored; the same for everybody who stores this
@@ -174,10 +180,10 @@ fn aggregated_group(name: &str, versions: &[&str]) -> Value {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    let response = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let response = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
     let mut resource = json!({
         "resource": kind.plural,
-        "responseKind": response,
+        "responseKind": response(kind),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": kind.verbs,
@@ -185,8 +191,10 @@ fn aggregated_resource(kind: &Kind) -> Value {
     add_words(&mut resource, kind);
     if !kind.subresources.is_empty() {
         let subresources = kind.subresources.iter().map(|s| {
-            let mut response = response.clone();
-            response["kind"] = s.kind.unwrap_or(kind.kind).into();
+            let mut response = response(s.sent.unwrap_or(kind));
+            if let Some(word) = s.kind {
+                response["kind"] = word.into();
+            }
             json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs})
         });
         resource["subresources"] = subresources.collect();

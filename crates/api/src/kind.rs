@@ -13,6 +13,9 @@ const ALL_VERBS: &[&str] = &[
     "watch",
 ];
 
+/// The verb of a kind that is a question: it is answered and never kept.
+const QUESTION_VERBS: &[&str] = &["create"];
+
 /// The verbs of a `status` subresource.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
@@ -26,6 +29,7 @@ const STATUS: Subresource = Subresource {
     name: "status",
     verbs: STATUS_VERBS,
     kind: None,
+    sent: None,
 };
 
 const fn proxy(kind: &'static str) -> Subresource {
@@ -33,6 +37,7 @@ const fn proxy(kind: &'static str) -> Subresource {
         name: PROXY,
         verbs: PROXY_VERBS,
         kind: Some(kind),
+        sent: None,
     }
 }
 
@@ -82,6 +87,8 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
     /// The word of its `kind`, where that is not the object's.
     pub kind: Option<&'static str>,
+    /// What is sent and answered there, if that is not the object itself.
+    pub sent: Option<&'static Kind>,
 }
 
 /// All rows, ordered by group, then by plural.
@@ -140,6 +147,11 @@ impl Kind {
         self.subresources.iter().find(|s| s.name == name)
     }
 
+    /// Whether objects of the kind are kept: all but those that are questions, which are answered at once.
+    pub fn is_kept(&self) -> bool {
+        !self.list_kind.is_empty()
+    }
+
     /// Whether the kind has a `status` that is written through a path of its own.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
@@ -196,6 +208,28 @@ const CORE: Kind = Kind {
     delete_returns_object: false,
 };
 
+/// What all questions about who may do what have in common.
+const QUESTION: Kind = Kind {
+    namespaced: false,
+    verbs: QUESTION_VERBS,
+    ..CORE
+};
+
+/// What roles and their bindings have in common.
+const RBAC: Kind = Kind {
+    group: "rbac.authorization.k8s.io",
+    create_on_update: true,
+    ..CORE
+};
+
+/// The question for a token of a ServiceAccount, which is asked below the ServiceAccount.
+pub static TOKEN_REQUEST: Kind = Kind {
+    group: "authentication.k8s.io",
+    kind: "TokenRequest",
+    definition: "io.k8s.api.authentication.v1.TokenRequest",
+    ..QUESTION
+};
+
 const KINDS: &[Kind] = &[
     Kind {
         kind: "ConfigMap",
@@ -240,6 +274,7 @@ const KINDS: &[Kind] = &[
                 name: "finalize",
                 verbs: &["update"],
                 kind: None,
+                sent: None,
             },
             STATUS,
         ],
@@ -284,6 +319,12 @@ const KINDS: &[Kind] = &[
         plural: "serviceaccounts",
         singular: "serviceaccount",
         short_names: &["sa"],
+        subresources: &[Subresource {
+            name: "token",
+            verbs: QUESTION_VERBS,
+            kind: None,
+            sent: Some(&TOKEN_REQUEST),
+        }],
         definition: "io.k8s.api.core.v1.ServiceAccount",
         delete_returns_object: true,
         ..CORE
@@ -300,6 +341,55 @@ const KINDS: &[Kind] = &[
         create_on_update: true,
         delete_returns_object: true,
         ..CORE
+    },
+    Kind {
+        group: "authentication.k8s.io",
+        kind: "SelfSubjectReview",
+        plural: "selfsubjectreviews",
+        singular: "selfsubjectreview",
+        definition: "io.k8s.api.authentication.v1.SelfSubjectReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authentication.k8s.io",
+        kind: "TokenReview",
+        plural: "tokenreviews",
+        singular: "tokenreview",
+        definition: "io.k8s.api.authentication.v1.TokenReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "LocalSubjectAccessReview",
+        plural: "localsubjectaccessreviews",
+        singular: "localsubjectaccessreview",
+        namespaced: true,
+        definition: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectAccessReview",
+        plural: "selfsubjectaccessreviews",
+        singular: "selfsubjectaccessreview",
+        definition: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectRulesReview",
+        plural: "selfsubjectrulesreviews",
+        singular: "selfsubjectrulesreview",
+        definition: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SubjectAccessReview",
+        plural: "subjectaccessreviews",
+        singular: "subjectaccessreview",
+        definition: "io.k8s.api.authorization.v1.SubjectAccessReview",
+        ..QUESTION
     },
     Kind {
         group: "coordination.k8s.io",
@@ -343,6 +433,40 @@ const KINDS: &[Kind] = &[
         subresources: &[STATUS],
         definition: "io.k8s.api.networking.v1.ServiceCIDR",
         ..CORE
+    },
+    Kind {
+        kind: "ClusterRoleBinding",
+        list_kind: "ClusterRoleBindingList",
+        plural: "clusterrolebindings",
+        singular: "clusterrolebinding",
+        namespaced: false,
+        definition: "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        ..RBAC
+    },
+    Kind {
+        kind: "ClusterRole",
+        list_kind: "ClusterRoleList",
+        plural: "clusterroles",
+        singular: "clusterrole",
+        namespaced: false,
+        definition: "io.k8s.api.rbac.v1.ClusterRole",
+        ..RBAC
+    },
+    Kind {
+        kind: "RoleBinding",
+        list_kind: "RoleBindingList",
+        plural: "rolebindings",
+        singular: "rolebinding",
+        definition: "io.k8s.api.rbac.v1.RoleBinding",
+        ..RBAC
+    },
+    Kind {
+        kind: "Role",
+        list_kind: "RoleList",
+        plural: "roles",
+        singular: "role",
+        definition: "io.k8s.api.rbac.v1.Role",
+        ..RBAC
     },
 ];
 

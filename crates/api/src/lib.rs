@@ -23,6 +23,7 @@ pub mod patch;
 pub mod pod;
 mod ports;
 pub mod protobuf;
+pub mod rbac;
 pub mod schema;
 pub mod selector;
 pub mod service;

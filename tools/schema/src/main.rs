@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use k8s_openapi::api::{
-    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    networking::v1 as networking,
+    authentication::v1 as authentication, authorization::v1 as authorization, coordination::v1 as coordination,
+    core::v1 as core, discovery::v1 as discovery, networking::v1 as networking, rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -72,6 +72,17 @@ fn collect() -> BTreeMap<String, Value> {
     served::<discovery::EndpointSlice>(&mut generator, &mut kinds);
     served::<networking::IPAddress>(&mut generator, &mut kinds);
     served::<networking::ServiceCIDR>(&mut generator, &mut kinds);
+    served::<rbac::ClusterRole>(&mut generator, &mut kinds);
+    served::<rbac::ClusterRoleBinding>(&mut generator, &mut kinds);
+    served::<rbac::Role>(&mut generator, &mut kinds);
+    served::<rbac::RoleBinding>(&mut generator, &mut kinds);
+    answered::<authentication::SelfSubjectReview>(&mut generator, &mut kinds);
+    answered::<authentication::TokenRequest>(&mut generator, &mut kinds);
+    answered::<authentication::TokenReview>(&mut generator, &mut kinds);
+    answered::<authorization::LocalSubjectAccessReview>(&mut generator, &mut kinds);
+    answered::<authorization::SelfSubjectAccessReview>(&mut generator, &mut kinds);
+    answered::<authorization::SelfSubjectRulesReview>(&mut generator, &mut kinds);
+    answered::<authorization::SubjectAccessReview>(&mut generator, &mut kinds);
     generator.subschema_for::<meta::DeleteOptions>();
     generator.subschema_for::<meta::Status>();
     generator.subschema_for::<meta::Patch>();
@@ -89,10 +100,14 @@ fn collect() -> BTreeMap<String, Value> {
         },
     ) in kinds
     {
-        let list_name = format!("{}{list_kind}", name.strip_suffix(kind).unwrap_or(&name));
-        definitions.insert(list_name.clone(), list_of(&name, kind));
-        for (name, kind) in [(&name, kind), (&list_name, list_kind)] {
-            if let Some(Value::Object(definition)) = definitions.get_mut(name) {
+        let mut named = vec![(name.clone(), kind)];
+        if let Some(list_kind) = list_kind {
+            let list_name = format!("{}{list_kind}", name.strip_suffix(kind).unwrap_or(&name));
+            definitions.insert(list_name.clone(), list_of(&name, kind));
+            named.push((list_name, list_kind));
+        }
+        for (name, kind) in named {
+            if let Some(Value::Object(definition)) = definitions.get_mut(&name) {
                 let gvk = json!([{"group": group, "kind": kind, "version": version}]);
                 definition.insert("x-kubernetes-group-version-kind".into(), gvk);
             }
@@ -106,7 +121,8 @@ struct Gvk {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
-    list_kind: &'static str,
+    /// `None` for what is answered and never kept.
+    list_kind: Option<&'static str>,
 }
 
 /// Adds a kind.
@@ -119,7 +135,22 @@ where
         group: K::GROUP,
         version: K::VERSION,
         kind: K::KIND,
-        list_kind: K::LIST_KIND,
+        list_kind: Some(K::LIST_KIND),
+    };
+    kinds.insert(K::schema_name().into_owned(), gvk);
+}
+
+/// Adds a kind that is a question: it is answered and never kept, so there are no lists of it.
+fn answered<K>(generator: &mut SchemaGenerator, kinds: &mut BTreeMap<String, Gvk>)
+where
+    K: JsonSchema + k8s_openapi::Resource,
+{
+    generator.subschema_for::<K>();
+    let gvk = Gvk {
+        group: K::GROUP,
+        version: K::VERSION,
+        kind: K::KIND,
+        list_kind: None,
     };
     kinds.insert(K::schema_name().into_owned(), gvk);
 }

@@ -36,6 +36,11 @@ fn the_core_resources() {
     assert_eq!(find("namespaces")["verbs"], json!(namespace_verbs));
     assert_eq!(find("nodes/status")["verbs"], json!(["get", "patch", "update"]));
     assert!(find("secrets").get("shortNames").is_none());
+    assert_eq!(
+        *find("serviceaccounts/token"),
+        json!({"name": "serviceaccounts/token", "singularName": "", "namespaced": true, "kind": "TokenRequest",
+               "verbs": ["create"], "group": "authentication.k8s.io", "version": "v1"})
+    );
 }
 
 #[test]
@@ -51,7 +56,14 @@ fn groups_and_versions() {
     let names: Vec<_> = groups().into_iter().map(|(name, _)| name).collect();
     assert_eq!(
         names,
-        ["coordination.k8s.io", "discovery.k8s.io", "networking.k8s.io"]
+        [
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "coordination.k8s.io",
+            "discovery.k8s.io",
+            "networking.k8s.io",
+            "rbac.authorization.k8s.io"
+        ]
     );
     assert_eq!(group_list()["groups"].as_array().map(Vec::len), Some(names.len()));
     assert_eq!(api_versions("192.0.2.1:6443")["versions"], json!(["v1"]));
@@ -68,7 +80,7 @@ fn aggregated_documents_say_the_same() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][2];
+    let networking = &aggregated_groups()["items"][4];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

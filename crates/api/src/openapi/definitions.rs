@@ -20,7 +20,14 @@ pub(super) fn reached_from(kinds: &[&Kind]) -> Vec<&'static str> {
     let mut open: Vec<String> = [DELETE_OPTIONS, PATCH, STATUS].map(str::to_owned).to_vec();
     for kind in kinds {
         open.push(kind.definition.to_owned());
-        open.push(list_definition(kind));
+        if kind.is_kept() {
+            open.push(list_definition(kind));
+        }
+        let sent = kind
+            .subresources
+            .iter()
+            .filter_map(|subresource| subresource.sent);
+        open.extend(sent.map(|kind| kind.definition.to_owned()));
     }
     while let Some(name) = open.pop() {
         let Some((name, line)) = lines.get_key_value(name.as_str()) else {

@@ -101,7 +101,9 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
     for kind in kinds {
         let root = kind.root_path();
         let collection = if kind.namespaced {
-            paths.insert(format!("{root}/{}", kind.plural), across_namespaces(kind));
+            if kind.is_kept() {
+                paths.insert(format!("{root}/{}", kind.plural), across_namespaces(kind));
+            }
             format!("{root}/namespaces/{{namespace}}/{}", kind.plural)
         } else {
             format!("{root}/{}", kind.plural)
@@ -110,19 +112,37 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
         // What passes requests on has no form of its own to describe.
         for subresource in kind.subresources.iter().filter(|s| s.kind.is_none()) {
             let suffix = capitalised(subresource.name);
-            let operations = [(READ, "get"), (REPLACE, "update"), (PATCH_ONE, "patch")]
-                .into_iter()
-                .filter(|(_, verb)| subresource.verbs.contains(verb))
-                .map(|(operation, _)| operation);
+            let operations = [
+                (READ, "get"),
+                (REPLACE, "update"),
+                (PATCH_ONE, "patch"),
+                (CREATE, "create"),
+            ]
+            .into_iter()
+            .filter(|(_, verb)| subresource.verbs.contains(verb))
+            .map(|(operation, _)| operation);
             paths.insert(
                 format!("{object}/{}", subresource.name),
-                item(kind, operations, &suffix, &["namespace", "name"]),
+                item(
+                    subresource.sent.unwrap_or(kind),
+                    operations,
+                    &suffix,
+                    &["namespace", "name"],
+                ),
             );
         }
-        let of_collection = [LIST, CREATE, DELETE_COLLECTION]
-            .into_iter()
-            .filter(|o| o.action != "deletecollection" || kind.verbs.contains(&"deletecollection"));
+        let of_collection = [
+            (LIST, "list"),
+            (CREATE, "create"),
+            (DELETE_COLLECTION, "deletecollection"),
+        ]
+        .into_iter()
+        .filter(|(_, verb)| kind.verbs.contains(verb))
+        .map(|(operation, _)| operation);
         paths.insert(collection, item(kind, of_collection, "", &["namespace"]));
+        if !kind.is_kept() {
+            continue;
+        }
         let of_object = [READ, REPLACE, PATCH_ONE, DELETE];
         paths.insert(
             object,

@@ -4,6 +4,7 @@ mod age;
 mod cluster;
 mod network;
 mod pod;
+mod rbac;
 
 pub use age::human_duration;
 
@@ -75,6 +76,8 @@ pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn layout(kind: &Kind) -> &'static Layout {
     match kind.kind {
+        "ClusterRole" | "Role" => &rbac::ROLE,
+        "ClusterRoleBinding" | "RoleBinding" => &rbac::BINDING,
         "ConfigMap" => &cluster::CONFIG_MAP,
         "Endpoints" => &network::ENDPOINTS,
         "EndpointSlice" => &network::ENDPOINT_SLICE,
