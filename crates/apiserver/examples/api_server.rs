@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Config, NODE_PORTS_DEFAULT, Server};
+use apiserver::{Access, Config, NODE_PORTS_DEFAULT, Server};
 use store::{SqliteOptions, SqliteStore};
 
 #[tokio::main]
@@ -23,6 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         token_auth_file: None,
         kubeconfig: None,
         cluster_domain: "cluster.local".to_owned(),
+        access: Access::default(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use store::{CommitError, StoreError};
 
 use crate::api_servers;
+use crate::authorization::ensure_default_roles;
 use crate::config::Config;
 use crate::event;
 use crate::failure::Failure;
 use crate::namespace::DEFAULT_NAMESPACES;
-use crate::resource::{Interruption, Resources, SERVER, Shutdown, decided};
+use crate::resource::{Intent, Interruption, Resources, Shutdown, decided};
 use crate::route::Target;
 use crate::service::repair::Regarding;
 use crate::service::{
@@ -104,6 +105,17 @@ impl Essentials {
                 .await?;
         }
         self.ensure_endpoints(resources).await
+    }
+
+    /// Makes the default roles; once, at the start.
+    pub(crate) async fn ensure_roles(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        ensure_default_roles(resources)
+            .await
+            .map_err(|(name, failure)| BootstrapError::Refused {
+                kind: "default role or binding",
+                name,
+                reason: failure.message().to_owned(),
+            })
     }
 
     async fn ensure_service_cidr(&self, resources: &Resources) -> Result<(), BootstrapError> {
@@ -216,7 +228,7 @@ impl Essentials {
                 return Ok(false);
             }
             match resources
-                .create_object(&target, object.clone(), Vec::new(), false, SERVER)
+                .create_object(&target, object.clone(), Vec::new(), Intent::SERVER)
                 .await
             {
                 Ok(_) => Ok(true),
@@ -246,14 +258,14 @@ async fn write(resources: &Resources, target: &Target, object: &Value) -> Result
     decided(target, || async {
         let Some(stored) = resources.stored(target).await? else {
             resources
-                .create_object(target, object.clone(), Vec::new(), false, SERVER)
+                .create_object(target, object.clone(), Vec::new(), Intent::SERVER)
                 .await?;
             return Ok(());
         };
         let mut wanted = object.clone();
         set_or_clear(&mut wanted, "metadata", Some(stored.metadata().clone()));
         resources
-            .replace(target, stored, wanted, Vec::new(), false, SERVER)
+            .replace(target, stored, wanted, Vec::new(), Intent::SERVER)
             .await?;
         Ok(())
     })

@@ -1,8 +1,11 @@
 //! One verb on its target, with all it needs of the request.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
+use crate::authentication::Identity;
 use crate::failure::Failure;
 use crate::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
 use crate::printing::{self, IncludeObject};
@@ -23,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) query: String,
     /// The body; empty for reads.
     pub(crate) body: RequestBody,
+    /// Who asks.
+    pub(crate) requester: Arc<Identity>,
 }
 
 /// What is done with a target.
@@ -146,20 +151,21 @@ impl Call {
         let form = negotiation::form(headers, &query)?;
         let outcome = match self.verb {
             Verb::Create => {
-                let options = WriteOptions::read(&query, headers, "CreateOptions")?;
+                let options = WriteOptions::read(&query, headers, "CreateOptions")?.by(&self.requester);
                 resources
                     .create(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Update => {
-                let options = WriteOptions::read(&query, headers, "UpdateOptions")?;
+                let options = WriteOptions::read(&query, headers, "UpdateOptions")?.by(&self.requester);
                 resources
                     .update(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Patch => {
                 let form = patch_form(headers)?;
-                let options = WriteOptions::read_patch(&query, headers, form == PatchForm::Apply)?;
+                let options =
+                    WriteOptions::read_patch(&query, headers, form == PatchForm::Apply)?.by(&self.requester);
                 match form {
                     PatchForm::Patch(format) => resources.patch(target, body, format, options).await?,
                     PatchForm::Apply => resources.apply(target, body, options).await?,
@@ -167,6 +173,8 @@ impl Call {
             }
             Verb::Delete => {
                 let options = DeleteOptions::read(&query, body, body_format(headers)?)?;
+                let index = resources.store.index();
+                resources.admission.admit_delete(index, target, &self.requester)?;
                 resources.delete(target, &options).await?
             }
             _ => return self.delete_collection(resources, &query).await,

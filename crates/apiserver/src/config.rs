@@ -1,10 +1,15 @@
 //! What a server is told at its start.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+
+use crate::admission::AdmissionPlugin;
+use crate::authorization::AuthorizationMode;
+use crate::flow_control::RequestLimits;
 
 /// The node ports that upstream gives out by default (NP-01).
 pub const NODE_PORTS_DEFAULT: RangeInclusive<u16> = 30_000..=32_767;
@@ -31,4 +36,34 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// The domain of the cluster, for the names that the serving certificate is good for.
     pub cluster_domain: String,
+    /// Who may do what, and how much of it.
+    pub access: Access,
+}
+
+/// Who may do what, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Who decides; the first that allows something counts.
+    pub authorization_modes: Vec<AuthorizationMode>,
+    /// Whether requests that prove no identity are decided about, too, as those of somebody anonymous.
+    pub allows_anonymous: bool,
+    /// What is looked at in writes.
+    pub admission_plugins: BTreeSet<AdmissionPlugin>,
+    /// Limits of what is asked for at a time.
+    pub request_limits: RequestLimits,
+    /// Who the tokens of ServiceAccounts say they are from, and for if they do not say for whom. `None` is the URL of
+    /// the `kubernetes` Service.
+    pub service_account_issuer: Option<String>,
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access {
+            authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+            allows_anonymous: true,
+            admission_plugins: AdmissionPlugin::defaults(),
+            request_limits: RequestLimits::default(),
+            service_account_issuer: None,
+        }
+    }
 }

@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
+use crate::authentication::service_accounts::ServiceAccounts;
 use crate::failure::Failure;
 use crate::negotiation::{Encoding, accepts_aggregated_discovery};
 
@@ -36,6 +37,17 @@ pub(crate) fn version() -> Answer {
         "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     });
     answer::tree(StatusCode::OK, &version)
+}
+
+/// `/openid/v1/jwks`.
+pub(crate) fn token_keys(accounts: &ServiceAccounts) -> Answer {
+    let keys = Bytes::from(accounts.key_set().to_string());
+    answer::document("application/jwk-set+json", keys)
+}
+
+/// `/.well-known/openid-configuration`.
+pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> Answer {
+    answer::tree(StatusCode::OK, &accounts.discovery(host))
 }
 
 /// The prepared document at a path. `host` is how the client calls the server.
@@ -135,11 +147,13 @@ fn paths() -> Value {
         );
     }
     for path in [
+        "/.well-known/openid-configuration",
         "/healthz",
         "/livez",
         "/metrics",
         "/openapi/v2",
         "/openapi/v3",
+        "/openid/v1/jwks",
         "/readyz",
         "/version",
     ] {

@@ -4,7 +4,7 @@ use api::kind;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::resource::{Resources, SERVER, decided};
+use crate::resource::{Intent, Resources, decided};
 use crate::route::Target;
 use crate::service::repair::Regarding;
 
@@ -64,7 +64,7 @@ async fn write(
     let target = Target::collection(kind, Some(namespace));
     decided(&target, || async {
         resources
-            .create_object(&target, event.clone(), Vec::new(), false, SERVER)
+            .create_object(&target, event.clone(), Vec::new(), Intent::SERVER)
             .await
             .map(drop)
     })

@@ -9,16 +9,18 @@ use http::{Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 
 use crate::answer::{self, Answer};
-use crate::authentication::{Authenticator, Identity};
+use crate::authentication::Identity;
 use crate::call::{Call, Verb};
 use crate::compression::{self, compressed};
 use crate::documents;
 use crate::failure::Failure;
+use crate::gate::{Asking, Gate};
 use crate::health;
 use crate::metrics::{Label, Metrics};
-use crate::negotiation::status_encoding;
+use crate::negotiation::{body_format, status_encoding};
 use crate::passing::Passing;
 use crate::query::Query;
+use crate::questions::{Asked, is_question};
 use crate::request_body::{BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
@@ -30,7 +32,7 @@ const ENDPOINTS_DEPRECATED: &str =
 /// Answers requests. Shared by all connections.
 pub(crate) struct Handler {
     pub(crate) resources: Arc<Resources>,
-    pub(crate) authenticator: Authenticator,
+    pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
     pub(crate) bodies: BodyRoom,
     pub(crate) passing: Passing,
@@ -66,20 +68,28 @@ impl Handler {
     ) -> Result<Answer, Failure> {
         let uri = request.uri().clone();
         let route = route(uri.path());
+        let asking = Asking {
+            route: &route,
+            method: request.method(),
+            path: uri.path(),
+            query: uri.query().unwrap_or_default(),
+            headers: request.headers(),
+        };
+        let passage = self.gate.pass(&asking, connection.as_ref())?;
+        let requester = passage.requester.clone();
+        tracing::debug!(user = %requester.user, method = %request.method(), path = uri.path(), "a request");
         match route {
             Route::Health => {
                 let query = Query::parse(uri.query().unwrap_or_default());
-                return Ok(health::answer(&self.resources, uri.path(), &query).await);
+                Ok(health::answer(&self.resources, uri.path(), &query).await)
             }
-            Route::Version => return Ok(documents::version()),
-            _ => {}
-        }
-        let identity = self
-            .authenticator
-            .authenticate(request.headers(), connection.as_ref())?;
-        tracing::debug!(user = %identity.user, method = %request.method(), path = uri.path(), "a request");
-        match route {
-            Route::Resource(target) => self.resource(target, request).await,
+            Route::Version => Ok(documents::version()),
+            Route::TokenKeys => Ok(documents::token_keys(&self.gate.authenticator.service_accounts)),
+            Route::TokenIssuer => Ok(documents::token_issuer(
+                &self.gate.authenticator.service_accounts,
+                host(&request),
+            )),
+            Route::Resource(target) => self.clone().resource(target, request, requester).await,
             Route::Document(path) => {
                 if !matches!(*request.method(), Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
@@ -88,9 +98,7 @@ impl Handler {
             }
             Route::Metrics => Ok(answer::text(StatusCode::OK, self.metrics.render(&self.resources))),
             Route::UnknownResource => Err(Failure::no_such_path()),
-            Route::Unknown | Route::Health | Route::Version => {
-                Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n"))
-            }
+            Route::Unknown => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
     }
 
@@ -99,6 +107,7 @@ impl Handler {
         self: Arc<Self>,
         target: Target,
         request: Request<Incoming>,
+        requester: Arc<Identity>,
     ) -> Result<Answer, Failure> {
         let begin = Instant::now();
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -108,7 +117,7 @@ impl Handler {
         let is_deprecated = target.kind.kind == "Endpoints";
         let encoding = status_encoding(request.headers());
         let under_way = self.metrics.begin(verb.is_read());
-        let called = self.clone().call(target, verb, query, request).await;
+        let called = self.clone().call(target, verb, query, request, requester).await;
         let answer = called.unwrap_or_else(|failure| answer::failure(&failure, encoding));
         drop(under_way);
         let bytes = answer.body().size_hint().exact();
@@ -128,6 +137,7 @@ impl Handler {
         verb: Verb,
         query: String,
         request: Request<Incoming>,
+        requester: Arc<Identity>,
     ) -> Result<Answer, Failure> {
         if target.passed_path.is_some() {
             return self.passing.pass(&self.resources, &target, request).await;
@@ -137,19 +147,34 @@ impl Handler {
             true => RequestBody::none(),
             false => self.bodies.read(body).await?,
         };
+        if is_question(&target) {
+            let asked = Asked {
+                authenticator: &self.gate.authenticator,
+                authorizer: &self.gate.authorizer,
+                requester: &requester,
+            };
+            return asked.answer(&target, &query, body.bytes(), body_format(&parts.headers)?);
+        }
+        let changes_roles = target.kind.group == api::rbac::GROUP;
         let call = Call {
             target,
             verb,
             headers: parts.headers,
             query,
             body,
+            requester,
         };
         if verb.is_read() {
             return call.read(&self.resources).await;
         }
         // A write goes on when the client hangs up: half of it would leave reservations that nobody owns.
         let resources = self.resources.clone();
-        match tokio::spawn(async move { call.write(&resources).await }).await {
+        let written = tokio::spawn(async move { call.write(&resources).await }).await;
+        if changes_roles {
+            // Whoever was told that a role is written finds it in force.
+            self.gate.authorizer.refresh();
+        }
+        match written {
             Ok(written) => written,
             Err(error) => {
                 tracing::error!(%error, "a write panicked");

@@ -6,11 +6,14 @@
 //! `compression`. What is meant for a Pod goes through `passing` in the place of `resource`.
 //! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
 //!
-//! Everybody who proves an identity may do everything: there is no authorization yet.
+//! Before anything is done, `authentication` finds out who asks, `flow_control` whether they ask too much, and
+//! `authorization` whether they may; `admission` looks at what is written. `questions` answers who may do what.
 
+mod admission;
 mod answer;
 mod api_servers;
 mod authentication;
+mod authorization;
 mod bootstrap;
 mod call;
 mod compression;
@@ -19,8 +22,10 @@ mod documents;
 mod event;
 mod event_expiry;
 mod failure;
+mod flow_control;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod gate;
 mod handler;
 mod health;
 pub mod kubeconfig;
@@ -32,6 +37,7 @@ pub mod pki;
 mod printing;
 mod private_file;
 mod query;
+mod questions;
 mod repair;
 mod request_body;
 mod resource;
@@ -39,9 +45,12 @@ mod route;
 mod server;
 pub mod service;
 
-pub use authentication::TokenFileError;
+pub use admission::AdmissionPlugin;
+pub use authentication::{KeyError, TokenFileError};
+pub use authorization::AuthorizationMode;
 pub use bootstrap::BootstrapError;
-pub use config::{Config, NODE_PORTS_DEFAULT};
+pub use config::{Access, Config, NODE_PORTS_DEFAULT};
 pub use documents::GIT_VERSION;
 pub use failure::Failure;
+pub use flow_control::RequestLimits;
 pub use server::{Server, StartError, TlsError};

@@ -1,80 +1,89 @@
-//! Who is asking: a client certificate of our authority, or a bearer token.
+//! Who is asking: a client certificate of our authority, a token of a file, a token of a ServiceAccount, or nobody
+//! that we know.
 
+mod identity;
+mod impersonation;
+pub(crate) mod reviews;
+pub(crate) mod service_accounts;
 mod tokens;
 
+pub use identity::Identity;
+pub(crate) use identity::{AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
+pub(crate) use impersonation::impersonated;
+pub use service_accounts::KeyError;
 pub use tokens::{TokenFileError, Tokens};
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::failure::Failure;
-
-/// The group of everybody who has proved an identity.
-const AUTHENTICATED: &str = "system:authenticated";
-
-/// Somebody who has proved who they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The user's name.
-    pub user: String,
-    /// The user's unique id, if the way of authentication knows one.
-    pub uid: String,
-    /// The groups that the user is a member of.
-    pub groups: Vec<String>,
-}
-
-impl Identity {
-    /// Whom a certificate names: the common name is the user, organizations are groups. `None` if it names
-    /// nobody. The certificate's signature has been checked by TLS.
-    pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Identity> {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-        let subject = certificate.subject();
-        let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-        let groups = subject
-            .iter_organization()
-            .filter_map(|group| group.as_str().ok())
-            .chain([AUTHENTICATED])
-            .map(str::to_owned)
-            .collect();
-        (!user.is_empty()).then_some(Identity {
-            user,
-            uid: String::new(),
-            groups,
-        })
-    }
-}
+use service_accounts::ServiceAccounts;
 
 /// Knows everybody who may come in.
-#[derive(Debug, Default)]
 pub(crate) struct Authenticator {
     tokens: Tokens,
+    /// The tokens of ServiceAccounts.
+    pub(crate) service_accounts: ServiceAccounts,
+    nobody: Arc<Identity>,
 }
 
 impl Authenticator {
-    pub(crate) fn new(tokens: Tokens) -> Authenticator {
-        Authenticator { tokens }
+    pub(crate) fn new(tokens: Tokens, service_accounts: ServiceAccounts) -> Authenticator {
+        Authenticator {
+            tokens,
+            service_accounts,
+            nobody: Arc::new(Identity::anonymous()),
+        }
     }
 
-    /// Who sends a request. A token counts before the certificate of the connection, and a wrong one is never
-    /// made up for by it.
-    pub(crate) fn authenticate<'i>(
-        &'i self,
+    /// Who sends a request; somebody anonymous if nothing is sent that proves anything. A token counts before the
+    /// certificate of the connection, and a wrong one is never made up for by it.
+    pub(crate) fn authenticate(
+        &self,
         headers: &HeaderMap,
-        connection: Option<&'i Arc<Identity>>,
-    ) -> Result<&'i Arc<Identity>, Failure> {
+        connection: Option<&Arc<Identity>>,
+    ) -> Result<Arc<Identity>, Failure> {
+        let connection = || connection.unwrap_or(&self.nobody).clone();
         let Some(authorization) = headers.get(AUTHORIZATION) else {
-            return connection.ok_or_else(Failure::unauthorized);
+            return Ok(connection());
         };
         let text = authorization.to_str().map_err(|_| Failure::unauthorized())?;
-        let (scheme, token) = text.trim().split_once(' ').ok_or_else(Failure::unauthorized)?;
+        let (scheme, token) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return connection.ok_or_else(Failure::unauthorized);
+            return Ok(connection());
         }
-        self.tokens.owner(token.trim()).ok_or_else(Failure::unauthorized)
+        let token = token.trim();
+        if token.is_empty() {
+            return Ok(connection());
+        }
+        if let Some(owner) = self.tokens.owner(token) {
+            return Ok(owner.clone());
+        }
+        self.service_accounts.owner(token).map_err(|rejection| {
+            tracing::debug!(%rejection, "a token was rejected");
+            Failure::unauthorized()
+        })
+    }
+
+    /// Whose token this is, for those who ask about it: the owner, and those of the `audiences` asked about that
+    /// it is good for. No audience means this server.
+    pub(crate) fn review(
+        &self,
+        token: &str,
+        audiences: &[&str],
+    ) -> Result<(Arc<Identity>, Vec<String>), String> {
+        if let Some(owner) = self.tokens.owner(token) {
+            let ours = self.service_accounts.audience();
+            return match audiences.is_empty() || audiences.contains(&ours) {
+                true => Ok((owner.clone(), vec![ours.to_owned()])),
+                false => Err("the token is not good for any of the audiences".to_owned()),
+            };
+        }
+        self.service_accounts
+            .owner_for(token, audiences)
+            .map_err(|rejection| rejection.to_string())
     }
 }
 

@@ -1,5 +1,7 @@
 use http::HeaderValue;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use store::{SqliteOptions, SqliteStore};
 
 use super::*;
 use crate::pki::{Pki, serving_names};
@@ -10,23 +12,31 @@ fn with(authorization: &'static str) -> HeaderMap {
     headers
 }
 
+fn authenticator(directory: &std::path::Path) -> Authenticator {
+    let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).unwrap();
+    let accounts = ServiceAccounts::open(directory.to_owned(), "https://us".to_owned(), Arc::new(store));
+    Authenticator::new(Tokens::default(), accounts.unwrap())
+}
+
 #[test]
 fn a_wrong_token_is_not_made_up_for_by_a_certificate() {
-    let authenticator = Authenticator::default();
+    let directory = tempfile::tempdir().unwrap();
+    let authenticator = authenticator(directory.path());
     let admin = Arc::new(Identity {
         user: "admin".into(),
-        uid: String::new(),
-        groups: vec![],
+        ..Identity::default()
     });
     let by = |headers: &HeaderMap, who| authenticator.authenticate(headers, who).map(|i| i.user.clone());
-    assert_eq!(by(&HeaderMap::new(), Some(&admin)), Ok("admin".to_owned()));
-    assert_eq!(by(&with("Basic YTpi"), Some(&admin)), Ok("admin".to_owned()));
+    let (as_admin, as_nobody) = (Ok("admin".to_owned()), Ok("system:anonymous".to_owned()));
+    assert_eq!(by(&HeaderMap::new(), Some(&admin)), as_admin);
+    assert_eq!(by(&with("Basic YTpi"), Some(&admin)), as_admin);
+    assert_eq!(by(&with("Bearer"), Some(&admin)), as_admin);
     assert_eq!(
         by(&with("Bearer wrong"), Some(&admin)),
         Err(Failure::unauthorized())
     );
-    assert_eq!(by(&HeaderMap::new(), None), Err(Failure::unauthorized()));
-    assert_eq!(by(&with("Bearer"), Some(&admin)), Err(Failure::unauthorized()));
+    assert_eq!(by(&HeaderMap::new(), None), as_nobody);
+    assert_eq!(by(&with("Bearer wrong"), None), Err(Failure::unauthorized()));
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Tokens {
                 user: user.clone(),
                 uid: uid.clone(),
                 groups,
+                extra: Vec::new(),
             };
             if owners.insert(token.clone(), Arc::new(identity)).is_some() {
                 tracing::warn!(

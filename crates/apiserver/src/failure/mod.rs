@@ -52,6 +52,17 @@ impl Failure {
         Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).about_resource(kind, name)
     }
 
+    /// 403: somebody may not do this with a resource, or with a path if `resource` is "".
+    pub(crate) fn forbidden_for(group: &str, resource: &str, name: &str, why: &str) -> Failure {
+        let dot = if group.is_empty() { "" } else { "." };
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (resource, "") => format!("{resource}{dot}{group} is forbidden: {why}"),
+            (resource, name) => format!("{resource}{dot}{group} {name:?} is forbidden: {why}"),
+        };
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).about(group, resource, name)
+    }
+
     /// 404: there is no such object.
     pub fn not_found(kind: &Kind, name: &str) -> Failure {
         let message = format!("{} \"{name}\" not found", kind.qualified_plural());
@@ -286,7 +297,10 @@ impl Failure {
             status["reason"] = self.reason.into();
         }
         if !self.details.is_empty()
-            || matches!(self.code, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+            || matches!(
+                self.code,
+                StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::FORBIDDEN
+            )
         {
             status["details"] = Value::Object(self.details.clone());
         }

@@ -1,8 +1,10 @@
 //! Namespaces: what may be created in them, and how they end.
 
 mod content;
+mod furnishing;
 mod termination;
 
+pub(crate) use furnishing::keep as keep_furnished;
 pub(crate) use termination::run as run_termination;
 
 use api::object::Namespace;

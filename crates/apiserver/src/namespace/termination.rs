@@ -14,7 +14,7 @@ use super::content::Content;
 use super::{finalized, namespace_kind};
 use crate::failure::Failure;
 use crate::query::{DeleteOptions, ListOptions};
-use crate::resource::{Interruption, Resources, SERVER};
+use crate::resource::{Intent, Interruption, Resources};
 use crate::route::Target;
 
 /// How long to wait before a Namespace whose content is still there is looked at again; doubled each time.
@@ -147,7 +147,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     };
     let Some(changed) = changed else { return Ok(false) };
     match resources
-        .replace(&target, stored, changed, Vec::new(), false, SERVER)
+        .replace(&target, stored, changed, Vec::new(), Intent::SERVER)
         .await
     {
         Ok(_) => Ok(content.is_empty()),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use store::Revision;
 
 use super::Query;
+use crate::authentication::Identity;
 use crate::failure::Failure;
 
 /// What is done about fields that the schema does not know, or that come twice.
@@ -36,6 +37,8 @@ pub(crate) struct WriteOptions<'q> {
     pub(crate) manager: &'q str,
     /// Whether fields are taken from those who own them; only apply may say so.
     pub(crate) force: Option<bool>,
+    /// Who asks for it; nobody if the server does it of its own accord.
+    pub(crate) requester: Option<&'q Identity>,
 }
 
 impl<'q> WriteOptions<'q> {
@@ -100,7 +103,16 @@ impl<'q> WriteOptions<'q> {
             field_validation,
             manager,
             force: query.flag("force"),
+            requester: None,
         })
+    }
+
+    /// The same, asked for by somebody.
+    pub(crate) fn by(self, requester: &'q Identity) -> WriteOptions<'q> {
+        WriteOptions {
+            requester: Some(requester),
+            ..self
+        }
     }
 }
 

@@ -6,13 +6,13 @@ use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Outcome, Resources, birth, decided, metadata_mut, settle_name, settle_namespace};
+use super::{Intent, Outcome, Resources, birth, decided, metadata_mut, settle_name, settle_namespace};
 use crate::failure::Failure;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::route::Target;
 
 /// The name under which the server itself owns fields.
-pub(crate) const SERVER: Ownership<'_> = Ownership::Updated("portolan");
+pub(super) const SERVER: Ownership<'_> = Ownership::Updated("portolan");
 
 const RECORDS: &str = "managedFields";
 
@@ -47,17 +47,13 @@ impl Resources {
             let object = conform(applied, kind)
                 .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?
                 .object;
-            let (warnings, dry_run) = (warnings.clone(), options.dry_run);
+            let (warnings, intent) = (warnings.clone(), Intent::of(&options, Ownership::Applied));
             match stored {
-                Some(stored) => {
-                    self.replace(target, stored, object, warnings, dry_run, Ownership::Applied)
-                        .await
-                }
+                Some(stored) => self.replace(target, stored, object, warnings, intent).await,
                 None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
                 None => {
                     refuse_identity(target, configuration)?;
-                    self.create_object(target, object, warnings, dry_run, Ownership::Applied)
-                        .await
+                    self.create_object(target, object, warnings, intent).await
                 }
             }
         })

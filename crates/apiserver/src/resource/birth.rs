@@ -39,6 +39,12 @@ pub(super) fn bear(object: &mut Value, kind: &Kind) {
     }
 }
 
+/// A new object that the server makes of its own accord, complete.
+pub(crate) fn newborn(kind: &Kind, mut object: Value) -> Value {
+    bear(&mut object, kind);
+    object
+}
+
 /// The time, as Kubernetes writes it: RFC 3339, whole seconds, UTC.
 pub(super) fn now() -> String {
     at(Timestamp::now())

@@ -7,9 +7,10 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded, inscribed,
-    rendered, set_records, settle_namespace,
+    Intent, Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded,
+    inscribed, rendered, set_records, settle_namespace, within_limit,
 };
+use crate::admission::Attempt;
 use crate::failure::Failure;
 use crate::namespace;
 use crate::query::WriteOptions;
@@ -27,7 +28,7 @@ impl Resources {
         let create = || async move {
             let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
             let ownership = Ownership::Updated(options.manager);
-            self.create_object(target, object, warnings, options.dry_run, ownership)
+            self.create_object(target, object, warnings, Intent::of(&options, ownership))
                 .await
         };
         match decided(target, create).await {
@@ -46,10 +47,9 @@ impl Resources {
         target: &Target,
         mut object: Value,
         mut warnings: Vec<String>,
-        dry_run: bool,
-        ownership: Ownership<'_>,
+        intent: Intent<'_>,
     ) -> Result<Outcome, Interruption> {
-        let kind = target.kind;
+        let (kind, ownership, dry_run) = (target.kind, intent.ownership, intent.dry_run);
         settle_namespace(&mut object, target)?;
         let is_name_generated = name_of(&object).is_empty();
         let given_records = Ownership::take(&mut object);
@@ -60,6 +60,8 @@ impl Resources {
         (strategy.default_on_write)(&mut object);
         warnings.extend(drop_duplicate_owners(&mut object));
         let records = ownership.records_of_new(&object, given_records, target);
+        let attempt = Attempt::create(target, intent.requester);
+        self.admission.admit(self.store.index(), attempt, &mut object)?;
         let allocation = match strategy.allocates {
             true => {
                 let allocated = self.services.create(self.store.index(), &mut object, dry_run);
@@ -88,12 +90,13 @@ impl Resources {
         if dry_run {
             return Ok(Outcome::created(rendered(&object), warnings));
         }
-        let value = encoded(&object);
+        let value = within_limit(encoded(&object))?;
         let mut transaction = Transaction {
             expectations: vec![(key.as_str().into(), Expectation::Absent)],
             writes: vec![Write::Put(key.into(), value.clone())],
         };
         transaction.expectations.extend(guard);
+        self.furnish(target, &object, &mut transaction)?;
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.committed)(&self.services, name, Some(&object));
         Ok(Outcome::created(inscribed(&value, revision)?, warnings))

@@ -20,14 +20,17 @@ mod update;
 mod watch;
 mod watch_events;
 
+pub(crate) use apply::Ownership;
 use apply::set_records;
-pub(crate) use apply::{Ownership, SERVER};
+pub(crate) use birth::newborn;
 pub(crate) use list::Page;
 pub(crate) use rendered_events::RenderedEvents;
 pub(crate) use strategy::Strategy;
 pub(crate) use watch::Shutdown;
 
 use std::sync::Arc;
+
+use apply::SERVER;
 
 use api::decode::{DecodeError, Decoded, Format};
 use api::kind::Kind;
@@ -37,9 +40,11 @@ use http::StatusCode;
 use serde_json::Value;
 use store::{CommitError, Entry, Revision, Store, Transaction};
 
+use crate::admission::Admission;
+use crate::authentication::Identity;
 use crate::failure::Failure;
 use crate::metrics::WatchCounts;
-use crate::query::FieldValidation;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::route::Target;
 use crate::service;
 
@@ -47,15 +52,52 @@ use crate::service;
 /// write succeeded, so this many in a row mean a hot object, and its writers should slow down.
 const DECISIONS_MAX: usize = 16;
 
+/// Largest object that is stored, as etcd has it by default: every watcher gets every version of it.
+const OBJECT_BYTES_MAX: usize = 3 << 19;
+
 /// The objects of all kinds, and what is done with them.
 pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) services: service::Registry,
+    pub(crate) admission: Admission,
+    /// The certificate of the cluster's authority, PEM, which every namespace has a copy of.
+    pub(crate) authority: String,
     pub(crate) shutdown: Shutdown,
     /// What watches have written already.
     pub(crate) rendered: Arc<RenderedEvents>,
     /// What watches are doing, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
+}
+
+/// How a write is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intent<'a> {
+    /// Nothing is stored.
+    pub(crate) dry_run: bool,
+    /// Who owns the fields that it changes.
+    pub(crate) ownership: Ownership<'a>,
+    /// Who asks for it. Nobody: the server does it of its own accord, and is admitted to everything.
+    pub(crate) requester: Option<&'a Identity>,
+}
+
+impl Intent<'static> {
+    /// Of the server itself.
+    pub(crate) const SERVER: Intent<'static> = Intent {
+        dry_run: false,
+        ownership: SERVER,
+        requester: None,
+    };
+}
+
+impl<'a> Intent<'a> {
+    /// As a request has it.
+    fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> Intent<'a> {
+        Intent {
+            dry_run: options.dry_run,
+            ownership,
+            requester: options.requester,
+        }
+    }
 }
 
 /// What a verb that names one object comes to.
@@ -229,6 +271,14 @@ pub(crate) fn encoded(object: &Value) -> store::Value {
     store::Value {
         bytes: bytes.into(),
         revision_at: Some(revision_at),
+    }
+}
+
+/// Refuses an object that is larger than any may be.
+fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
+    match value.bytes.len() <= OBJECT_BYTES_MAX {
+        true => Ok(value),
+        false => Err(Failure::too_large(OBJECT_BYTES_MAX)),
     }
 }
 

@@ -4,7 +4,7 @@ use api::decode::conform;
 use api::patch::{PatchFormat, apply};
 use http::StatusCode;
 
-use super::{Outcome, Ownership, Resources, admitted, decided, settle_name, settle_namespace};
+use super::{Intent, Outcome, Ownership, Resources, admitted, decided, settle_name, settle_namespace};
 use crate::failure::Failure;
 use crate::query::WriteOptions;
 use crate::route::Target;
@@ -41,7 +41,7 @@ impl Resources {
             settle_name(&mut object, target)?;
             settle_namespace(&mut object, target)?;
             let ownership = Ownership::Updated(options.manager);
-            self.replace(target, stored, object, warnings, options.dry_run, ownership)
+            self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
                 .await
         })
         .await

@@ -8,6 +8,7 @@ use api::kind::Kind;
 use api::metadata::{self, NameForm};
 use api::network;
 use api::pod;
+use api::rbac;
 use api::service as services;
 use api::tree::set_or_clear;
 use serde_json::Value;
@@ -57,6 +58,10 @@ impl Strategy {
             "Node" => &NODE,
             "ConfigMap" => &CONFIG_MAP,
             "Secret" => &SECRET,
+            "Role" => &ROLE,
+            "ClusterRole" => &CLUSTER_ROLE,
+            "RoleBinding" => &ROLE_BINDING,
+            "ClusterRoleBinding" => &CLUSTER_ROLE_BINDING,
             _ if kind.namespaced => &PLAIN,
             _ => &PLAIN_OF_CLUSTER,
         }
@@ -178,6 +183,34 @@ static POD: Strategy = Strategy {
     validate_update: pod::validate_pod_update,
     validate_status_update: pod::validate_pod_status_update,
     ..PLAIN
+};
+
+static ROLE: Strategy = Strategy {
+    default_on_write: rbac::default_role_on_write,
+    validate: rbac::validate_role,
+    validate_update: rbac::validate_role_update,
+    ..PLAIN
+};
+
+static CLUSTER_ROLE: Strategy = Strategy {
+    default_on_write: rbac::default_role_on_write,
+    validate: rbac::validate_cluster_role,
+    validate_update: rbac::validate_cluster_role_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static ROLE_BINDING: Strategy = Strategy {
+    default_on_write: rbac::default_binding_on_write,
+    validate: rbac::validate_role_binding,
+    validate_update: rbac::validate_role_binding_update,
+    ..PLAIN
+};
+
+static CLUSTER_ROLE_BINDING: Strategy = Strategy {
+    default_on_write: rbac::default_binding_on_write,
+    validate: rbac::validate_cluster_role_binding,
+    validate_update: rbac::validate_cluster_role_binding_update,
+    ..PLAIN_OF_CLUSTER
 };
 
 static NODE: Strategy = Strategy {

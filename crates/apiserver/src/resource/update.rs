@@ -8,9 +8,10 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded, inscribed,
-    metadata_mut, rendered, set_records, settle_name, settle_namespace,
+    Intent, Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded,
+    inscribed, metadata_mut, rendered, set_records, settle_name, settle_namespace, within_limit,
 };
+use crate::admission::Attempt;
 use crate::failure::Failure;
 use crate::query::{WriteOptions, parse_version};
 use crate::route::Target;
@@ -31,11 +32,11 @@ impl Resources {
             let ownership = Ownership::Updated(options.manager);
             match self.stored(target).await? {
                 Some(stored) => {
-                    self.replace(target, stored, object, warnings, options.dry_run, ownership)
+                    self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
                         .await
                 }
                 None if target.kind.create_on_update && target.subresource.is_none() => {
-                    self.create_object(target, object, warnings, options.dry_run, ownership)
+                    self.create_object(target, object, warnings, Intent::of(&options, ownership))
                         .await
                 }
                 None => Err(Failure::not_found(target.kind, target.name()).into()),
@@ -51,10 +52,10 @@ impl Resources {
         stored: Stored,
         mut new: Value,
         mut warnings: Vec<String>,
-        dry_run: bool,
-        ownership: Ownership<'_>,
+        intent: Intent<'_>,
     ) -> Result<Outcome, Interruption> {
         let (kind, name) = (target.kind, target.name());
+        let (ownership, dry_run) = (intent.ownership, intent.dry_run);
         let old = &stored.object;
         check_identity(target, &stored, &new)?;
         let given_records = Ownership::take(&mut new);
@@ -63,6 +64,8 @@ impl Resources {
         (strategy.default_on_write)(&mut new);
         warnings.extend(drop_duplicate_owners(&mut new));
         let records = ownership.records_of_changed(&new, old, given_records, target);
+        let attempt = Attempt::update(target, intent.requester, old);
+        self.admission.admit(self.store.index(), attempt, &mut new)?;
         let mut allocation = None;
         let errors = match target.subresource {
             None => {
@@ -101,7 +104,7 @@ impl Resources {
         if dry_run {
             return Ok(Outcome::ok(rendered(&new), warnings));
         }
-        let value = encoded(&new);
+        let value = within_limit(encoded(&new))?;
         let transaction = Transaction {
             expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
             writes: vec![Write::Put(stored.entry.key, value.clone())],

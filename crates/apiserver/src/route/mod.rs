@@ -17,6 +17,10 @@ pub(crate) enum Route<'p> {
     Version,
     /// `/metrics`.
     Metrics,
+    /// `/openid/v1/jwks`: the keys that tokens of ServiceAccounts are signed with.
+    TokenKeys,
+    /// `/.well-known/openid-configuration`: who signs them, and where the keys are.
+    TokenIssuer,
     /// `/api`, `/apis`, `/openapi/…` and the like; the answer is a prepared document.
     Document(&'p str),
     /// A path of the API that names a resource or version which is not served.
@@ -114,6 +118,8 @@ pub(crate) fn route(path: &str) -> Route<'_> {
             _ => Route::Document(trimmed),
         },
         "openapi" => Route::Document(trimmed),
+        "openid" if trimmed == "/openid/v1/jwks" => Route::TokenKeys,
+        ".well-known" if trimmed == "/.well-known/openid-configuration" => Route::TokenIssuer,
         "healthz" | "livez" | "readyz" => Route::Health,
         "version" => Route::Version,
         "metrics" => Route::Metrics,

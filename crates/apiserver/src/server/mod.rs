@@ -17,10 +17,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::authentication::{Authenticator, TokenFileError, Tokens};
+use crate::admission::Admission;
+use crate::authentication::service_accounts::ServiceAccounts;
+use crate::authentication::{Authenticator, KeyError, TokenFileError, Tokens};
+use crate::authorization::{self, Authorizer};
 use crate::bootstrap::{self, BootstrapError, Essentials};
 use crate::config::Config;
 use crate::event_expiry;
+use crate::flow_control::FlowControl;
+use crate::gate::Gate;
 use crate::handler::Handler;
 use crate::kubeconfig;
 use crate::metrics::Metrics;
@@ -59,6 +64,9 @@ pub enum StartError {
     /// The token file cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
+    /// Tokens of ServiceAccounts cannot be signed.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
     /// Cluster IPs and node ports cannot be given out.
     #[error(transparent)]
     Services(#[from] RegistryError),
@@ -118,28 +126,46 @@ impl Server {
                 .map_err(RegistryError::from)?;
         }
         let shutdown = Shutdown(ending);
+        let access = config.access.clone();
+        let issuer = access
+            .service_account_issuer
+            .unwrap_or_else(|| format!("https://kubernetes.default.svc.{}", config.cluster_domain));
+        let service_accounts = ServiceAccounts::open(certificates.directory.clone(), issuer, store.clone())?;
+        let authorizer = Arc::new(Authorizer::new(access.authorization_modes, store.clone()));
+        let authenticator = Authenticator::new(tokens.unwrap_or_default(), service_accounts);
+        let authenticator = Arc::new(authenticator);
         let resources = Arc::new(Resources {
             store,
             services,
+            admission: Admission::new(access.admission_plugins, authorizer.clone()),
+            authority: pki.authority.clone(),
             shutdown: shutdown.clone(),
             rendered: Arc::default(),
             watch_counts: Arc::default(),
         });
         let essentials = Arc::new(Essentials::new(&config, address));
         essentials.ensure(&resources).await?;
+        essentials.ensure_roles(&resources).await?;
         // What is given out must be known before anything more is.
         let mut repair = Repair::new(resources.clone());
         repair.pass(true).await;
         certificates.write_kubeconfig(&pki)?;
         let handler = Arc::new(Handler {
             resources: resources.clone(),
-            authenticator: Authenticator::new(tokens.unwrap_or_default()),
+            gate: Gate {
+                authenticator: authenticator.clone(),
+                authorizer,
+                flow_control: FlowControl::new(access.request_limits),
+                allows_anonymous: access.allows_anonymous,
+            },
             metrics: Metrics::default(),
             bodies: BodyRoom::new(),
             passing: Passing::new().map_err(TlsError::from)?,
         });
         let mut background = JoinSet::new();
         background.spawn(namespace::run_termination(resources.clone()));
+        background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
+        background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
         background.spawn(event_expiry::run(resources.clone()));
         background.spawn(service::follow_others(resources.clone()));
         background.spawn(repair.keep());
@@ -148,7 +174,7 @@ impl Server {
             resources.clone(),
             shutdown.clone(),
         ));
-        background.spawn(renew(certificates, serving, shutdown.clone()));
+        background.spawn(renew(certificates, serving, authenticator, shutdown.clone()));
         let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));
         tracing::info!(%address, "the API server listens");
         Ok(Server {
@@ -285,8 +311,13 @@ impl Certificates {
     }
 }
 
-/// Renews certificates before they end, for servers that run for long.
-async fn renew(certificates: Certificates, serving: Arc<Serving>, mut shutdown: Shutdown) {
+/// Renews certificates and the key of tokens before they end, for servers that run for long.
+async fn renew(
+    certificates: Certificates,
+    serving: Arc<Serving>,
+    authenticator: Arc<Authenticator>,
+    mut shutdown: Shutdown,
+) {
     loop {
         tokio::select! {
             () = shutdown.asked() => return,
@@ -294,6 +325,7 @@ async fn renew(certificates: Certificates, serving: Arc<Serving>, mut shutdown: 
         }
         let renewed = certificates.open().map_err(StartError::from).and_then(|pki| {
             serving.exchange(&pki.serving)?;
+            authenticator.service_accounts.renew()?;
             certificates.write_kubeconfig(&pki)
         });
         if let Err(error) = renewed {

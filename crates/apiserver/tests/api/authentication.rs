@@ -17,18 +17,19 @@ async fn who_is_not_known_gets_a_status() {
 }
 
 #[tokio::test]
-async fn health_and_version_are_for_everybody() {
+async fn health_and_version_need_no_proof_but_a_wrong_one_is_refused() {
     let api = Api::start().await;
-    let wrong = [("authorization", "Bearer wrong")];
+    let (nothing, wrong) = ([("authorization", "")], [("authorization", "Bearer wrong")]);
     for path in ["/healthz", "/livez", "/readyz"] {
-        let reply = api.send(Method::GET, path, &wrong, "").await;
+        let reply = api.send(Method::GET, path, &nothing, "").await;
         assert_eq!(
             (reply.code.as_u16(), &reply.body[..]),
             (200, &b"ok"[..]),
             "{path}"
         );
+        assert_eq!(api.send(Method::GET, path, &wrong, "").await.code, 401);
     }
-    let version = api.send(Method::GET, "/version", &wrong, "").await.expect(200);
+    let version = api.send(Method::GET, "/version", &nothing, "").await.expect(200);
     assert_eq!(version["gitVersion"], "v1.36.2+portolan");
     assert_eq!(version["minor"], json!("36"));
 }
@@ -39,7 +40,7 @@ async fn a_certificate_of_our_authority_is_enough() {
     let no_token = [("authorization", "")];
     api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
         .await
-        .expect(401);
+        .expect(403);
     api.use_certificate();
     api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
         .await

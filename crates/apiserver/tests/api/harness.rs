@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Config, NODE_PORTS_DEFAULT, Server};
+use apiserver::{Access, Config, NODE_PORTS_DEFAULT, Server};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -256,6 +256,7 @@ fn config(data_dir: PathBuf) -> Config {
         ],
         node_ports: NODE_PORTS_DEFAULT,
         cluster_domain: "cluster.local".to_owned(),
+        access: Access::default(),
     }
 }
 

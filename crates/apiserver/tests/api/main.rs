@@ -2,6 +2,7 @@
 
 mod applies;
 mod authentication;
+mod authorization;
 mod deletes;
 mod forms;
 mod harness;
@@ -10,6 +11,7 @@ mod namespaces;
 mod passing;
 mod repairs;
 mod robustness;
+mod service_accounts;
 mod services;
 mod start;
 mod watches;

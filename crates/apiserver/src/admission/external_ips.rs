@@ -1,0 +1,22 @@
+//! DenyServiceExternalIPs: who can choose an external IP can take over other people's traffic to it.
+
+use api::tree::{child, text, texts};
+use serde_json::Value;
+
+use super::Attempt;
+use crate::failure::Failure;
+
+/// Refuses external IPs that the Service did not have.
+pub(super) fn admit(attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
+    let before = attempt
+        .stored
+        .map(|stored| texts(child(stored, "spec"), "externalIPs"))
+        .unwrap_or_default();
+    let after = texts(child(service, "spec"), "externalIPs");
+    if after.iter().all(|address| before.contains(address)) {
+        return Ok(());
+    }
+    let name = text(child(service, "metadata"), "name");
+    let why = "Use of external IPs is denied by admission control";
+    Err(Failure::forbidden(attempt.target.kind, name, why))
+}

@@ -1,0 +1,67 @@
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use super::keys::{KEY_LIFE, Keys};
+
+fn claims_of(keys: &Keys, token: &str) -> Option<serde_json::Value> {
+    let bytes = keys.verified(token)?;
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+#[test]
+fn what_a_key_signs_is_known_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = Keys::open(directory.path(), SystemTime::now()).unwrap();
+    let claims = json!({"sub": "somebody"});
+    let token = keys.sign(&claims).unwrap();
+    assert_eq!(claims_of(&keys, &token), Some(claims.clone()));
+    for at in [0, token.len() / 2, token.len() - 2] {
+        let mut bytes = token.clone().into_bytes();
+        bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(bytes).unwrap();
+        assert_eq!(claims_of(&keys, &changed), None, "changed at {at}");
+    }
+    for nonsense in ["", ".", "..", "a.b.c", "e30.e30."] {
+        assert_eq!(claims_of(&keys, nonsense), None, "{nonsense}");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let others = Keys::open(elsewhere.path(), SystemTime::now()).unwrap();
+    assert_eq!(claims_of(&others, &token), None);
+    // The same keys after a restart.
+    let again = Keys::open(directory.path(), SystemTime::now()).unwrap();
+    assert_eq!(claims_of(&again, &token), Some(claims));
+}
+
+#[test]
+fn an_old_key_is_replaced_and_its_tokens_stay_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let first = Keys::open(directory.path(), now).unwrap();
+    let token = first.sign(&json!({"n": 1})).unwrap();
+    let later = now + KEY_LIFE + Duration::from_secs(3600);
+    let second = Keys::open(directory.path(), later).unwrap();
+    assert_eq!(claims_of(&second, &token), Some(json!({"n": 1})));
+    let new_token = second.sign(&json!({"n": 2})).unwrap();
+    assert_eq!(claims_of(&first, &new_token), None);
+    assert_eq!(second.set()["keys"].as_array().map(Vec::len), Some(2));
+    assert_eq!(second.set()["keys"][0]["crv"], "P-256");
+    // There is a bound to the keys that are kept.
+    for _ in 0..4 {
+        Keys::open(directory.path(), later).unwrap();
+    }
+    let last = Keys::open(directory.path(), later).unwrap();
+    assert_eq!(last.set()["keys"].as_array().map(Vec::len), Some(3));
+    assert_eq!(claims_of(&last, &token), None);
+}
+
+#[test]
+fn a_file_that_is_no_key_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("sa.key"), "nonsense").unwrap();
+    let error = Keys::open(directory.path(), SystemTime::now())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("sa.key"), "{error}");
+}

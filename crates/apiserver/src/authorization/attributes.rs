@@ -1,0 +1,177 @@
+//! Who wants to do what, as authorization sees a request.
+
+use api::rbac::Action;
+use http::Method;
+
+use crate::authentication::Identity;
+use crate::failure::Failure;
+use crate::query::Query;
+use crate::route::Target;
+
+/// Who wants to do what, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Attributes<'a> {
+    pub(crate) user: &'a Identity,
+    /// "" for all namespaces, and for what is in none.
+    pub(crate) namespace: &'a str,
+    pub(crate) action: Action<'a>,
+}
+
+impl<'a> Attributes<'a> {
+    /// Those.
+    pub(crate) fn new(user: &'a Identity, namespace: &'a str, action: Action<'a>) -> Attributes<'a> {
+        Attributes {
+            user,
+            namespace,
+            action,
+        }
+    }
+
+    /// Something with objects. A list or watch of the one object that `selected` names means that object.
+    pub(crate) fn of_target(
+        user: &'a Identity,
+        target: &'a Target,
+        verb: &'a str,
+        selected: Option<&'a str>,
+    ) -> Attributes<'a> {
+        // A Namespace is in itself: those who may do something there may do it with the Namespace, too.
+        let namespace = match target.kind.kind {
+            "Namespace" => target.name(),
+            _ => target.namespace(),
+        };
+        let action = Action::Resource {
+            verb,
+            group: target.kind.group,
+            resource: target.kind.plural,
+            subresource: target.subresource.unwrap_or_default(),
+            name: target.name.as_deref().or(selected).unwrap_or_default(),
+        };
+        Attributes::new(user, namespace, action)
+    }
+
+    /// Something with a path behind which there are no objects, or none that are served.
+    pub(crate) fn of_path(
+        user: &'a Identity,
+        path: &'a str,
+        method: &'a Method,
+        lower: &'a str,
+    ) -> Attributes<'a> {
+        match resource_path(path) {
+            None => Attributes::new(user, "", Action::Path { verb: lower, path }),
+            Some(parts) => {
+                let action = Action::Resource {
+                    verb: verb(method, !parts.name.is_empty(), false, parts.is_watch_path),
+                    group: parts.group,
+                    resource: parts.resource,
+                    subresource: parts.subresource,
+                    name: parts.name,
+                };
+                Attributes::new(user, parts.namespace, action)
+            }
+        }
+    }
+
+    /// The refusal, in upstream's words; `why` is what stood in the way of finding out.
+    pub(crate) fn refusal(&self, why: &str) -> Failure {
+        let user = &self.user.user;
+        let mut message = match self.action {
+            Action::Path { verb, path } => format!("User {user:?} cannot {verb} path {path:?}"),
+            Action::Resource {
+                verb,
+                group,
+                resource,
+                subresource,
+                ..
+            } => {
+                let below = if subresource.is_empty() { "" } else { "/" };
+                let place = match self.namespace {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                format!(
+                    "User {user:?} cannot {verb} resource \"{resource}{below}{subresource}\" \
+                     in API group {group:?} {place}"
+                )
+            }
+        };
+        if !why.is_empty() {
+            message = format!("{message}: {why}");
+        }
+        match self.action {
+            Action::Path { .. } => Failure::forbidden_for("", "", "", &message),
+            Action::Resource {
+                group,
+                resource,
+                name,
+                ..
+            } => Failure::forbidden_for(group, resource, name, &message),
+        }
+    }
+}
+
+/// The verb of a request about objects.
+pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_path: bool) -> &'static str {
+    match (method.as_str(), is_named) {
+        ("GET" | "HEAD", _) if is_watch_path => "watch",
+        ("GET" | "HEAD", true) => "get",
+        ("GET" | "HEAD", false) if is_watch => "watch",
+        ("GET" | "HEAD", false) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "delete",
+        ("DELETE", false) => "deletecollection",
+        _ => "",
+    }
+}
+
+/// The one object that a list or watch selects by its name.
+pub(crate) fn selected_name(query: &str) -> Option<String> {
+    // Most queries have no such selector, and reading one costs more than looking for the word.
+    if !query.contains("fieldSelector") {
+        return None;
+    }
+    let query = Query::parse(query);
+    let terms = query.text("fieldSelector").split(',');
+    terms
+        .filter_map(|term| term.split_once('='))
+        .find(|(field, _)| *field == "metadata.name")
+        .map(|(_, value)| value.trim_start_matches('=').to_owned())
+}
+
+/// The parts of a path that has the form of one with objects behind it.
+struct ResourcePath<'p> {
+    group: &'p str,
+    resource: &'p str,
+    subresource: &'p str,
+    namespace: &'p str,
+    name: &'p str,
+    is_watch_path: bool,
+}
+
+fn resource_path(path: &str) -> Option<ResourcePath<'_>> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let (group, rest) = match segments.as_slice() {
+        ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+        ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+        _ => return None,
+    };
+    let (is_watch_path, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", name, after @ ..] if !matches!(after, [] | ["status" | "finalize"]) => (*name, after),
+        ["namespaces", name, ..] => (*name, rest),
+        rest => ("", rest),
+    };
+    let part = |at: usize| rest.get(at).copied().unwrap_or_default();
+    Some(ResourcePath {
+        group,
+        resource: part(0),
+        subresource: part(2),
+        namespace,
+        name: part(1),
+        is_watch_path,
+    })
+}

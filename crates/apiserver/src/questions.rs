@@ -1,0 +1,73 @@
+//! Kinds that are questions: what is sent is answered at once and never kept.
+
+use api::decode::Format;
+use api::kind::TOKEN_REQUEST;
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::answer::{self, Answer};
+use crate::authentication::reviews::{review_self, review_token};
+use crate::authentication::{Authenticator, Identity};
+use crate::authorization::Authorizer;
+use crate::authorization::reviews::{review_access, review_own_access, review_rules};
+use crate::failure::Failure;
+use crate::query::{FieldValidation, Query};
+use crate::resource::{decode_body, settle_namespace};
+use crate::route::Target;
+
+/// Whom questions are put to.
+pub(crate) struct Asked<'a> {
+    pub(crate) authenticator: &'a Authenticator,
+    pub(crate) authorizer: &'a Authorizer,
+    pub(crate) requester: &'a Identity,
+}
+
+/// Whether a target is a question, or takes one.
+pub(crate) fn is_question(target: &Target) -> bool {
+    !target.kind.is_kept() || is_token_request(target)
+}
+
+fn is_token_request(target: &Target) -> bool {
+    let below = target.subresource.and_then(|name| target.kind.subresource(name));
+    below
+        .and_then(|subresource| subresource.kind)
+        .is_some_and(|kind| std::ptr::eq(kind, &TOKEN_REQUEST))
+}
+
+impl Asked<'_> {
+    /// Answers a question.
+    pub(crate) fn answer(
+        &self,
+        target: &Target,
+        query: &str,
+        body: &[u8],
+        format: Format,
+    ) -> Result<Answer, Failure> {
+        if is_token_request(target) {
+            let answered = self.authenticator.service_accounts.issue(target, body, format)?;
+            return Ok(answer::tree(StatusCode::CREATED, &answered));
+        }
+        let validation = match Query::parse(query).text("fieldValidation") {
+            "Strict" => FieldValidation::Strict,
+            "Ignore" => FieldValidation::Ignore,
+            _ => FieldValidation::Warn,
+        };
+        let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
+        settle_namespace(&mut review, target)?;
+        let answered = self.review(review, target)?;
+        let answer = answer::tree(StatusCode::CREATED, &answered);
+        Ok(answer::with_warnings(answer, &warnings))
+    }
+
+    fn review(&self, review: Value, target: &Target) -> Result<Value, Failure> {
+        match target.kind.kind {
+            "SelfSubjectReview" => Ok(review_self(review, self.requester)),
+            "TokenReview" => review_token(review, self.authenticator),
+            "SelfSubjectAccessReview" => {
+                review_own_access(review, target.kind, self.authorizer, self.requester)
+            }
+            "SelfSubjectRulesReview" => review_rules(review, target.kind, self.authorizer, self.requester),
+            _ => review_access(review, target, self.authorizer),
+        }
+    }
+}

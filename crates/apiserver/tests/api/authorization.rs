@@ -1,0 +1,281 @@
+//! Who may do what, through the server.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, config_map, config_maps};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
+const AUTHENTICATION: &str = "/apis/authentication.k8s.io/v1";
+
+/// The headers by which the administrator asks in somebody else's name.
+fn as_user(user: &str) -> [(&str, &str); 2] {
+    [("impersonate-user", user), ("content-type", "application/json")]
+}
+
+async fn status(api: &Api, user: &str, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let reply = api.send(method, path, &as_user(user), body).await;
+    (reply.code.as_u16(), reply.json())
+}
+
+async fn message(api: &Api, user: &str, path: &str) -> String {
+    let (code, status) = status(api, user, Method::GET, path, &Value::Null).await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{status}");
+    status["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn binding(name: &str, role: &str, user: &str) -> Value {
+    json!({"metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": role},
+           "subjects": [{"kind": "User", "name": user}]})
+}
+
+#[tokio::test]
+async fn refusals_are_in_upstreams_words() {
+    let api = Api::start().await;
+    assert_eq!(
+        message(&api, "ann", "/api/v1/namespaces/x/services").await,
+        r#"services is forbidden: User "ann" cannot list resource "services" in API group "" in the namespace "x""#
+    );
+    assert_eq!(
+        message(&api, "ann", "/apis/discovery.k8s.io/v1/endpointslices?watch=true").await,
+        "endpointslices.discovery.k8s.io is forbidden: User \"ann\" cannot watch resource \"endpointslices\" in \
+         API group \"discovery.k8s.io\" at the cluster scope"
+    );
+    assert_eq!(
+        message(&api, "ann", "/api/v1/namespaces/x/pods/p/status").await,
+        r#"pods "p" is forbidden: User "ann" cannot get resource "pods/status" in API group "" in the namespace "x""#
+    );
+    assert_eq!(
+        message(&api, "ann", "/api/v1/namespaces/x").await,
+        r#"namespaces "x" is forbidden: User "ann" cannot get resource "namespaces" in API group "" in the namespace "x""#
+    );
+    assert_eq!(
+        message(&api, "ann", "/metrics").await,
+        r#"forbidden: User "ann" cannot get path "/metrics""#
+    );
+    // What is not served is refused before it is not found.
+    assert_eq!(
+        message(&api, "ann", "/apis/apps/v1/namespaces/x/deployments").await,
+        "deployments.apps is forbidden: User \"ann\" cannot list resource \"deployments\" in API group \"apps\" \
+         in the namespace \"x\""
+    );
+}
+
+#[tokio::test]
+async fn nobody_sees_health_and_version_only() {
+    let api = Api::start().await;
+    let nobody = [("authorization", "")];
+    let code = async |path: &str| api.send(Method::GET, path, &nobody, "").await.code.as_u16();
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(code(path).await, 200, "{path}");
+    }
+    for path in [
+        "/",
+        "/api",
+        "/apis",
+        "/metrics",
+        "/openapi/v3",
+        "/api/v1/namespaces",
+    ] {
+        assert_eq!(code(path).await, 403, "{path}");
+    }
+    let refused = api.send(Method::GET, "/api/v1/namespaces", &nobody, "").await;
+    assert_eq!(
+        refused.json()["message"],
+        r#"namespaces is forbidden: User "system:anonymous" cannot list resource "namespaces" in API group "" at the cluster scope"#
+    );
+}
+
+#[tokio::test]
+async fn a_binding_is_in_force_when_its_writer_is_answered() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &config_map("c", json!({})))
+        .await
+        .expect(201);
+    let path = config_maps("c");
+    let get = async || status(&api, "ann", Method::GET, &path, &Value::Null).await.0;
+    assert_eq!(get().await, 403);
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    let created = api
+        .post(&bindings, &binding("ann", "view", "ann"))
+        .await
+        .expect(201);
+    assert_eq!(created["subjects"][0]["apiGroup"], "rbac.authorization.k8s.io");
+    assert_eq!(get().await, 200);
+    let delete = status(&api, "ann", Method::DELETE, &path, &Value::Null).await;
+    assert_eq!(delete.0, 403);
+    assert_eq!(
+        status(&api, "ann", Method::GET, "/api/v1/configmaps", &Value::Null)
+            .await
+            .0,
+        403
+    );
+    let mut changed = created;
+    changed["roleRef"]["name"] = "edit".into();
+    let refused = api.put(&format!("{bindings}/ann"), &changed).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "roleRef");
+    api.delete(&format!("{bindings}/ann")).await.expect(200);
+    assert_eq!(get().await, 403);
+}
+
+#[tokio::test]
+async fn a_named_object_may_be_listed_by_its_name() {
+    let api = Api::start().await;
+    let role = json!({"metadata": {"name": "one"}, "rules": [{"verbs": ["get", "list", "watch"], "apiGroups": [""],
+                      "resources": ["configmaps"], "resourceNames": ["c"]}]});
+    api.post(&format!("{RBAC}/clusterroles"), &role).await.expect(201);
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    api.post(&bindings, &binding("ann", "one", "ann"))
+        .await
+        .expect(201);
+    let list = async |query: &str| {
+        let path = format!("{}{query}", config_maps(""));
+        status(&api, "ann", Method::GET, &path, &Value::Null).await.0
+    };
+    assert_eq!(list("?fieldSelector=metadata.name%3Dc").await, 200);
+    assert_eq!(list("?fieldSelector=metadata.name%3Dd").await, 403);
+    assert_eq!(list("").await, 403);
+}
+
+#[tokio::test]
+async fn nobody_grants_what_they_do_not_have() {
+    let api = Api::start().await;
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    api.post(&bindings, &binding("ann", "admin", "ann"))
+        .await
+        .expect(201);
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let role = |verb: &str| {
+        json!({"metadata": {"name": format!("r-{verb}")},
+               "rules": [{"verbs": [verb], "apiGroups": [""], "resources": ["pods", "nodes"]}]})
+    };
+    let post = async |path: &str, body: &Value| status(&api, "ann", Method::POST, path, body).await;
+    let (code, refused) = post(&roles, &role("get")).await;
+    assert_eq!(code, 403, "{refused}");
+    assert_eq!(
+        refused["message"],
+        "roles.rbac.authorization.k8s.io \"r-get\" is forbidden: user \"ann\" (groups=[\"system:authenticated\"]) is \
+         attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], \
+         Verbs:[\"get\"]}"
+    );
+    assert_eq!(post(&bindings, &binding("b", "view", "bob")).await.0, 201);
+    assert_eq!(
+        post(&bindings, &binding("c", "cluster-admin", "bob")).await.0,
+        403
+    );
+    let (code, missing) = post(&bindings, &binding("d", "nonsense", "bob")).await;
+    assert_eq!((code, &missing["reason"]), (404, &json!("NotFound")));
+    // Those who may escalate, and those who may do everything, may.
+    let escalate = json!({"metadata": {"name": "escalator"}, "rules": [
+        {"verbs": ["escalate"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}]});
+    api.post(&roles, &escalate).await.expect(201);
+    let mut bound = binding("escalator", "escalator", "ann");
+    bound["roleRef"]["kind"] = "Role".into();
+    api.post(&bindings, &bound).await.expect(201);
+    assert_eq!(post(&roles, &role("get")).await.0, 201);
+}
+
+#[tokio::test]
+async fn questions_are_answered() {
+    let api = Api::start().await;
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    api.post(&bindings, &binding("ann", "view", "ann"))
+        .await
+        .expect(201);
+    let wanted = |verb: &str| json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": verb, "resource": "pods"}}});
+    let own = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let ask = async |verb: &str| status(&api, "ann", Method::POST, &own, &wanted(verb)).await;
+    let (code, yes) = ask("list").await;
+    assert_eq!((code, &yes["status"]["allowed"]), (201, &json!(true)));
+    assert_eq!(
+        yes["status"]["reason"],
+        r#"RBAC: allowed by RoleBinding "ann/default" of ClusterRole "view" to User "ann""#
+    );
+    assert_eq!(ask("delete").await.1["status"], json!({"allowed": false}));
+
+    let rules = format!("{AUTHORIZATION}/selfsubjectrulesreviews");
+    let body = json!({"spec": {"namespace": "default"}});
+    let (_, answered) = status(&api, "ann", Method::POST, &rules, &body).await;
+    let all = answered["status"]["resourceRules"].as_array().unwrap();
+    assert!(
+        all.iter().any(|rule| rule["resources"][0] == "configmaps"),
+        "{all:?}"
+    );
+    assert_eq!(answered["status"]["incomplete"], false);
+
+    let mut of_other = wanted("list");
+    of_other["spec"]["user"] = "ann".into();
+    let reviews = format!("{AUTHORIZATION}/subjectaccessreviews");
+    let answered = api.post(&reviews, &of_other).await.expect(201);
+    assert_eq!(answered["status"]["allowed"], true);
+    assert_eq!(
+        status(&api, "ann", Method::POST, &reviews, &of_other).await.0,
+        403
+    );
+    let local = format!("{AUTHORIZATION}/namespaces/kube-system/localsubjectaccessreviews");
+    let refused = api.post(&local, &of_other).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["field"],
+        "spec.resourceAttributes.namespace"
+    );
+
+    let who = format!("{AUTHENTICATION}/selfsubjectreviews");
+    let (_, me) = status(&api, "ann", Method::POST, &who, &json!({})).await;
+    assert_eq!(
+        me["status"]["userInfo"],
+        json!({"username": "ann", "groups": ["system:authenticated"]})
+    );
+}
+
+#[tokio::test]
+async fn a_node_reads_the_secrets_of_its_pods_and_writes_about_itself() {
+    let api = Api::start().await;
+    let node = [
+        ("impersonate-user", "system:node:n1"),
+        ("impersonate-group", "system:nodes"),
+        ("content-type", "application/json"),
+    ];
+    let as_node = async |method, path: &str, body: Value| {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        api.send(method, path, &node, body).await.code.as_u16()
+    };
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    assert_eq!(as_node(Method::POST, "/api/v1/nodes", named("n1")).await, 201);
+    assert_eq!(as_node(Method::POST, "/api/v1/nodes", named("n2")).await, 403);
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    assert_eq!(as_node(Method::POST, leases, named("n1")).await, 201);
+    assert_eq!(as_node(Method::POST, leases, named("n2")).await, 403);
+    for secret in ["used", "other"] {
+        api.post("/api/v1/namespaces/default/secrets", &named(secret))
+            .await
+            .expect(201);
+    }
+    let pod = |name: &str, node: &str, secret: &str| {
+        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i",
+               "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": secret, "key": "k"}}}]}]}})
+    };
+    for pod in [pod("p", "n1", "used"), pod("q", "n2", "other")] {
+        api.post("/api/v1/namespaces/default/pods", &pod)
+            .await
+            .expect(201);
+    }
+    let secret = |name: &str| format!("/api/v1/namespaces/default/secrets/{name}");
+    assert_eq!(as_node(Method::GET, &secret("used"), Value::Null).await, 200);
+    assert_eq!(as_node(Method::GET, &secret("other"), Value::Null).await, 403);
+    let list = "/api/v1/namespaces/default/secrets";
+    assert_eq!(as_node(Method::GET, list, Value::Null).await, 403);
+    assert_eq!(as_node(Method::GET, "/api/v1/pods", Value::Null).await, 200);
+    let delete = |pod: &str| format!("/api/v1/namespaces/default/pods/{pod}");
+    assert_eq!(as_node(Method::DELETE, &delete("q"), Value::Null).await, 403);
+    assert_eq!(as_node(Method::DELETE, &delete("p"), Value::Null).await, 200);
+}

@@ -1,0 +1,191 @@
+//! ServiceAccounts and their tokens, through the server.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::Api;
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+async fn token(api: &Api, account: &str, spec: Value) -> Value {
+    let path = format!("{ACCOUNTS}/{account}/token");
+    api.post(&path, &json!({"spec": spec})).await.expect(201)
+}
+
+/// The code of a request with a token that its owner may not make, but that the server answers.
+async fn code_with(api: &Api, token: &str) -> u16 {
+    let authorization = format!("Bearer {token}");
+    let headers = [("authorization", authorization.as_str())];
+    api.send(Method::GET, "/api/v1/nodes", &headers, "")
+        .await
+        .code
+        .as_u16()
+}
+
+#[tokio::test]
+async fn every_namespace_has_an_account_and_the_authority() {
+    let api = Api::start().await;
+    let namespace = json!({"metadata": {"name": "n"}});
+    api.post("/api/v1/namespaces", &namespace).await.expect(201);
+    api.get("/api/v1/namespaces/n/serviceaccounts/default")
+        .await
+        .expect(200);
+    let authority = "/api/v1/namespaces/n/configmaps/kube-root-ca.crt";
+    let map = api.get(authority).await.expect(200);
+    assert!(
+        map["data"]["ca.crt"]
+            .as_str()
+            .unwrap()
+            .starts_with("-----BEGIN CERTIFICATE")
+    );
+    let mut watch = api
+        .watch("/api/v1/namespaces/n/serviceaccounts?watch=true&resourceVersion=0")
+        .await;
+    assert_eq!(watch.next_named().await.0, "ADDED");
+    api.delete("/api/v1/namespaces/n/serviceaccounts/default")
+        .await
+        .expect(200);
+    assert_eq!(watch.next_named().await.0, "DELETED");
+    assert_eq!(
+        watch.next_named().await,
+        ("ADDED".to_owned(), "default".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_pod_has_an_account_that_exists() {
+    let api = Api::start().await;
+    let created = api.post(PODS, &pod("p")).await.expect(201);
+    assert_eq!(created["spec"]["serviceAccountName"], "default");
+    let mut other = pod("q");
+    other["spec"]["serviceAccountName"] = "nobody".into();
+    let refused = api.post(PODS, &other).await.expect(403);
+    assert_eq!(
+        refused["message"],
+        "pods \"q\" is forbidden: error looking up service account default/nobody: serviceaccount \"nobody\" not found"
+    );
+}
+
+#[tokio::test]
+async fn a_token_is_good_as_long_as_what_it_is_bound_to_is_there() {
+    let api = Api::start().await;
+    api.post(ACCOUNTS, &json!({"metadata": {"name": "robot"}}))
+        .await
+        .expect(201);
+    let mut with_robot = pod("p");
+    with_robot["spec"]["serviceAccountName"] = "robot".into();
+    api.post(PODS, &with_robot).await.expect(201);
+    let bound = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}});
+    let free = token(&api, "robot", json!({})).await["status"]["token"].clone();
+    let bound = token(&api, "robot", bound).await["status"]["token"].clone();
+    let (free, bound) = (free.as_str().unwrap(), bound.as_str().unwrap());
+    assert_eq!(
+        (code_with(&api, free).await, code_with(&api, bound).await),
+        (403, 403)
+    );
+
+    let who = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let authorization = format!("Bearer {bound}");
+    let headers = [
+        ("authorization", authorization.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let me = api.send(Method::POST, who, &headers, "{}").await.expect(201);
+    let user = &me["status"]["userInfo"];
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    let groups = [
+        "system:serviceaccounts",
+        "system:serviceaccounts:default",
+        "system:authenticated",
+    ];
+    assert_eq!(user["groups"], json!(groups));
+    assert_eq!(
+        user["extra"]["authentication.kubernetes.io/pod-name"],
+        json!(["p"])
+    );
+
+    let gone = json!({"gracePeriodSeconds": 0});
+    api.send(
+        Method::DELETE,
+        &format!("{PODS}/p"),
+        &[("content-type", "application/json")],
+        gone.to_string(),
+    )
+    .await
+    .expect(200);
+    assert_eq!(
+        (code_with(&api, free).await, code_with(&api, bound).await),
+        (403, 401)
+    );
+    api.delete(&format!("{ACCOUNTS}/robot")).await.expect(200);
+    api.post(ACCOUNTS, &json!({"metadata": {"name": "robot"}}))
+        .await
+        .expect(201);
+    assert_eq!(
+        code_with(&api, free).await,
+        401,
+        "another account of the same name"
+    );
+}
+
+#[tokio::test]
+async fn a_token_is_for_an_audience_and_for_some_time() {
+    let api = Api::start().await;
+    let answered = token(
+        &api,
+        "default",
+        json!({"audiences": ["vault"], "expirationSeconds": 600}),
+    )
+    .await;
+    let for_vault = answered["status"]["token"].as_str().unwrap();
+    assert_eq!(answered["spec"]["expirationSeconds"], 600);
+    assert_eq!(code_with(&api, for_vault).await, 401);
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = async |audiences: Value| {
+        let review = json!({"spec": {"token": for_vault, "audiences": audiences}});
+        api.post(reviews, &review).await.expect(201)["status"].clone()
+    };
+    let known = review(json!(["vault", "other"])).await;
+    assert_eq!(
+        (&known["authenticated"], &known["audiences"]),
+        (&json!(true), &json!(["vault"]))
+    );
+    assert_eq!(known["user"]["username"], "system:serviceaccount:default:default");
+    assert!(review(json!([])).await["error"].is_string());
+
+    let path = format!("{ACCOUNTS}/default/token");
+    let short = json!({"spec": {"expirationSeconds": 10}});
+    let refused = api.post(&path, &short).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.expirationSeconds");
+    api.post(&format!("{ACCOUNTS}/nobody/token"), &json!({}))
+        .await
+        .expect(404);
+    let other = json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}}});
+    api.post(&path, &other).await.expect(400);
+}
+
+#[tokio::test]
+async fn the_keys_are_published() {
+    let api = Api::start().await;
+    let keys = api.get("/openid/v1/jwks").await.expect(200);
+    assert_eq!(keys["keys"][0]["alg"], "ES256");
+    let issuer = api.get("/.well-known/openid-configuration").await.expect(200);
+    assert_eq!(issuer["issuer"], "https://kubernetes.default.svc.cluster.local");
+    assert_eq!(
+        issuer["jwks_uri"],
+        format!("https://{}/openid/v1/jwks", api.server.address())
+    );
+}
+
+#[tokio::test]
+async fn tokens_are_good_after_a_restart() {
+    let api = Api::start().await;
+    let token = token(&api, "default", json!({})).await["status"]["token"].clone();
+    let api = Api::start_in(api.stop().await).await;
+    assert_eq!(code_with(&api, token.as_str().unwrap()).await, 403);
+}
