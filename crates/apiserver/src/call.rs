@@ -57,6 +57,7 @@ impl Verb {
             ("OPTIONS", true) if target.passed_path.is_some() => Verb::Get,
             ("POST", true) if target.passed_path.is_some() => Verb::Create,
             ("POST", false) => Verb::Create,
+            ("POST", true) if target.subresource.is_some() => Verb::Create,
             ("PUT", true) => Verb::Update,
             ("PATCH", true) => Verb::Patch,
             ("DELETE", true) => Verb::Delete,

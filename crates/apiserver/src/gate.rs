@@ -78,7 +78,8 @@ impl Gate {
 
     fn authorize(&self, asking: &Asking<'_>, requester: &Identity) -> Result<(), Failure> {
         if let Route::Resource(target) = asking.route {
-            let selected = selected_name(asking.query);
+            let query = Query::parse(asking.query);
+            let selected = selected_name(&query, target.kind);
             let verb = asking.verb(target);
             let attributes = Attributes::of_target(requester, target, verb, selected.as_deref());
             return self.authorizer.check(&attributes);
@@ -91,7 +92,7 @@ impl Gate {
 
 impl Asking<'_> {
     fn verb(&self, target: &Target) -> &'static str {
-        let is_watch = self.query.contains("watch") && Query::parse(self.query).flag("watch") == Some(true);
+        let is_watch = Query::parse(self.query).flag("watch") == Some(true);
         verb(self.method, target.name.is_some(), is_watch, target.is_watch_path)
     }
 

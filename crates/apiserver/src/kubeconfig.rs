@@ -1,4 +1,4 @@
-//! The administrator's kubeconfig file.
+//! kubeconfig files.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::pki::Pki;
+use crate::pki::{Client, Pki};
 use crate::private_file;
 
 /// Where clients on this machine reach a server that listens on `address`: a wildcard becomes loopback.
@@ -21,20 +21,36 @@ pub fn server_url(address: SocketAddr) -> String {
     format!("https://{}", SocketAddr::new(ip, address.port()))
 }
 
+/// The administrator's name in kubeconfig files.
+const ADMINISTRATOR: &str = "kubernetes-admin";
+
 /// Writes the administrator's kubeconfig for a server, atomically and with mode 0600.
 ///
 /// # Errors
 /// What the file system says.
 pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
+    let client = Client {
+        authority: pki.authority.clone(),
+        pair: pki.admin.clone(),
+    };
+    write_for(path, server, ADMINISTRATOR, &client)
+}
+
+/// Writes the kubeconfig of a client, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_for(path: &Path, server: &str, user: &str, client: &Client) -> io::Result<()> {
     if let Some(directory) = path.parent()
         && !directory.as_os_str().is_empty()
     {
         private_file::make_directory(directory)?;
     }
-    private_file::write(path, render(server, pki).as_bytes())
+    private_file::write(path, render(server, user, client).as_bytes())
 }
 
-fn render(server: &str, pki: &Pki) -> String {
+/// The text of a client's kubeconfig.
+pub fn render(server: &str, user: &str, client: &Client) -> String {
     let mut text = String::new();
     let lines = [
         "apiVersion: v1".to_owned(),
@@ -45,22 +61,22 @@ fn render(server: &str, pki: &Pki) -> String {
         format!("    server: {server}"),
         format!(
             "    certificate-authority-data: {}",
-            STANDARD.encode(&pki.authority)
+            STANDARD.encode(&client.authority)
         ),
         "contexts:".to_owned(),
-        "- name: kubernetes-admin@portolan".to_owned(),
+        format!("- name: {user}@portolan"),
         "  context:".to_owned(),
         "    cluster: portolan".to_owned(),
-        "    user: kubernetes-admin".to_owned(),
-        "current-context: kubernetes-admin@portolan".to_owned(),
+        format!("    user: {user}"),
+        format!("current-context: {user}@portolan"),
         "users:".to_owned(),
-        "- name: kubernetes-admin".to_owned(),
+        format!("- name: {user}"),
         "  user:".to_owned(),
         format!(
             "    client-certificate-data: {}",
-            STANDARD.encode(&pki.admin.certificate)
+            STANDARD.encode(&client.pair.certificate)
         ),
-        format!("    client-key-data: {}", STANDARD.encode(&pki.admin.key)),
+        format!("    client-key-data: {}", STANDARD.encode(&client.pair.key)),
     ];
     for line in lines {
         // Writing to a String cannot fail; the result says nothing.
@@ -86,16 +102,14 @@ mod tests {
 
     #[test]
     fn credentials_are_in_the_file() {
-        let pair = Pair {
-            certificate: "C".into(),
-            key: "K".into(),
-        };
-        let pki = Pki {
+        let client = Client {
             authority: "A".into(),
-            serving: pair.clone(),
-            admin: pair,
+            pair: Pair {
+                certificate: "C".into(),
+                key: "K".into(),
+            },
         };
-        let text = render("https://127.0.0.1:6443", &pki);
+        let text = render("https://127.0.0.1:6443", "kubernetes-admin", &client);
         assert!(text.contains("server: https://127.0.0.1:6443\n"));
         assert!(text.contains(&format!("client-certificate-data: {}\n", STANDARD.encode("C"))));
         assert!(text.contains(&format!("client-key-data: {}\n", STANDARD.encode("K"))));

@@ -42,6 +42,8 @@ pub enum Command {
     Agent(commands::agent::Flags),
     /// Copy, snapshot, restore and verify the API server's data
     Store(commands::store::Flags),
+    /// Print the kubeconfig of a component or a person, with a certificate of the cluster's authority
+    Kubeconfig(commands::kubeconfig::Flags),
     /// Print the version
     Version,
 }

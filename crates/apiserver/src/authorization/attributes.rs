@@ -1,6 +1,8 @@
 //! Who wants to do what, as authorization sees a request.
 
+use api::kind::Kind;
 use api::rbac::Action;
+use api::selector::FieldSelector;
 use http::Method;
 
 use crate::authentication::Identity;
@@ -125,18 +127,15 @@ pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_pat
     }
 }
 
-/// The one object that a list or watch selects by its name.
-pub(crate) fn selected_name(query: &str) -> Option<String> {
-    // Most queries have no such selector, and reading one costs more than looking for the word.
-    if !query.contains("fieldSelector") {
+/// The one object that a list or watch selects by its name. It is read as the list reads it: what is allowed is what
+/// is done.
+pub(crate) fn selected_name(query: &Query<'_>, kind: &Kind) -> Option<String> {
+    let text = query.text("fieldSelector");
+    if text.is_empty() {
         return None;
     }
-    let query = Query::parse(query);
-    let terms = query.text("fieldSelector").split(',');
-    terms
-        .filter_map(|term| term.split_once('='))
-        .find(|(field, _)| *field == "metadata.name")
-        .map(|(_, value)| value.trim_start_matches('=').to_owned())
+    let selector = FieldSelector::parse(text, kind).ok()?;
+    selector.exact("metadata.name").map(str::to_owned)
 }
 
 /// The parts of a path that has the form of one with objects behind it.

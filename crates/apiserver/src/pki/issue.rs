@@ -8,7 +8,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData,
 };
-use x509_parser::prelude::{GeneralName, Pem, X509Certificate};
+use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
+use x509_parser::x509::AttributeTypeAndValue;
 
 use super::{Pair, PkiError};
 
@@ -24,7 +25,7 @@ pub(super) enum Purpose<'a> {
     Client {
         /// The common name.
         user: &'a str,
-        /// The organization.
+        /// The organization, "" for none.
         group: &'a str,
     },
 }
@@ -59,7 +60,7 @@ pub(super) fn signed(
 ) -> Result<Pair, PkiError> {
     let what = match purpose {
         Purpose::Serving(_) => "of the server",
-        Purpose::Client { .. } => "of the administrator",
+        Purpose::Client { .. } => "of a client",
     };
     let failed = |source| PkiError::Issue { what, source };
     let key = KeyPair::generate().map_err(failed)?;
@@ -72,7 +73,7 @@ pub(super) fn signed(
         }
         Purpose::Client { user, group } => {
             let mut params = CertificateParams::default();
-            params.distinguished_name = named(user, Some(group));
+            params.distinguished_name = named(user, Some(group).filter(|group| !group.is_empty()));
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params
         }
@@ -90,6 +91,42 @@ pub(super) fn signed(
 /// Whether a certificate is good until after a time.
 pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
     looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+}
+
+/// Whether a certificate names this user as a member of this group, or of none if that is "".
+pub(super) fn is_of(certificate: &str, user: &str, group: &str) -> bool {
+    looking_into(certificate, |c| {
+        let subject = c.subject();
+        let (mut names, mut groups) = (subject.iter_common_name(), subject.iter_organization());
+        let text = |name: Option<&AttributeTypeAndValue<'_>>| {
+            name.and_then(|name| name.as_str().ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        text(names.next()) == user && text(groups.next()) == group
+    })
+    .unwrap_or(false)
+}
+
+/// Whether a certificate was signed by an authority, going by the key that both name.
+pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
+    let issuer = looking_into(certificate, |c| {
+        c.iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::AuthorityKeyIdentifier(key) => {
+                    key.key_identifier.as_ref().map(|id| id.0.to_vec())
+                }
+                _ => None,
+            })
+    });
+    let own = looking_into(authority, |c| {
+        c.iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.to_vec()),
+                _ => None,
+            })
+    });
+    matches!((issuer, own), (Some(Some(issuer)), Some(Some(own))) if issuer == own)
 }
 
 /// Whether a certificate names all of `names`.

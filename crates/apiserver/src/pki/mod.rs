@@ -64,6 +64,48 @@ pub struct Pki {
     pub admin: Pair,
 }
 
+/// A client that the authority answers for.
+#[derive(Clone)]
+pub struct Client {
+    /// The authority's certificate, PEM, which the server's is checked by.
+    pub authority: String,
+    /// For the client.
+    pub pair: Pair,
+}
+
+/// The certificate of a client: `user`, a member of `group` if that is not "". It is kept in `directory`, the one of the
+/// authority, as `NAME.crt` and `NAME.key`, and made anew when it is about to end or is somebody else's.
+///
+/// # Errors
+/// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
+pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<Client, PkiError> {
+    let files = Files { directory };
+    let authority = files.read("ca")?.ok_or_else(|| PkiError::Unusable {
+        path: files.path("ca", "crt"),
+        reason: "there is no authority yet; start the API server first".to_owned(),
+    })?;
+    let now_seconds = jiff::Timestamp::now().as_second();
+    let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+    let issuer = files.issuer(&authority)?;
+    let pair = match files.read(name)? {
+        Some(pair)
+            if issue::ends_after(&pair.certificate, good_until)
+                && issue::is_of(&pair.certificate, user, group)
+                && issue::is_signed_by(&pair.certificate, &authority.certificate) =>
+        {
+            pair
+        }
+        _ => {
+            let purpose = Purpose::Client { user, group };
+            files.write(name, issue::signed(&issuer, purpose, now_seconds)?)?
+        }
+    };
+    Ok(Client {
+        authority: authority.certificate,
+        pair,
+    })
+}
+
 /// Names and addresses that a serving certificate is good for: how clients on this machine, in the cluster and
 /// outside call the server.
 pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]) -> Vec<String> {

@@ -77,3 +77,26 @@ fn certificates_about_to_end_are_recognized() {
         1_700_000_000 + 4_000 * 86_400
     ));
 }
+
+#[test]
+fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let missing = client(path, "kube-proxy", "system:kube-proxy", "").err().unwrap();
+    assert!(
+        missing.to_string().contains("start the API server first"),
+        "{missing}"
+    );
+    Pki::open(path, &serving_names("box", "cluster.local", &[])).unwrap();
+    let first = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
+    let again = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
+    assert_eq!(first.pair.certificate, again.pair.certificate);
+    let other = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
+    assert_ne!(first.pair.certificate, other.pair.certificate);
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::remove_file(path.join(file)).unwrap();
+    }
+    Pki::open(path, &serving_names("box", "cluster.local", &[])).unwrap();
+    let anew = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
+    assert_ne!(other.pair.certificate, anew.pair.certificate);
+}

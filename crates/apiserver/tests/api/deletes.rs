@@ -96,7 +96,8 @@ async fn a_collection_is_deleted_by_selection() {
         .await
         .expect(200);
     assert_eq!(list["items"].as_array().unwrap().len(), 2);
-    let left = api.get(&config_maps("")).await.expect(200);
+    let path = format!("{}?labelSelector=color", config_maps(""));
+    let left = api.get(&path).await.expect(200);
     assert_eq!(left["items"][0]["metadata"]["name"], "b");
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
 }

@@ -42,13 +42,17 @@ async fn pages(api: &Api, query: &str) -> Vec<Vec<String>> {
 async fn pages_make_up_the_whole_list() {
     let api = with_config_maps(7).await;
     let all = pages(&api, "limit=3").await;
-    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
+    // The last one is what every namespace has.
+    let expected = (0..7).map(|n| format!("cm-{n:02}"));
     assert_eq!(
         all.concat(),
-        (0..7).map(|n| format!("cm-{n:02}")).collect::<Vec<_>>()
+        expected
+            .chain(["kube-root-ca.crt".to_owned()])
+            .collect::<Vec<_>>()
     );
     let first = api.get(&format!("{}?limit=3", config_maps(""))).await.expect(200);
-    assert_eq!(first["metadata"]["remainingItemCount"], 4);
+    assert_eq!(first["metadata"]["remainingItemCount"], 5);
     let odd = pages(&api, "limit=2&labelSelector=parity%3Dodd").await;
     assert_eq!(odd.concat(), ["cm-01", "cm-03", "cm-05"]);
     let one = pages(&api, "limit=2&fieldSelector=metadata.name%3Dcm-04").await;
@@ -82,11 +86,11 @@ async fn revisions_can_be_asked_for() {
         "{}?resourceVersion={version}&resourceVersionMatch=Exact",
         config_maps("")
     );
-    assert_eq!(names(&api.get(&exact).await.expect(200)).len(), 2);
+    assert_eq!(names(&api.get(&exact).await.expect(200)).len(), 3);
     let not_older = format!("{}?resourceVersion={version}", config_maps(""));
-    assert_eq!(names(&api.get(&not_older).await.expect(200)).len(), 1);
+    assert_eq!(names(&api.get(&not_older).await.expect(200)).len(), 2);
     let any = format!("{}?resourceVersion=0", config_maps(""));
-    assert_eq!(names(&api.get(&any).await.expect(200)).len(), 1);
+    assert_eq!(names(&api.get(&any).await.expect(200)).len(), 2);
     let future = api
         .get(&format!("{}?resourceVersion=999999", config_maps("")))
         .await

@@ -60,7 +60,8 @@ async fn initial_events_end_with_a_bookmark() {
         .await
         .expect(201);
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-    let mut lines = api.watch(&format!("{}?{query}", config_maps(""))).await;
+    let only = "&fieldSelector=metadata.name%3Da";
+    let mut lines = api.watch(&format!("{}?{query}{only}", config_maps(""))).await;
     assert_eq!(lines.next_named().await, named("ADDED", "a"));
     let bookmark = lines.next().await.unwrap();
     assert_eq!(bookmark["type"], "BOOKMARK");
@@ -80,7 +81,7 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() {
     let api = Api::start().await;
     let mut lines = api
         .watch(&format!(
-            "{}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true",
+            "{}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&labelSelector=x",
             config_maps("")
         ))
         .await;
@@ -108,7 +109,12 @@ async fn one_object_can_be_watched() {
 #[tokio::test]
 async fn a_drained_server_ends_its_watches() {
     let api = Api::start().await;
-    let mut lines = api.watch(&format!("{}?watch=1", config_maps(""))).await;
+    let mut lines = api
+        .watch(&format!(
+            "{}?watch=1&fieldSelector=metadata.name%3Da",
+            config_maps("")
+        ))
+        .await;
     // The watch is established for certain when it has told something.
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
+use super::access::AccessFlags;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::{BadValue, PortRange, at_most_one_a_family, cidr, port_range};
@@ -26,6 +27,8 @@ pub struct Flags {
     engine: EngineFlags,
     #[command(flatten)]
     services: ServiceFlags,
+    #[command(flatten)]
+    access: AccessFlags,
     /// File of users, a line each: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
@@ -76,6 +79,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
                 .unwrap_or_else(|| flags.data_dir.join("admin.conf")),
         ),
         cluster_domain: "cluster.local".to_owned(),
+        access: flags.access.access()?,
         data_dir: flags.data_dir,
     };
     let runtime = runtime(std::thread::available_parallelism()?.get())?;

@@ -1,9 +1,11 @@
 //! One module a subcommand: its flags, and how it is put together from the crates.
 
+pub mod access;
 pub mod agent;
 pub mod apiserver;
 pub mod controllers;
 pub mod dns;
+pub mod kubeconfig;
 pub mod plan;
 pub mod playground;
 pub mod proxy;
@@ -32,6 +34,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Dns(flags) => dns::run(flags),
         Command::Agent(flags) => agent::run(flags),
         Command::Store(flags) => store::run(flags),
+        Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Version => {
             crate::cli::say(concat!("portolan ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(ExitCode::SUCCESS)

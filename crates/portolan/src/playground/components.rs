@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use testbed::{Cluster, RUN_DIRECTORY, request_tcp};
 
 use crate::commands::Failure;
+use crate::commands::kubeconfig::file_name;
 
 const API_PORT: u16 = 6443;
 /// Port of the DNS server on the control plane; the Service kube-dns leads to it.
@@ -69,7 +70,10 @@ impl Components {
             cluster,
             &control_plane,
             "controllers",
-            &["controllers", &format!("--kubeconfig={kubeconfig}")],
+            &[
+                "controllers",
+                &this.kubeconfig_of("system:kube-controller-manager", "")?,
+            ],
         )?;
         let listen = format!(
             "--listen={},{}",
@@ -80,7 +84,7 @@ impl Components {
             cluster,
             &control_plane,
             "dns",
-            &["dns", &format!("--kubeconfig={kubeconfig}"), &listen],
+            &["dns", &this.kubeconfig_of("system:kube-dns", "")?, &listen],
         )?;
         let outside = cluster.topology.outside.name.clone();
         this.spawn(
@@ -100,7 +104,7 @@ impl Components {
 
     /// Starts proxy and agent on every node.
     pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), Failure> {
-        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig().display());
+        let of_proxy = self.kubeconfig_of("system:kube-proxy", "")?;
         let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
         for node in cluster.topology.nodes.clone() {
             let name = &node.member.name;
@@ -110,11 +114,12 @@ impl Components {
                 &format!("proxy-{name}"),
                 &[
                     "proxy",
-                    &kubeconfig,
+                    &of_proxy,
                     &format!("--hostname-override={name}"),
                     &format!("--cluster-cidr={cluster_cidrs}"),
                 ],
             )?;
+            let of_agent = self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?;
             let state = self.directory.join(format!("agent-{name}"));
             let pods = node.pods.both();
             self.spawn(
@@ -123,7 +128,7 @@ impl Components {
                 &format!("agent-{name}"),
                 &[
                     "agent",
-                    &kubeconfig,
+                    &of_agent,
                     &format!("--node-name={name}"),
                     &format!(
                         "--node-ip={},{}",
@@ -136,6 +141,16 @@ impl Components {
             )?;
         }
         Ok(())
+    }
+
+    /// Gives a component credentials of its own; the flag that tells it where they are.
+    fn kubeconfig_of(&self, user: &str, group: &str) -> Result<String, Failure> {
+        let name = file_name(user);
+        let client = apiserver::pki::client(&self.directory.join("api/pki"), &name, user, group)?;
+        let path = self.directory.join(format!("{name}.conf"));
+        let server = apiserver::kubeconfig::server_url(self.api_address);
+        apiserver::kubeconfig::write_for(&path, &server, user, &client)?;
+        Ok(format!("--kubeconfig={}", path.display()))
     }
 
     /// The admin kubeconfig as the inside uses it.

@@ -1,6 +1,7 @@
 //! `portolan up`: all of it on this machine, in one process.
 
 mod cluster_dns;
+mod identities;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use proxy::PodSelection;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::access::AccessFlags;
 use super::agent::PodFlags;
 use super::apiserver::ServiceFlags;
 use super::dns::ZoneFlags;
@@ -22,6 +24,7 @@ use super::proxy::NodeFlags;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::cidr;
+use identities::Identities;
 
 /// How long requests under way may take at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
@@ -47,6 +50,8 @@ pub struct Flags {
     engine: EngineFlags,
     #[command(flatten)]
     services: ServiceFlags,
+    #[command(flatten)]
+    access: AccessFlags,
     #[command(flatten)]
     node: NodeFlags,
     #[command(flatten)]
@@ -128,6 +133,7 @@ impl Parts {
                 token_auth_file: None,
                 kubeconfig: Some(kubeconfig.clone()),
                 cluster_domain: flags.zone.cluster_domain.clone(),
+                access: flags.access.access()?,
             },
             kubeconfig,
             node,
@@ -145,27 +151,33 @@ impl Parts {
     /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails ends all.
     async fn run(self, dataplane: NftablesDataplane) -> Result<(), Failure> {
         let store = self.engine.open(&self.api.data_dir).await?;
+        let directory = self.api.data_dir.join("pki");
         let server = apiserver::Server::start(self.api, store.clone()).await?;
-        let client = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
-        cluster_dns::publish(&client, &self.dns_cluster_ip, self.dns_endpoint).await?;
+        let administrator = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
+        cluster_dns::publish(&administrator, &self.dns_cluster_ip, self.dns_endpoint).await?;
+        let identities = Identities {
+            directory,
+            server: apiserver::kubeconfig::server_url(server.address()),
+        };
         let (end, ended) = watch::channel(false);
         let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
-        let (c, e) = (client.clone(), ended.clone());
+        let (c, e) = (identities.controllers()?, ended.clone());
         parts.spawn(async move {
             let environment = controllers::Environment::new(c);
             controllers::run(environment, controllers::Options::default(), until(e)).await;
             Ok(())
         });
-        let (c, e) = (client.clone(), ended.clone());
+        let (c, e) = (identities.proxy()?, ended.clone());
         parts.spawn(async move { Ok(proxy::run(self.node, c, dataplane, until(e)).await?) });
-        let (c, e) = (client.clone(), ended.clone());
+        let (c, e) = (identities.dns()?, ended.clone());
         parts.spawn(async move {
             tokio::select! {
                 outcome = dns::run(self.dns, Some(c)) => Ok(outcome?),
                 () = until(e) => Ok(()),
             }
         });
-        parts.spawn(async move { Ok(agent::run(client, self.agent, until(ended)).await?) });
+        let c = identities.agent(&self.agent.node_name)?;
+        parts.spawn(async move { Ok(agent::run(c, self.agent, until(ended)).await?) });
         crate::cli::say(&format!(
             "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n\n",
             self.kubeconfig.display()

@@ -1,0 +1,49 @@
+//! Who the parts are to the API: each has a certificate of its own, and the rights that its work needs.
+
+use std::path::PathBuf;
+
+use client::{Client, Config};
+
+use super::super::Failure;
+use super::super::kubeconfig::file_name;
+
+/// Gives the parts their credentials.
+pub struct Identities {
+    /// The directory of the cluster's authority.
+    pub directory: PathBuf,
+    /// Where the API is reached from here.
+    pub server: String,
+}
+
+impl Identities {
+    /// A client that asks as the controllers.
+    pub fn controllers(&self) -> Result<Client, Failure> {
+        self.client("system:kube-controller-manager", "")
+    }
+
+    /// A client that asks as the proxy of a node.
+    pub fn proxy(&self) -> Result<Client, Failure> {
+        self.client("system:kube-proxy", "")
+    }
+
+    /// A client that asks as the DNS server.
+    pub fn dns(&self) -> Result<Client, Failure> {
+        self.client("system:kube-dns", "")
+    }
+
+    /// A client that asks as the agent of a node.
+    pub fn agent(&self, node_name: &str) -> Result<Client, Failure> {
+        self.client(&format!("system:node:{node_name}"), "system:nodes")
+    }
+
+    fn client(&self, user: &str, group: &str) -> Result<Client, Failure> {
+        let issued = apiserver::pki::client(&self.directory, &file_name(user), user, group)?;
+        let config = Config {
+            server: self.server.clone(),
+            certificate_authority: issued.authority.into_bytes(),
+            client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
+            ..Config::default()
+        };
+        Ok(Client::new(config)?)
+    }
+}
