@@ -18,12 +18,15 @@ pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdat
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     let table = table();
     let roles = entries(table, "roles").map(|(name, rules)| {
-        let object = json!({"metadata": metadata(name), "rules": rules});
+        let mut object = header("ClusterRole", name);
+        object["rules"] = rules.clone();
         ("clusterroles", object)
     });
     let bindings = entries(table, "bindings").map(|(name, binding)| {
         let role = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": text(binding, "role")});
-        let object = json!({"metadata": metadata(name), "roleRef": role, "subjects": subjects(binding)});
+        let mut object = header("ClusterRoleBinding", name);
+        object["roleRef"] = role;
+        object["subjects"] = subjects(binding);
         ("clusterrolebindings", object)
     });
     roles.chain(bindings).collect()
@@ -45,8 +48,12 @@ fn entries<'t>(table: &'t Value, field: &str) -> impl Iterator<Item = (&'t Strin
     child(table, field).as_object().into_iter().flatten()
 }
 
-fn metadata(name: &str) -> Value {
-    json!({"name": name, "labels": {LABEL.0: LABEL.1}, "annotations": {AUTO_UPDATE: "true"}})
+fn header(kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": kind,
+        "metadata": {"name": name, "labels": {LABEL.0: LABEL.1}, "annotations": {AUTO_UPDATE: "true"}},
+    })
 }
 
 fn subjects(binding: &Value) -> Value {

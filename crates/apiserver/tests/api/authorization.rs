@@ -68,6 +68,26 @@ async fn refusals_are_in_upstreams_words() {
 }
 
 #[tokio::test]
+async fn the_default_roles_are_there() {
+    let api = Api::start().await;
+    let role = api.get(&format!("{RBAC}/clusterroles/view")).await.expect(200);
+    assert_eq!(
+        (&role["kind"], &role["apiVersion"]),
+        (&json!("ClusterRole"), &json!("rbac.authorization.k8s.io/v1"))
+    );
+    let path = format!("{RBAC}/clusterrolebindings/system:node-proxier");
+    let binding = api.get(&path).await.expect(200);
+    assert_eq!(binding["subjects"][0]["name"], "system:kube-proxy");
+    // What is taken away is there again after a start, what is added stays.
+    let reduced =
+        json!({"subjects": [{"kind": "User", "name": "me", "apiGroup": "rbac.authorization.k8s.io"}]});
+    api.merge(&path, &reduced).await.expect(200);
+    let api = Api::start_in(api.stop().await).await;
+    let binding = api.get(&path).await.expect(200);
+    assert_eq!(binding["subjects"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
 async fn nobody_sees_health_and_version_only() {
     let api = Api::start().await;
     let nobody = [("authorization", "")];
