@@ -30,7 +30,7 @@ pub(crate) fn is_question(target: &Target) -> bool {
 fn is_token_request(target: &Target) -> bool {
     let below = target.subresource.and_then(|name| target.kind.subresource(name));
     below
-        .and_then(|subresource| subresource.kind)
+        .and_then(|subresource| subresource.sent)
         .is_some_and(|kind| std::ptr::eq(kind, &TOKEN_REQUEST))
 }
 

@@ -122,7 +122,10 @@ fn put_off(waiting: &mut HashMap<String, Due>, name: &str) {
 /// conditions. Tells whether nothing is left to do.
 async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
-    for kind in kind::all().iter().filter(|kind| kind.namespaced && kind.is_kept()) {
+    for kind in kind::all()
+        .iter()
+        .filter(|kind| kind.namespaced && kind.is_kept())
+    {
         // A kind that cannot be deleted now holds up no other.
         match left_of(resources, kind, name).await {
             Ok(entries) => content.add(kind, &entries),
