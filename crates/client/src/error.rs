@@ -55,6 +55,15 @@ pub enum ClientError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// A write that was not sent, since this process does not hold the lease that permits it. Whoever holds
+    /// it does what is to be done.
+    #[error("{method} {path}: not sent, this process does not hold the lease")]
+    Fenced {
+        /// The request's method.
+        method: http::Method,
+        /// The request's path.
+        path: String,
+    },
     /// The request could not be built, which no retry mends.
     #[error("{path}: not a valid request: {source}")]
     Request {

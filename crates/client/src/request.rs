@@ -7,9 +7,7 @@ use api::object::Resource;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
+use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -19,6 +17,8 @@ use serde_json::Value;
 
 use crate::config::{Config, ConfigError};
 use crate::error::{ClientError, Status};
+use crate::fence::Fence;
+use crate::transport::{Body, Exchange, Transport};
 
 /// Content type of plain objects.
 pub const JSON: &str = "application/json";
@@ -44,11 +44,12 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    fence: Option<Fence>,
 }
 
 struct Inner {
     config: Config,
-    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    transport: Transport,
     user_agent: String,
 }
 
@@ -80,14 +81,36 @@ impl Client {
             .http2_keep_alive_while_idle(true)
             .http2_adaptive_window(true)
             .build(connector.enable_all_versions().wrap_connector(tcp));
+        Ok(Self::over(config, Transport::Network(Box::new(http))))
+    }
+
+    /// A client of a server in the same process.
+    pub fn in_process(exchange: Exchange) -> Self {
+        let config = Config {
+            server: "http://in-process".to_owned(),
+            ..Config::default()
+        };
+        Self::over(config, Transport::InProcess(exchange))
+    }
+
+    fn over(config: Config, transport: Transport) -> Self {
         let user_agent = format!("portolan/{}", env!("CARGO_PKG_VERSION"));
-        Ok(Self {
+        Self {
             inner: Arc::new(Inner {
                 config,
-                http,
+                transport,
                 user_agent,
             }),
-        })
+            fence: None,
+        }
+    }
+
+    /// The same client, for one who may write only as long as the fence is open.
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            fence: Some(fence),
+        }
     }
 
     /// Scheme, host and port of the server.
@@ -150,19 +173,33 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> Result<Bytes, ClientError> {
+        let limit = self.limit(&method, path)?;
         let exchange = async {
             let answer = self.open(method.clone(), path, content_type, body).await?;
             self.collect(&method, path, answer.into_body()).await
         };
-        tokio::time::timeout(REQUEST_TIMEOUT, exchange)
-            .await
-            .unwrap_or_else(|_| {
-                Err(ClientError::Timeout {
-                    method: method.clone(),
-                    path: path.to_owned(),
-                    limit: REQUEST_TIMEOUT,
-                })
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+            Err(ClientError::Timeout {
+                method: method.clone(),
+                path: path.to_owned(),
+                limit,
             })
+        })
+    }
+
+    /// How long a request may take: a write no longer than the fence permits writing.
+    fn limit(&self, method: &Method, path: &str) -> Result<Duration, ClientError> {
+        let Some(fence) = self.fence.as_ref().filter(|_| *method != Method::GET) else {
+            return Ok(REQUEST_TIMEOUT);
+        };
+        let remaining = fence.remaining();
+        if remaining.is_zero() {
+            return Err(ClientError::Fenced {
+                method: method.clone(),
+                path: path.to_owned(),
+            });
+        }
+        Ok(remaining.min(REQUEST_TIMEOUT))
     }
 
     /// Sends a request and returns the answer with its body still to come; failures are read whole.
@@ -175,14 +212,14 @@ impl Client {
         path: &str,
         content_type: &str,
         body: Bytes,
-    ) -> Result<Response<Incoming>, ClientError> {
+    ) -> Result<Response<Body>, ClientError> {
         let request = self.build(method.clone(), path, content_type, body)?;
         let answer = self
             .inner
-            .http
-            .request(request)
+            .transport
+            .exchange(request)
             .await
-            .map_err(|e| self.transport(&method, path, Box::new(e)))?;
+            .map_err(|e| self.transport(&method, path, e))?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -206,7 +243,7 @@ impl Client {
         path: &str,
         content_type: &str,
         body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+    ) -> Result<Request<Bytes>, ClientError> {
         let config = &self.inner.config;
         let mut request = Request::builder()
             .method(method.clone())
@@ -222,18 +259,16 @@ impl Client {
         if let Some(token) = bearer {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        request
-            .body(Full::new(body))
-            .map_err(|source| ClientError::Request {
-                path: path.to_owned(),
-                source,
-            })
+        request.body(body).map_err(|source| ClientError::Request {
+            path: path.to_owned(),
+            source,
+        })
     }
 
-    async fn collect(&self, method: &Method, path: &str, mut body: Incoming) -> Result<Bytes, ClientError> {
+    async fn collect(&self, method: &Method, path: &str, mut body: Body) -> Result<Bytes, ClientError> {
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| self.transport(method, path, Box::new(e)))?;
+            let frame = frame.map_err(|e| self.transport(method, path, e))?;
             let Ok(part) = frame.into_data() else { continue };
             if whole.len() + part.len() > ANSWER_BYTES_MAX {
                 return Err(ClientError::TooLarge {

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::PoisonError;
 
 use api::object::{ObjectKey, Resource};
-use client::{ClientError, JSON};
-use http::Method;
+use client::ClientError;
+use client::events::Occurrence;
 use serde_json::json;
 
 use crate::run::Environment;
@@ -98,42 +99,33 @@ pub(crate) async fn post(environment: Environment, notice: Notice) {
 }
 
 async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding) -> Result<(), ClientError> {
-    let Notice {
-        component, regarding, ..
-    } = notice;
-    let now = environment.clock.now();
-    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let (namespace, name) = (&*regarding.key.namespace, &*regarding.key.name);
+    let Regarding { kind, key, uid } = &notice.regarding;
+    let (namespace, name) = (&*key.namespace, &*key.name);
     // Events about objects without a namespace are in this one.
     let place = if namespace.is_empty() {
         "default"
     } else {
         namespace
     };
-    let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": format!("{name}.{:x}", now.as_nanosecond()),
-            "namespace": place,
-        },
-        "involvedObject": {
-            "apiVersion": "v1", "kind": regarding.kind,
-            "namespace": namespace, "name": name, "uid": regarding.uid,
-        },
-        "type": if finding.is_warning { "Warning" } else { "Normal" },
-        "reason": finding.reason,
-        "message": finding.message,
-        "count": 1,
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "source": {"component": component},
-        "reportingComponent": component,
-    });
-    let path = format!("/api/v1/namespaces/{place}/events");
-    let client = &environment.client;
-    client.request(Method::POST, &path, JSON, Some(&event)).await?;
-    Ok(())
+    let occurrence = Occurrence {
+        component: notice.component.to_owned(),
+        involved: json!({
+            "apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name, "uid": uid,
+        }),
+        namespace: place.to_owned(),
+        is_warning: finding.is_warning,
+        reason: finding.reason.to_owned(),
+        message: finding.message.clone(),
+    };
+    let posting = {
+        let mut told = environment.events.lock().unwrap_or_else(PoisonError::into_inner);
+        told.observe(&occurrence, environment.clock.now())
+    };
+    let Some(posting) = posting else {
+        tracing::debug!(object = %key, reason = finding.reason, "the object tells too much, an Event is dropped");
+        return Ok(());
+    };
+    client::events::post(&environment.client, place, posting).await
 }
 
 #[cfg(test)]

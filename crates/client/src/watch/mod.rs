@@ -6,7 +6,7 @@
 
 mod stream;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -70,9 +70,9 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         query,
         state: State::Listing {
             continue_token: String::new(),
-            seen: HashMap::new(),
+            seen: BTreeSet::new(),
         },
-        known: HashMap::new(),
+        known: BTreeSet::new(),
         ready: VecDeque::new(),
         back_off: BACK_OFF_MIN,
         kind: PhantomData,
@@ -85,7 +85,7 @@ pub struct Watch<T> {
     query: Query,
     state: State,
     /// The objects that the consumer knows of, to tell what vanished between two lists.
-    known: HashMap<ObjectKey, ()>,
+    known: BTreeSet<ObjectKey>,
     ready: VecDeque<Event<T>>,
     back_off: Duration,
     kind: PhantomData<T>,
@@ -95,7 +95,7 @@ enum State {
     /// A list is being read, page by page.
     Listing {
         continue_token: String,
-        seen: HashMap<ObjectKey, ()>,
+        seen: BTreeSet<ObjectKey>,
     },
     /// Everything up to the revision is known, and no watch is open.
     Idle { revision: String },
@@ -205,7 +205,7 @@ impl<T: Resource> Watch<T> {
     fn start_list(&mut self) {
         self.state = State::Listing {
             continue_token: String::new(),
-            seen: HashMap::new(),
+            seen: BTreeSet::new(),
         };
     }
 
@@ -224,7 +224,7 @@ impl<T: Resource> Watch<T> {
                 Event::Deleted(_) | Event::Synced => continue,
             };
             if let State::Listing { seen, .. } = &mut self.state {
-                seen.insert(key.clone(), ());
+                seen.insert(key.clone());
             }
             self.ready.push_back(event);
         }
@@ -245,8 +245,8 @@ impl<T: Resource> Watch<T> {
             return;
         };
         let before = std::mem::replace(&mut self.known, seen);
-        for key in before.into_keys() {
-            if !self.known.contains_key(&key) {
+        for key in before {
+            if !self.known.contains(&key) {
                 self.ready.push_back(Event::Deleted(key));
             }
         }
@@ -293,7 +293,7 @@ impl<T: Resource> Watch<T> {
                     Event::Applied(object) => object.metadata().key(),
                     _ => key_of(event.object.get()),
                 };
-                self.known.insert(key, ());
+                self.known.insert(key);
                 self.ready.push_back(read);
             }
         }

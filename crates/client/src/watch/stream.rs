@@ -8,12 +8,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::Method;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{ClientError, Status};
 use crate::request::Client;
+use crate::transport::Body;
 
 /// Longest line: an object of 3 MB, the largest a server takes, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -62,17 +62,20 @@ impl WatchEvent<'_> {
 /// A body cut into lines.
 pub(super) struct Lines {
     path: String,
-    body: Incoming,
+    body: Body,
+    /// Whether the body has ended, after which it must not be asked again.
+    is_ended: bool,
     buffer: BytesMut,
     /// How much of the buffer was searched for the end of a line already.
     searched: usize,
 }
 
 impl Lines {
-    pub(super) fn new(path: String, body: Incoming) -> Self {
+    pub(super) fn new(path: String, body: Body) -> Self {
         Self {
             path,
             body,
+            is_ended: false,
             buffer: BytesMut::new(),
             searched: 0,
         }
@@ -83,6 +86,9 @@ impl Lines {
         loop {
             if let Some(line) = self.cut() {
                 return Ok(Some(line));
+            }
+            if self.is_ended {
+                return Ok(None);
             }
             if self.buffer.len() > LINE_BYTES_MAX {
                 return Err(ClientError::TooLarge {
@@ -98,9 +104,12 @@ impl Lines {
                     limit: SILENCE_MAX,
                 })?;
             match frame {
-                None => return Ok(None),
+                None => self.is_ended = true,
                 Some(Ok(frame)) => self.take(frame),
-                Some(Err(e)) => return Err(client.transport(&Method::GET, &self.path, Box::new(e))),
+                Some(Err(e)) => {
+                    self.is_ended = true;
+                    return Err(client.transport(&Method::GET, &self.path, e));
+                }
             }
         }
     }
@@ -111,9 +120,13 @@ impl Lines {
             if let Some(line) = self.cut() {
                 return Some(line);
             }
-            match self.body.frame().now_or_never() {
-                Some(Some(Ok(frame))) if self.buffer.len() <= LINE_BYTES_MAX => self.take(frame),
-                _ => return None,
+            if self.is_ended || self.buffer.len() > LINE_BYTES_MAX {
+                return None;
+            }
+            match self.body.frame().now_or_never()? {
+                Some(Ok(frame)) => self.take(frame),
+                // The watch is resumed from what it told, whichever way it ended.
+                None | Some(Err(_)) => self.is_ended = true,
             }
         }
     }

@@ -29,8 +29,11 @@ mod work;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use client::election::Ending;
+use client::events::Correlator;
 use client::{Client, WallClock};
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -50,6 +53,8 @@ pub use options::Options;
 const TAKEN_AT_ONCE_MAX: usize = 4_096;
 /// How long writes under way may take at the end. What they leave undone, the next to run does.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause after a watch failed, so that a defect does not become a flood of requests.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Events under way at once; more are dropped, as they are a courtesy and the writes are not.
 const EVENTS_UNDER_WAY_MAX: usize = 100;
 
@@ -60,6 +65,8 @@ pub struct Environment {
     pub client: Client,
     /// The time of day, for what objects say about it.
     pub clock: WallClock,
+    /// What people were told.
+    pub events: Arc<Mutex<Correlator>>,
 }
 
 impl Environment {
@@ -68,24 +75,36 @@ impl Environment {
         Self {
             client,
             clock: WallClock::system(),
+            events: Arc::default(),
         }
     }
 }
 
-/// Runs the controllers until `shutdown` resolves; writes under way are finished first.
-pub async fn run(environment: Environment, options: Options, shutdown: impl Future<Output = ()>) {
+/// Runs the controllers until `shutdown` resolves; writes under way are finished first, if that does not take
+/// too long.
+pub async fn run(environment: Environment, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
     let beside = Beside::start(&environment, &options);
-    let mut rim = Rim::new(environment, options);
     tokio::pin!(shutdown);
-    loop {
+    let ending = loop {
+        let mut rim = Rim::new(environment.clone(), options.clone());
+        let is_asked = tokio::select! {
+            biased;
+            () = &mut shutdown => true,
+            () = rim.run() => false,
+        };
+        let ending = rim.drain().await;
+        if is_asked {
+            break ending;
+        }
+        tracing::error!(pause = ?RESTART_PAUSE, "a watch failed, everything is read anew");
         tokio::select! {
             biased;
-            () = &mut shutdown => break,
-            () = rim.step() => {}
+            () = &mut shutdown => break ending,
+            () = tokio::time::sleep(RESTART_PAUSE) => {}
         }
-    }
-    rim.drain().await;
+    };
     beside.end().await;
+    ending
 }
 
 /// The part that waits and does, around the core that decides.
@@ -111,13 +130,23 @@ impl Rim {
         }
     }
 
-    /// Waits for one thing to happen and takes it in, then starts the work that is due.
-    async fn step(&mut self) {
-        let wake = self.core.next_wake();
+    /// Works until a watch fails.
+    async fn run(&mut self) {
+        while self.step().await {}
+    }
+
+    /// Waits for one thing to happen and takes it in, then starts the work that is due. False if a watch
+    /// failed.
+    async fn step(&mut self) -> bool {
+        // Nothing is due before all caches hold everything.
+        let wake = self.core.next_wake().filter(|_| self.watches.are_synced());
         tokio::select! {
             biased;
             Some(outcome) = self.tasks.join_next_with_id() => self.finish(outcome),
-            change = self.watches.next() => self.core.take(change, now()),
+            change = self.watches.next() => match change {
+                Some(change) => self.core.take(change, now()),
+                None => return false,
+            },
             Some(outcome) = self.events.join_next() => log_panic(outcome),
             () = sleep_until(wake) => {}
         }
@@ -131,13 +160,13 @@ impl Rim {
                 break;
             }
         }
-        // Nothing is written before all caches hold everything.
         if self.watches.are_synced() {
             for job in self.core.start(now()) {
                 self.spawn(job);
             }
         }
         self.tell();
+        true
     }
 
     fn spawn(&mut self, job: Job) {
@@ -176,7 +205,7 @@ impl Rim {
     }
 
     /// Lets the writes under way end.
-    async fn drain(mut self) {
+    async fn drain(mut self) -> Ending {
         let ends = async {
             while let Some(outcome) = self.tasks.join_next_with_id().await {
                 self.finish(outcome);
@@ -187,7 +216,9 @@ impl Rim {
         };
         if tokio::time::timeout(DRAIN_PATIENCE, ends).await.is_err() {
             tracing::warn!(patience = ?DRAIN_PATIENCE, "writes under way were cut short");
+            return Ending::CutShort;
         }
+        Ending::Complete
     }
 }
 

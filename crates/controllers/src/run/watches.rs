@@ -76,16 +76,17 @@ impl Watches {
             && self.endpoints.is_synced
     }
 
-    /// Waits for the next change. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Change {
+    /// Waits for the next change; `None` if a watch failed, whose cache nothing mends. Dropping the future
+    /// loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Change> {
         tokio::select! {
             biased;
-            arrival = self.services.next() => Change::Service(arrival),
-            arrival = self.pods.next() => Change::Pod(arrival),
-            arrival = self.nodes.next() => Change::Node(arrival),
-            arrival = self.slices.next() => Change::Slice(arrival),
-            arrival = self.mirrored.next() => Change::Mirrored(arrival),
-            arrival = self.endpoints.next() => Change::Endpoints(arrival),
+            arrival = self.services.next() => arrival.map(Change::Service),
+            arrival = self.pods.next() => arrival.map(Change::Pod),
+            arrival = self.nodes.next() => arrival.map(Change::Node),
+            arrival = self.slices.next() => arrival.map(Change::Slice),
+            arrival = self.mirrored.next() => arrival.map(Change::Mirrored),
+            arrival = self.endpoints.next() => arrival.map(Change::Endpoints),
         }
     }
 
@@ -119,16 +120,13 @@ impl<T: Resource> Source<T> {
         }
     }
 
-    async fn next(&mut self) -> Arrival<T> {
+    /// The next event; `None` if the watch failed, which is a defect.
+    async fn next(&mut self) -> Option<Arrival<T>> {
         let received = match &mut self.arrivals {
             Some(arrivals) => arrivals.recv().await,
-            None => None,
-        };
-        match received {
-            Some(arrival) => self.noted(arrival),
-            // A watch's task ends with this receiver only.
             None => std::future::pending().await,
-        }
+        };
+        received.map(|arrival| self.noted(arrival))
     }
 
     fn next_ready(&mut self) -> Option<Arrival<T>> {

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use controllers::Selection;
+use client::{WallClock, election};
+use controllers::{Environment, Options, Selection};
+use tokio::sync::watch;
 
+use super::election::ElectionFlags;
 use super::{ClientFlags, Failure, runtime};
 use crate::flags::duration;
 
@@ -14,6 +17,8 @@ use crate::flags::duration;
 pub struct Flags {
     #[command(flatten)]
     client: ClientFlags,
+    #[command(flatten)]
+    election: ElectionFlags,
     /// Services whose EndpointSlices are synced at the same time
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrent_service_endpoint_syncs: u16,
@@ -105,26 +110,47 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("{text:?} is not a number from 0 up, such as 0.1"))
 }
 
+impl Flags {
+    fn options(&self) -> Result<Options, Failure> {
+        Ok(Options {
+            controllers: Selection::parse(&self.controllers)?,
+            concurrent_service_endpoint_syncs: self.concurrent_service_endpoint_syncs.into(),
+            concurrent_endpoint_syncs: self.concurrent_endpoint_syncs.into(),
+            mirroring_concurrent_service_endpoint_syncs: self
+                .mirroring_concurrent_service_endpoint_syncs
+                .into(),
+            endpointslice_updates_batch_period: self.endpointslice_updates_batch_period,
+            endpoint_updates_batch_period: self.endpoint_updates_batch_period,
+            mirroring_endpointslice_updates_batch_period: self.mirroring_endpointslice_updates_batch_period,
+            max_endpoints_per_slice: self.max_endpoints_per_slice.into(),
+            mirroring_max_endpoints_per_subset: self.mirroring_max_endpoints_per_subset.into(),
+            node_lifecycle: self.node_lifecycle.settings(),
+        })
+    }
+}
+
 /// Runs the controllers until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
-    let options = controllers::Options {
-        concurrent_service_endpoint_syncs: flags.concurrent_service_endpoint_syncs.into(),
-        concurrent_endpoint_syncs: flags.concurrent_endpoint_syncs.into(),
-        mirroring_concurrent_service_endpoint_syncs: flags.mirroring_concurrent_service_endpoint_syncs.into(),
-        endpointslice_updates_batch_period: flags.endpointslice_updates_batch_period,
-        endpoint_updates_batch_period: flags.endpoint_updates_batch_period,
-        mirroring_endpointslice_updates_batch_period: flags.mirroring_endpointslice_updates_batch_period,
-        max_endpoints_per_slice: flags.max_endpoints_per_slice.into(),
-        mirroring_max_endpoints_per_subset: flags.mirroring_max_endpoints_per_subset.into(),
-        node_lifecycle: flags.node_lifecycle.settings(),
-        controllers: Selection::parse(&flags.controllers)?,
-    };
+    let options = flags.options()?;
+    let election = flags.election.settings()?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?;
         tracing::info!(server = client.server(), "controllers started");
-        let environment = controllers::Environment::new(client);
-        controllers::run(environment, options, crate::signal::asked_to_end()).await;
+        let shutdown = crate::signal::asked_to_end();
+        match election {
+            None => {
+                controllers::run(Environment::new(client), options, shutdown).await;
+            }
+            Some(settings) => {
+                let work = |client, end| {
+                    controllers::run(Environment::new(client), options.clone(), election::asked(end))
+                };
+                let is_leader = watch::Sender::new(false);
+                let clock = WallClock::system();
+                election::lead(client, settings, clock, is_leader, shutdown, work).await;
+            }
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

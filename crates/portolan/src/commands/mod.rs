@@ -5,6 +5,7 @@ pub mod agent;
 pub mod apiserver;
 pub mod controllers;
 pub mod dns;
+mod election;
 pub mod kubeconfig;
 pub mod plan;
 pub mod playground;

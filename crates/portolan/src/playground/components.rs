@@ -73,6 +73,7 @@ impl Components {
             &[
                 "controllers",
                 &this.kubeconfig_of("system:kube-controller-manager", "")?,
+                "--leader-elect=false",
             ],
         )?;
         let listen = format!(

@@ -1,0 +1,78 @@
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::{Correlator, Occurrence, Posting, REMEMBERED_MAX};
+
+fn occurrence(name: &str, message: &str) -> Occurrence {
+    Occurrence {
+        component: "c".to_owned(),
+        involved: json!({"kind": "Service", "namespace": "n", "name": name}),
+        namespace: "n".to_owned(),
+        is_warning: true,
+        reason: "Broken".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+}
+
+#[test]
+fn the_same_again_raises_the_count_of_the_first() {
+    let mut correlator = Correlator::default();
+    let Some(Posting::New(first)) = correlator.observe(&occurrence("s", "m"), at(1)) else {
+        panic!("the first is new");
+    };
+    let Some(Posting::Again { name, patch, or_else }) = correlator.observe(&occurrence("s", "m"), at(5))
+    else {
+        panic!("the second is the same");
+    };
+    assert_eq!(name, first["metadata"]["name"]);
+    assert_eq!(
+        (&patch["count"], &patch["lastTimestamp"]),
+        (&json!(2), &json!("1970-01-01T00:00:05Z"))
+    );
+    assert_eq!(or_else["firstTimestamp"], "1970-01-01T00:00:01Z");
+}
+
+#[test]
+fn many_that_are_alike_become_one() {
+    let mut correlator = Correlator::default();
+    for number in 0..9 {
+        let posting = correlator.observe(&occurrence("s", &format!("m{number}")), at(number));
+        assert!(matches!(posting, Some(Posting::New(_))), "{posting:?}");
+    }
+    let Some(Posting::New(combined)) = correlator.observe(&occurrence("s", "m9"), at(10)) else {
+        panic!("the first of the combined ones is new");
+    };
+    assert_eq!(combined["message"], "(combined from similar events): m9");
+    let next = correlator.observe(&occurrence("s", "m10"), at(11));
+    assert!(matches!(next, Some(Posting::Again { .. })), "{next:?}");
+    // Ten minutes of silence begin a new count.
+    let later = correlator.observe(&occurrence("s", "m11"), at(700));
+    assert!(matches!(later, Some(Posting::New(_))), "{later:?}");
+}
+
+#[test]
+fn an_object_that_tells_too_much_is_not_listened_to_for_a_while() {
+    let mut correlator = Correlator::default();
+    let told = (0..100).filter(|_| correlator.observe(&occurrence("s", "m"), at(0)).is_some());
+    assert_eq!(told.count(), 25);
+    assert!(correlator.observe(&occurrence("other", "m"), at(0)).is_some());
+    assert!(correlator.observe(&occurrence("s", "m"), at(301)).is_some());
+    assert!(correlator.observe(&occurrence("s", "m"), at(301)).is_none());
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut correlator = Correlator::default();
+    for number in 0..REMEMBERED_MAX + 10 {
+        correlator.observe(&occurrence(&format!("s{number}"), "m"), at(0));
+    }
+    assert_eq!(correlator.told.entries.len(), REMEMBERED_MAX);
+    assert!(matches!(
+        correlator.observe(&occurrence("s0", "m"), at(1)),
+        Some(Posting::New(_))
+    ));
+}

@@ -1,0 +1,240 @@
+//! What slices and Endpoints must say, computed from the objects anew and plainly.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::server::{Key, Objects};
+
+/// One endpoint at one port: family, address, port, readiness and what else consumers act on, as text.
+type Says = BTreeSet<String>;
+
+const SLICES: &str = "endpointslice-controller.k8s.io";
+const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
+
+/// Where what is there differs from what should be.
+pub fn differences(objects: &Objects) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for ((_, _, name), service) in of(objects, "services") {
+        if service["spec"]["selector"].is_object() {
+            compare(
+                &mut wrong,
+                "slices",
+                name,
+                wanted(objects, service),
+                sliced(objects, name, SLICES),
+            );
+            let endpoints = objects.get(&key("endpoints", name));
+            let first = service["spec"]["ipFamilies"][0]
+                .as_str()
+                .unwrap_or("IPv4")
+                .to_owned();
+            let wanted = in_endpoints(objects, service, &first);
+            compare(
+                &mut wrong,
+                "Endpoints",
+                name,
+                wanted,
+                endpoints.map(subsets).unwrap_or_default(),
+            );
+            if endpoints.is_none() {
+                wrong.push(format!("{name} has no Endpoints"));
+            }
+            check_slices(&mut wrong, objects, service, name);
+        } else {
+            let endpoints = objects.get(&key("endpoints", name)).filter(|e| !skips(e));
+            let wanted = endpoints.map(subsets).unwrap_or_default();
+            compare(
+                &mut wrong,
+                "mirrored slices",
+                name,
+                wanted,
+                sliced(objects, name, MIRRORED),
+            );
+        }
+    }
+    // What a deleted Service leaves of its own slices is the garbage collector's.
+    for ((_, _, name), slice) in of(objects, "endpointslices") {
+        let labels = &slice["metadata"]["labels"];
+        let service = labels["kubernetes.io/service-name"].as_str().unwrap_or_default();
+        let is_mirrored = labels["endpointslice.kubernetes.io/managed-by"] == MIRRORED;
+        if is_mirrored && !objects.contains_key(&key("services", service)) {
+            wrong.push(format!("slice {name} mirrors for {service}, which is gone"));
+        }
+    }
+    for ((_, _, name), endpoints) in of(objects, "endpoints") {
+        let managed = !endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"].is_null();
+        if managed && !objects.contains_key(&key("services", name)) {
+            wrong.push(format!("Endpoints {name} belong to a Service that is gone"));
+        }
+    }
+    wrong
+}
+
+/// The shape of the slices: none too large, a placeholder where there is nothing else, all owned.
+fn check_slices(wrong: &mut Vec<String>, objects: &Objects, service: &Value, name: &str) {
+    for family in service["spec"]["ipFamilies"].as_array().into_iter().flatten() {
+        let slices = slices(objects, name, SLICES).filter(|slice| slice["addressType"] == *family);
+        let slices: Vec<&Value> = slices.collect();
+        let sizes: Vec<usize> = slices.iter().map(|slice| endpoints_of(slice).count()).collect();
+        if sizes.iter().any(|size| *size > 3) {
+            wrong.push(format!("{name} has slices of {sizes:?} endpoints"));
+        }
+        let empty = sizes.iter().filter(|size| **size == 0).count();
+        if sizes.is_empty() || (empty > 0 && sizes.len() > 1) {
+            wrong.push(format!("{name} has {family} slices of {sizes:?} endpoints"));
+        }
+        let foreign =
+            |slice: &&Value| slice["metadata"]["ownerReferences"][0]["uid"] != service["metadata"]["uid"];
+        if slices.iter().any(foreign) {
+            wrong.push(format!("{name} has slices of an earlier Service"));
+        }
+    }
+}
+
+fn compare(wrong: &mut Vec<String>, what: &str, name: &str, wanted: Says, found: Says) {
+    if wanted != found {
+        let missing: Vec<_> = wanted.difference(&found).collect();
+        let extra: Vec<_> = found.difference(&wanted).collect();
+        wrong.push(format!(
+            "{what} of {name}: missing {missing:?}, too much {extra:?}"
+        ));
+    }
+}
+
+fn wanted(objects: &Objects, service: &Value) -> Says {
+    let publishes = service["spec"]["publishNotReadyAddresses"] == true;
+    let mut says = Says::new();
+    for pod in pods(objects, service) {
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let known = objects.get(&("nodes".to_owned(), String::new(), node.to_owned()));
+        if known.is_none() && !publishes {
+            continue;
+        }
+        let zone = known.map_or(
+            &Value::Null,
+            |n| &n["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        );
+        for family in service["spec"]["ipFamilies"].as_array().into_iter().flatten() {
+            for ip in addresses(pod, family.as_str().unwrap_or_default()) {
+                let serving = is_ready(pod);
+                let terminating = is_terminating(pod);
+                let ready = publishes || (serving && !terminating);
+                let uid = &pod["metadata"]["uid"];
+                let port = port(pod, service);
+                says.insert(format!(
+                    "{family} {ip} {port:?} {ready} {serving} {terminating} {zone} {uid}"
+                ));
+            }
+        }
+    }
+    says
+}
+
+fn sliced(objects: &Objects, name: &str, managed_by: &str) -> Says {
+    let mut says = Says::new();
+    for slice in slices(objects, name, managed_by) {
+        let port = slice["ports"][0]["port"].as_u64();
+        for endpoint in endpoints_of(slice) {
+            let ip = endpoint["addresses"][0].as_str().unwrap_or_default();
+            let conditions = &endpoint["conditions"];
+            let line = if managed_by == MIRRORED {
+                format!("{ip} {port:?} {}", conditions["ready"])
+            } else {
+                let family = &slice["addressType"];
+                let (ready, serving) = (&conditions["ready"], &conditions["serving"]);
+                let (terminating, zone) = (&conditions["terminating"], &endpoint["zone"]);
+                let uid = &endpoint["targetRef"]["uid"];
+                format!("{family} {ip} {port:?} {ready} {serving} {terminating} {zone} {uid}")
+            };
+            if !says.insert(line.clone()) {
+                says.insert(format!("twice: {line}"));
+            }
+        }
+    }
+    says
+}
+
+fn in_endpoints(objects: &Objects, service: &Value, family: &str) -> Says {
+    let publishes = service["spec"]["publishNotReadyAddresses"] == true;
+    let counted = pods(objects, service).filter(|pod| publishes || !is_terminating(pod));
+    let lines = counted.filter_map(|pod| {
+        let ip = addresses(pod, family).next()?;
+        let port = port(pod, service)?;
+        Some(format!("{ip} Some({port}) {}", publishes || is_ready(pod)))
+    });
+    lines.collect()
+}
+
+fn subsets(endpoints: &Value) -> Says {
+    let mut says = Says::new();
+    for subset in endpoints["subsets"].as_array().into_iter().flatten() {
+        for (field, ready) in [("addresses", true), ("notReadyAddresses", false)] {
+            for address in subset[field].as_array().into_iter().flatten() {
+                let ip = address["ip"].as_str().unwrap_or_default();
+                let port = subset["ports"][0]["port"].as_u64();
+                says.insert(format!("{ip} {port:?} {ready}"));
+            }
+        }
+    }
+    says
+}
+
+fn pods<'a>(objects: &'a Objects, service: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let selector = &service["spec"]["selector"]["app"];
+    of(objects, "pods").map(|(_, pod)| pod).filter(move |pod| {
+        pod["metadata"]["labels"]["app"] == *selector && pod["status"]["phase"] == "Running"
+    })
+}
+
+fn addresses<'a>(pod: &'a Value, family: &'a str) -> impl Iterator<Item = &'a str> {
+    let all = pod["status"]["podIPs"].as_array().into_iter().flatten();
+    let all = all.filter_map(|ip| ip["ip"].as_str());
+    all.filter(move |ip| match ip.parse() {
+        Ok(IpAddr::V4(_)) => family == "IPv4",
+        Ok(IpAddr::V6(_)) => family == "IPv6",
+        Err(_) => false,
+    })
+}
+
+fn port(pod: &Value, service: &Value) -> Option<u64> {
+    let target = &service["spec"]["ports"][0]["targetPort"];
+    target
+        .as_u64()
+        .or_else(|| pod["spec"]["containers"][0]["ports"][0]["containerPort"].as_u64())
+}
+
+fn is_ready(pod: &Value) -> bool {
+    pod["status"]["conditions"][0]["status"] == "True"
+}
+
+fn is_terminating(pod: &Value) -> bool {
+    !pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn skips(endpoints: &Value) -> bool {
+    endpoints["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] == "true"
+}
+
+fn slices<'a>(objects: &'a Objects, name: &'a str, managed_by: &'a str) -> impl Iterator<Item = &'a Value> {
+    of(objects, "endpointslices")
+        .map(|(_, slice)| slice)
+        .filter(move |slice| {
+            let labels = &slice["metadata"]["labels"];
+            labels["kubernetes.io/service-name"] == name
+                && labels["endpointslice.kubernetes.io/managed-by"] == managed_by
+        })
+}
+
+fn endpoints_of(slice: &Value) -> impl Iterator<Item = &Value> {
+    slice["endpoints"].as_array().into_iter().flatten()
+}
+
+fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
+    objects.iter().filter(move |((p, ..), _)| p == plural)
+}
+
+fn key(plural: &str, name: &str) -> Key {
+    (plural.to_owned(), "n".to_owned(), name.to_owned())
+}

@@ -1,0 +1,147 @@
+//! The processes that run the controllers: started, ended, and killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use client::WallClock;
+use client::election::{self, Settings};
+use controllers::{Environment, Options, Selection};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::history::Plan;
+use crate::server::Server;
+
+/// All instances.
+pub struct Instances {
+    server: Server,
+    is_led: bool,
+    instances: Vec<Instance>,
+}
+
+struct Instance {
+    number: usize,
+    /// How often it was started: a process that starts again is another candidate.
+    starts: usize,
+    /// Seconds by which its clock is wrong.
+    skew: Arc<AtomicI64>,
+    running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+impl Instances {
+    pub fn new(server: &Server, plan: &Plan) -> Self {
+        let instance = |number| Instance {
+            number,
+            starts: 0,
+            skew: Arc::default(),
+            running: None,
+        };
+        if plan.is_led {
+            server.is_led();
+        }
+        Self {
+            server: server.clone(),
+            is_led: plan.is_led,
+            instances: (0..plan.instances).map(instance).collect(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    pub fn start_all(&mut self) {
+        for number in 0..self.instances.len() {
+            self.start(number);
+        }
+    }
+
+    /// Starts an instance that does not run.
+    pub fn start(&mut self, number: usize) {
+        let (server, is_led) = (self.server.clone(), self.is_led);
+        let Some(instance) = self.instances.get_mut(number).filter(|i| i.running.is_none()) else {
+            return;
+        };
+        instance.starts += 1;
+        let identity = format!("{}-{}", instance.number, instance.starts);
+        let skew = Arc::clone(&instance.skew);
+        let began = tokio::time::Instant::now();
+        let clock = WallClock::of(move || {
+            let elapsed = SignedDuration::try_from(began.elapsed()).unwrap_or_default();
+            let skew = SignedDuration::from_secs(skew.load(Ordering::Relaxed));
+            Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1_000) + elapsed + skew
+        });
+        let (end, ended) = watch::channel(false);
+        let task = tokio::spawn(process(server, identity, clock, is_led, ended));
+        instance.running = Some((end, task));
+    }
+
+    /// Kills an instance, whatever it is doing.
+    pub fn kill(&mut self, number: usize) {
+        if let Some((_, task)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
+            task.abort();
+        }
+    }
+
+    /// Asks an instance to end, and does not wait for it.
+    pub fn end(&mut self, number: usize) {
+        if let Some((end, _)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
+            end.send_replace(true);
+        }
+    }
+
+    /// Sets an instance's clock.
+    pub fn set_clock(&mut self, number: usize, seconds: i64) {
+        if let Some(instance) = self.instances.get(number) {
+            instance.skew.store(seconds, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn process(
+    server: Server,
+    identity: String,
+    clock: WallClock,
+    is_led: bool,
+    ended: watch::Receiver<bool>,
+) {
+    let client = server.client(&identity);
+    let options = Options {
+        controllers: Selection::parse(&[
+            "endpointslice-controller",
+            "endpoints-controller",
+            "endpointslice-mirroring-controller",
+        ])
+        .expect("names of controllers"),
+        max_endpoints_per_slice: 3,
+        ..Options::default()
+    };
+    if !is_led {
+        let environment = Environment {
+            clock,
+            ..Environment::new(client)
+        };
+        controllers::run(environment, options, election::asked(ended)).await;
+        return;
+    }
+    let settings = Settings {
+        identity,
+        namespace: "kube-system".to_owned(),
+        name: "lock".to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let work = |client, ended| {
+        let environment = Environment {
+            clock: clock.clone(),
+            ..Environment::new(client)
+        };
+        controllers::run(environment, options.clone(), election::asked(ended))
+    };
+    let is_leader = watch::Sender::new(false);
+    let shutdown = election::asked(ended);
+    election::lead(client, settings, clock.clone(), is_leader, shutdown, work).await;
+}

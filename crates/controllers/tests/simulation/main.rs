@@ -1,0 +1,86 @@
+//! The controllers, whole, against a server that fails in every way a server may, in virtual time.
+//!
+//! One seed is one history: what users do, when answers come, what is lost, which instance dies. Everything runs
+//! on one thread with a stopped clock, so a seed gives the same history again. At the end faults cease, and
+//! the slices and Endpoints must be what the Services and Pods say, with no writes going on.
+//!
+//! `PORTOLAN_SIMULATION_SEEDS=20000` runs more seeds, `PORTOLAN_SIMULATION_SEED=17` only that one, with a log
+//! of all requests.
+
+mod expected;
+mod history;
+mod instance;
+mod server;
+
+use std::time::Duration;
+
+use history::Plan;
+use instance::Instances;
+use server::Server;
+
+/// Seeds of a usual run.
+const SEEDS: u64 = 400;
+/// Longer than the longest pause of a queue and the longest lease together.
+const TIME_TO_SETTLE: Duration = Duration::from_secs(180);
+/// How long nothing may be written after that.
+const TIME_OF_REST: Duration = Duration::from_secs(120);
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs one history; returns what was requested, line by line, or what is wrong.
+fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    fastrand::seed(seed);
+    runtime.block_on(async {
+        let plan = Plan::of(seed);
+        let server = Server::new(seed, plan.faults, says_all);
+        let mut instances = Instances::new(&server, &plan);
+        history::play(&plan, &server, &mut instances).await;
+        server.end_faults();
+        instances.start_all();
+        tokio::time::sleep(TIME_TO_SETTLE).await;
+        let at_rest = server.writes();
+        tokio::time::sleep(TIME_OF_REST).await;
+        let mut wrong = server.wrong();
+        wrong.extend(expected::differences(&server.objects()));
+        if server.writes() != at_rest {
+            wrong.push(format!("{} writes came at rest", server.writes() - at_rest));
+        }
+        let requests = server.requests();
+        if wrong.is_empty() {
+            return Ok(requests);
+        }
+        Err(format!("seed {seed} ({plan:?}):\n  {}", wrong.join("\n  ")))
+    })
+}
+
+#[test]
+fn every_history_ends_in_what_the_pods_say() {
+    if let Some(seed) = number("PORTOLAN_SIMULATION_SEED") {
+        return run(seed, true)
+            .map(drop)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    let seeds = number("PORTOLAN_SIMULATION_SEEDS").unwrap_or(SEEDS);
+    let wrong: Vec<String> = (0..seeds).filter_map(|seed| run(seed, false).err()).collect();
+    let first: Vec<&String> = wrong.iter().take(5).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {seeds} histories end wrong; the first:\n{}",
+        wrong.len(),
+        first.iter().map(|s| s.as_str()).collect::<Vec<_>>().join("\n")
+    );
+}
+
+#[test]
+fn a_seed_gives_the_same_history_again() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+    }
+}
