@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http_body_util::BodyExt;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -201,6 +202,68 @@ fn lists_that_nobody_reads_and_floods_of_bodies_take_bounded_memory() {
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     others_are_served(&api, "meanwhile");
+    let resident = api.resident_kib();
+    assert!(resident < RESIDENT_KIB_MAX, "{resident} KiB are resident");
+}
+
+/// What the changes of the slow watch's test come to: more than the history (32 MiB) and all buffers on the way.
+const CHANGES: usize = 600;
+const CHANGE_BYTES: usize = 100_000;
+
+#[test]
+fn a_slow_watch_is_cut_and_others_do_not_notice() {
+    let api = Api::start();
+    let mut slow = connect(&api);
+    let watch = format!(
+        "GET {CONFIG_MAPS}?watch=true HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    );
+    slow.write_all(watch.as_bytes()).expect("sent");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = client_of(&api);
+        let object = |number: usize| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+                "data": {"k": "x".repeat(CHANGE_BYTES), "number": number.to_string()},
+            })
+        };
+        let created = client
+            .request(http::Method::POST, CONFIG_MAPS, client::JSON, Some(&object(0)))
+            .await;
+        let created = created.expect("created");
+        let from = created["metadata"]["resourceVersion"]
+            .as_str()
+            .expect("a revision");
+        let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={from}");
+        let opened = client
+            .open(http::Method::GET, &path, client::JSON, bytes::Bytes::new())
+            .await;
+        let mut quick = opened.expect("a watch").into_body();
+        let reading = tokio::spawn(async move {
+            let (mut lines, mut last) = (0, Vec::new());
+            while lines < CHANGES {
+                let frame = quick.frame().await.expect("the watch goes on").expect("no error");
+                let data = frame.into_data().expect("data");
+                lines += data.iter().filter(|byte| **byte == b'\n').count();
+                last = data.to_vec();
+            }
+            assert!(last.ends_with(b"\n"), "whole lines");
+        });
+        let path = format!("{CONFIG_MAPS}/c");
+        for number in 1..=CHANGES {
+            let changed = object(number);
+            let changed = client.request(http::Method::PUT, &path, client::JSON, Some(&changed));
+            changed.await.expect("a change");
+        }
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        read.expect("the quick watch is not held up")
+            .expect("it read all");
+    });
+    others_are_served(&api, "meanwhile");
+    let told = answer(&mut slow);
+    let end = told.get(told.len().saturating_sub(1_000)..).unwrap_or_default();
+    assert!(end.contains("\"ERROR\"") && end.contains("410"), "{end}");
+    assert!(told.matches("\"MODIFIED\"").count() < CHANGES, "it was cut");
     let resident = api.resident_kib();
     assert!(resident < RESIDENT_KIB_MAX, "{resident} KiB are resident");
 }

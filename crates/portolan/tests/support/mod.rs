@@ -104,9 +104,12 @@ impl Api {
             format!("--write-kubeconfig={}", path("admin.conf")),
         ];
         arguments.extend(self.etcd_url.iter().map(|url| format!("--etcd-servers={url}")));
-        self.process = Some(portolan(
-            &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
-        ));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let log = self.log.as_ref().map(|log| {
+            let file = fs::OpenOptions::new().create(true).append(true).open(log);
+            Stdio::from(file.expect("a file for the log"))
+        });
+        self.process = Some(portolan_logging(&arguments, log.unwrap_or_else(Stdio::inherit)));
         wait_for("the API server", || TcpStream::connect(self.address).is_ok());
         wait_for("the admin kubeconfig", || self.kubeconfig().exists());
     }
