@@ -1,12 +1,16 @@
 //! A transaction in the making: some Services, and the elements that change for them.
 
+use std::collections::HashSet;
+
 use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, Refusal, Rule};
-use plan::Plan;
+use plan::{Family, Plan};
 
+use super::bytes::Bytes;
 use super::codes::Codes;
-use super::in_force::{Difference, InForce};
+use super::in_force::{Difference, InForce, comment};
 use super::item::{Item, Place};
+use super::layout::Map;
 use super::port::Port;
 
 /// The owner of messages that belong to no Service.
@@ -67,6 +71,34 @@ impl Draft {
             }
         }
         batch
+    }
+
+    /// Where clients may have been kept and may not be any more: keys of members that have gone, of a family.
+    pub fn departed(&self, in_force: &InForce, family: Family) -> HashSet<Bytes> {
+        let members = |place: Place| matches!(place, Place::Map(Map::ClusterMembers | Map::LocalMembers, of) if of == family);
+        let mut departed = HashSet::new();
+        for ((service, _), own) in self.services.iter().zip(&self.differences) {
+            let going = own.going.iter().filter(|item| members(item.place));
+            departed.extend(going.map(|item| item.key));
+            if departed.is_empty() {
+                continue;
+            }
+            // An endpoint may have left one set and still be in the other.
+            let mut items = Vec::new();
+            for port in in_force
+                .ports(service)
+                .iter()
+                .filter(|port| port.family() == family)
+            {
+                for map in [Map::ClusterMembers, Map::LocalMembers] {
+                    port.items(map, &comment(service, port), &mut items);
+                }
+            }
+            for item in items {
+                departed.remove(&item.key);
+            }
+        }
+        departed
     }
 
     /// Takes note that the transaction is in force.

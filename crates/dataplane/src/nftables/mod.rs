@@ -48,6 +48,7 @@ use codes::Codes;
 use draft::{Draft, NOBODY, write_chains, write_items};
 use in_force::InForce;
 use item::{Item, difference};
+use layout::FAMILIES;
 use port::Port;
 
 /// Services that are loaded with one transaction when there is nothing yet. Bounds memory: about 200 KB of
@@ -150,6 +151,7 @@ impl NftablesDataplane {
             let error = match self.nftables.commit(draft.batch(&self.table, &self.codes)) {
                 Ok(()) => {
                     let elements = draft.elements();
+                    self.let_go(&draft);
                     draft.keep(&mut self.codes);
                     return Ok(Applied { elements, skipped });
                 }
@@ -166,6 +168,28 @@ impl NftablesDataplane {
                     }
                 }
                 _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Forgets clients that were kept at endpoints that have left, so that they are not sent back there when those
+    /// return (EPT-12). Costs as much as there are clients that are kept, and only if such an endpoint has left. A
+    /// failure does no harm but that.
+    fn let_go(&mut self, draft: &Draft) {
+        for family in FAMILIES {
+            let departed = draft.departed(&self.in_force, family);
+            if departed.is_empty() {
+                continue;
+            }
+            let is_stale = |member: &Bytes| departed.contains(member);
+            let stale = snapshot::stale_affinities(&mut self.nftables, &self.table, family, is_stale);
+            let result = stale.map_err(DataplaneError::from).and_then(|stale| {
+                let mut batch = Batch::new(&self.table, None);
+                write_items(&mut batch, Change::Delete, &stale, NOBODY);
+                Ok(self.nftables.commit(batch)?)
+            });
+            if let Err(error) = result {
+                tracing::debug!(%error, "clients of endpoints that have left are still kept there");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the kernel has, read back and compared with what is wanted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -193,12 +193,12 @@ impl Elements {
     }
 }
 
-/// Affinities that keep clients at endpoints that have left.
+/// Affinities that keep clients at endpoints for whose keys `is_stale`.
 pub fn stale_affinities(
     nftables: &mut Nftables,
     table: &str,
     family: Family,
-    members: &HashSet<Bytes>,
+    is_stale: impl Fn(&Bytes) -> bool,
 ) -> Result<Vec<Item>, ReadError> {
     let place = Place::Map(Map::Affinity, family);
     let items = nftables.elements(table, place.name(), |element| {
@@ -208,7 +208,7 @@ pub fn stale_affinities(
         };
         let member = service.key(&Bytes::from_slice(number)?);
         let key = Bytes::from_slice(element.key)?;
-        (!members.contains(&member)).then(|| Item::key(place, key))
+        is_stale(&member).then(|| Item::key(place, key))
     })?;
     Ok(items.into_iter().flatten().collect())
 }

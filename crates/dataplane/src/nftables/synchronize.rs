@@ -210,7 +210,9 @@ impl NftablesDataplane {
                 self.compare_place(place, wanted, &mut mending)?;
             }
             let members = self.compare_ports(family, services, &mut mending)?;
-            let affinities = snapshot::stale_affinities(&mut self.nftables, &self.table, family, &members)?;
+            let affinities = snapshot::stale_affinities(&mut self.nftables, &self.table, family, |member| {
+                !members.contains(member)
+            })?;
             mending.affinities.extend(affinities);
         }
         Ok(mending)

@@ -6,7 +6,7 @@ use plan::{Family, NodePortAddresses, PodDetection, Settings};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::layout::{FAMILIES, Map};
+use super::layout::Map;
 use super::*;
 
 const TABLE: &str = "portolan";
@@ -270,6 +270,46 @@ fn affinities_outlive_a_restart_unless_their_endpoint_has_left() {
             })
             .unwrap();
         assert_eq!(kept.len(), 2, "the third endpoint has left");
+    });
+}
+
+#[test]
+fn clients_of_an_endpoint_that_left_are_let_go() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(1);
+        let members: Vec<Vec<u8>> = Nftables::open()
+            .unwrap()
+            .elements(TABLE, Map::ClusterMembers.name(Family::V4), |element| {
+                element.key.to_vec()
+            })
+            .unwrap();
+        assert_eq!(members.len(), 3);
+        // One client for each endpoint.
+        tamper(|batch| {
+            for (client, member) in members.iter().enumerate() {
+                let (service, number) = member.split_last_chunk::<4>().unwrap();
+                let key = [&[10, 244, 9, client as u8], service].concat();
+                let element = Element {
+                    data: Some(ElementData::Value(number)),
+                    ..Element::key(&key)
+                };
+                batch
+                    .elements(Change::Add, Map::Affinity.name(Family::V4), 0)
+                    .push(&element);
+            }
+        });
+        let kept = || {
+            let affinity = Map::Affinity.name(Family::V4);
+            let kept = Nftables::open().unwrap().elements(TABLE, affinity, |_| ());
+            kept.unwrap().len()
+        };
+        assert_eq!(kept(), 3);
+        put(&mut plan, 0, 2);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(kept(), 2);
+        put(&mut plan, 0, 3);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(kept(), 2);
     });
 }
 

@@ -1,5 +1,6 @@
 //! One battery for all dataplanes: what happens to real packets is what `Plan::decide` says, for random Services.
 
+mod drain;
 mod services;
 mod world;
 
@@ -12,6 +13,7 @@ use api::object::Protocol;
 use dataplane::iptables::{self, IptablesDataplane, ProgramError, Variant};
 use dataplane::nftables::NftablesDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
+use netlink::conntrack::{Conntrack, Family};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, TestRunner};
 
@@ -157,6 +159,7 @@ impl Run {
             let applied = dataplane.apply(plan, &changes).unwrap();
             (applied, dataplane.repair(plan).unwrap())
         });
+        node.enter(forget_datagram_flows);
         assert_eq!(applied.skipped, [], "the kernel refuses Services");
         assert_eq!(drift, 0, "drift right after a change");
     }
@@ -263,6 +266,17 @@ impl Probes<'_> {
         let port = 20_000 + self.port.fetch_add(1, Ordering::Relaxed) % 10_000;
         let to = SocketAddr::new(packet.destination, packet.port);
         self.client.ask(packet.protocol, to, port, is_answer_due)
+    }
+}
+
+/// Client ports are used again after some clusters; what was sent from them before is not to be met.
+fn forget_datagram_flows() {
+    let mut conntrack = Conntrack::open().unwrap();
+    for family in [Family::V4, Family::V6] {
+        let flows = conntrack.flows(family, Protocol::Udp.number(), |_| true);
+        for flow in flows.unwrap() {
+            conntrack.forget(&flow).unwrap();
+        }
     }
 }
 
