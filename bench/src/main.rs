@@ -12,6 +12,7 @@ mod proxy;
 mod server;
 mod services;
 mod setting;
+mod traffic;
 mod watches;
 mod world;
 
@@ -43,6 +44,8 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
     Controllers(controllers::Flags),
+    /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
+    Traffic(traffic::Flags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
+        Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

@@ -5,7 +5,9 @@ use netlink::nftables::{CommitError, Monitor, ReadError, Touched};
 use plan::{Changes, Plan, Scheduler};
 
 pub mod iptables;
+mod maglev;
 pub mod nftables;
+pub mod userspace;
 
 /// A way to put a plan into force on this node.
 ///
@@ -66,6 +68,12 @@ pub enum DataplaneError {
     /// The kernel has no netfilter netlink, or no more descriptors are to be had.
     #[error("no connection to the kernel's netfilter: {source}")]
     Connect {
+        /// What failed.
+        source: std::io::Error,
+    },
+    /// The threads that pass on connections could not be started. Retrying helps if the machine lacked memory.
+    #[error("cannot start threads: {source}")]
+    Threads {
         /// What failed.
         source: std::io::Error,
     },

@@ -12,6 +12,7 @@ use super::in_force::{Difference, InForce, comment};
 use super::item::{Item, Place};
 use super::layout::Map;
 use super::port::Port;
+use super::stand_ins::StandIns;
 
 /// The owner of messages that belong to no Service.
 pub const NOBODY: u32 = u32::MAX;
@@ -32,13 +33,14 @@ impl Draft {
     pub fn new<'k>(
         plan: &Plan,
         services: impl Iterator<Item = &'k ObjectKey>,
+        stand_ins: Option<&StandIns>,
         in_force: &mut InForce,
         codes: &mut Codes,
     ) -> Self {
         let mut draft = Self::default();
         let mut used = Vec::new();
         for service in services {
-            let ports = in_force.planned(plan, service, codes);
+            let ports = in_force.planned(plan, service, stand_ins, codes);
             if *ports == *in_force.ports(service) {
                 continue;
             }

@@ -11,6 +11,7 @@ use super::bytes::Bytes;
 use super::codes::Codes;
 use super::item::{Item, difference};
 use super::port::{Port, Shared};
+use super::stand_ins::{StandIns, written};
 
 /// The Services in force.
 #[derive(Debug, Default)]
@@ -54,14 +55,24 @@ impl InForce {
     }
 
     /// The ports that the plan has for a Service, with endpoints at the indexes where they are.
-    pub fn planned(&self, plan: &Plan, service: &ObjectKey, codes: &mut Codes) -> Box<[Port]> {
+    pub fn planned(
+        &self,
+        plan: &Plan,
+        service: &ObjectKey,
+        stand_ins: Option<&StandIns>,
+        codes: &mut Codes,
+    ) -> Box<[Port]> {
         let former = |key: &Bytes, set: Set| -> Vec<SocketAddr> {
             let port = self.ports(service).iter().find(|port| port.key() == *key);
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
         };
         plan.ports_of(service)
-            .map(|port| Port::new(port, former, |treatment| codes.code(treatment)))
+            .map(|port| {
+                Port::new(&written(stand_ins, port), former, |treatment| {
+                    codes.code(treatment)
+                })
+            })
             .collect()
     }
 

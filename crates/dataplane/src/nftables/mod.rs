@@ -32,6 +32,7 @@ mod rules;
 mod skeleton;
 mod slots;
 mod snapshot;
+mod stand_ins;
 mod synchronize;
 mod treatment;
 
@@ -50,6 +51,8 @@ use in_force::InForce;
 use item::{Item, difference};
 use layout::FAMILIES;
 use port::Port;
+
+pub(crate) use stand_ins::StandIns;
 
 /// Services that are loaded with one transaction when there is nothing yet. Bounds memory: about 200 KB of
 /// messages with ten endpoints each.
@@ -84,6 +87,8 @@ pub struct NftablesDataplane {
     codes: Codes,
     chains: Vec<(Chain, Vec<Rule>)>,
     ranges: Vec<Item>,
+    /// What is written in the place of endpoints, if they are not to be.
+    stand_ins: Option<StandIns>,
 }
 
 impl NftablesDataplane {
@@ -100,7 +105,21 @@ impl NftablesDataplane {
             codes: Codes::default(),
             chains: Vec::new(),
             ranges: Vec::new(),
+            stand_ins: None,
         })
+    }
+
+    /// The same for connections that a process on this node takes: they go to stand-ins, not to endpoints.
+    pub(crate) fn open_for_stand_ins(options: Options) -> Result<Self, DataplaneError> {
+        Ok(Self {
+            stand_ins: Some(StandIns::default()),
+            ..Self::open(options)?
+        })
+    }
+
+    /// The stand-ins, to be set before changes of their Services are applied.
+    pub(crate) fn stand_ins(&mut self) -> &mut StandIns {
+        self.stand_ins.get_or_insert_default()
     }
 
     /// Takes the table away, with all that is in it. Whether there was one.
@@ -147,7 +166,13 @@ impl NftablesDataplane {
             let wanted = services
                 .iter()
                 .filter(|service| skipped.iter().all(|skipped| skipped.service != **service));
-            let draft = Draft::new(plan, wanted, &mut self.in_force, &mut self.codes);
+            let draft = Draft::new(
+                plan,
+                wanted,
+                self.stand_ins.as_ref(),
+                &mut self.in_force,
+                &mut self.codes,
+            );
             let error = match self.nftables.commit(draft.batch(&self.table, &self.codes)) {
                 Ok(()) => {
                     let elements = draft.elements();

@@ -16,6 +16,7 @@ use super::item::{Item, Place};
 use super::layout::{self, FAMILIES, Map};
 use super::port::{Port, Shared};
 use super::snapshot::{self, Elements, FormerEndpoints, Found};
+use super::stand_ins::written;
 use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, is_drift, ranges, skeleton};
 
 /// How often the table is read anew because another program changed the ruleset meanwhile, or it turned out to
@@ -146,12 +147,14 @@ impl NftablesDataplane {
             }
             let codes = &mut self.codes;
             let ports: Box<[Port]> = match &former {
-                None => self.in_force.planned(plan, service, codes),
+                None => self
+                    .in_force
+                    .planned(plan, service, self.stand_ins.as_ref(), codes),
                 Some(former) => plan
                     .ports_of(service)
                     .map(|port| {
                         Port::new(
-                            port,
+                            &written(self.stand_ins.as_ref(), port),
                             |key, set| former.of(key, set),
                             |treatment| codes.code(treatment),
                         )

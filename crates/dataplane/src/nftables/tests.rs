@@ -354,7 +354,7 @@ fn a_refused_service_is_named() {
     plan.take_changes();
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
     let (mut in_force, mut codes) = (InForce::default(), Codes::default());
-    let draft = Draft::new(&plan, services.iter(), &mut in_force, &mut codes);
+    let draft = Draft::new(&plan, services.iter(), None, &mut in_force, &mut codes);
     let refused = |owner, errno| CommitError::Refused {
         refusals: vec![Refusal {
             owner,
@@ -385,7 +385,7 @@ fn names_fit_the_kernel_and_declarations_have_room_for_their_elements() {
     plan.take_changes();
     let (mut in_force, mut codes) = (InForce::default(), Codes::default());
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
-    let draft = Draft::new(&plan, services.iter(), &mut in_force, &mut codes);
+    let draft = Draft::new(&plan, services.iter(), None, &mut in_force, &mut codes);
     assert!(draft.elements() > 0);
     for (_, ports) in in_force.services() {
         for port in ports {

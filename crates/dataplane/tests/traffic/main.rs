@@ -12,6 +12,7 @@ use std::thread;
 use api::object::Protocol;
 use dataplane::iptables::{self, IptablesDataplane, ProgramError, Variant};
 use dataplane::nftables::NftablesDataplane;
+use dataplane::userspace::UserspaceDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
 use netlink::conntrack::{Conntrack, Family};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
@@ -22,35 +23,58 @@ use world::{Member, Outcome, World};
 
 /// Random clusters, each on top of the one before. More find more.
 const CLUSTERS: u32 = 448;
-/// The same where every change starts programs.
+/// The same where every change starts programs, or threads.
 const CLUSTERS_BY_PROGRAMS: u32 = 32;
 /// Connections that a client with session affinity makes in a row.
 const STICKY_TRIES: usize = 4;
 
-/// A way to open a dataplane in the calling thread's network namespace.
-type Open = fn() -> Result<Box<dyn Dataplane + Send>, DataplaneError>;
+/// A dataplane, opened in the calling thread's network namespace.
+type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
+
+/// What the battery has to know of a dataplane.
+#[derive(Clone, Copy)]
+struct Mode {
+    open: fn() -> Opened,
+    /// Random clusters, each on top of the one before.
+    clusters: u32,
+    /// Whether endpoints see clients' addresses.
+    keeps_source: bool,
+}
 
 /// The battery for each dataplane by name.
 macro_rules! battery {
-    ($($mode:ident, $clusters:expr => $open:expr;)*) => {$(
-        mod $mode {
+    ($($name:ident => $mode:expr;)*) => {$(
+        mod $name {
             use super::*;
 
             #[test]
             fn packets_go_where_the_plan_says() {
-                testbed::in_namespace(|| send_packets($clusters, $open));
+                testbed::in_namespace(|| send_packets($mode));
             }
         }
     )*};
 }
 
 battery! {
-    nftables, CLUSTERS => || Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?));
-    iptables_legacy, CLUSTERS_BY_PROGRAMS => || open_iptables(Variant::Legacy);
-    iptables_nft, CLUSTERS_BY_PROGRAMS => || open_iptables(Variant::Nft);
+    nftables => in_kernel(CLUSTERS, || Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)));
+    iptables_legacy => in_kernel(CLUSTERS_BY_PROGRAMS, || open_iptables(Variant::Legacy));
+    iptables_nft => in_kernel(CLUSTERS_BY_PROGRAMS, || open_iptables(Variant::Nft));
+    userspace => Mode {
+        open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
+        clusters: CLUSTERS_BY_PROGRAMS,
+        keeps_source: false,
+    };
 }
 
-fn open_iptables(variant: Variant) -> Result<Box<dyn Dataplane + Send>, DataplaneError> {
+fn in_kernel(clusters: u32, open: fn() -> Opened) -> Mode {
+    Mode {
+        open,
+        clusters,
+        keeps_source: true,
+    }
+}
+
+fn open_iptables(variant: Variant) -> Opened {
     Ok(Box::new(IptablesDataplane::open(iptables::Options {
         variant: Some(variant),
         repairs_by_canary: 0,
@@ -58,10 +82,10 @@ fn open_iptables(variant: Variant) -> Result<Box<dyn Dataplane + Send>, Dataplan
     })?))
 }
 
-fn send_packets(clusters: u32, open: Open) {
-    let run = Run::new(open);
+fn send_packets(mode: Mode) {
+    let run = Run::new(mode);
     let config = Config {
-        cases: clusters,
+        cases: mode.clusters,
         failure_persistence: None,
         max_shrink_iters: 0,
         ..Config::default()
@@ -83,7 +107,7 @@ fn rng() -> proptest::test_runner::TestRng {
 struct Run {
     world: World,
     plan: RefCell<Plan>,
-    open: Open,
+    mode: Mode,
     dataplane: RefCell<Box<dyn Dataplane + Send>>,
     before: RefCell<Cluster>,
     clusters: Cell<usize>,
@@ -92,7 +116,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(open: Open) -> Self {
+    fn new(mode: Mode) -> Self {
         let world = World::new();
         let plan = Plan::new(Settings {
             node_name: "node".to_owned(),
@@ -102,14 +126,14 @@ impl Run {
             masquerade_all: false,
             node_addresses: World::node_addresses(),
         });
-        let dataplane = match world.node().enter(open) {
+        let dataplane = match world.node().enter(mode.open) {
             Err(DataplaneError::Program {
                 source: error @ ProgramError::Start { .. },
             }) => testbed::skip_inside(&error.to_string()),
             opened => opened.unwrap(),
         };
         Self {
-            open,
+            mode,
             world,
             plan: RefCell::new(plan),
             dataplane: RefCell::new(dataplane),
@@ -127,6 +151,7 @@ impl Run {
         thread::scope(|scope| {
             for client in clients {
                 let probes = Probes {
+                    keeps_source: self.mode.keeps_source,
                     plan: &plan,
                     client,
                     port: &self.port,
@@ -152,7 +177,7 @@ impl Run {
         let changes = plan.take_changes();
         let node = self.world.node();
         if number % 3 == 2 {
-            *dataplane = node.enter(self.open).unwrap();
+            *dataplane = node.enter(self.mode.open).unwrap();
         }
         let (plan, dataplane) = (&*plan, &mut *dataplane);
         let (applied, drift): (Applied, usize) = node.enter(move || {
@@ -168,6 +193,7 @@ impl Run {
 /// The connections of one client.
 #[derive(Clone, Copy)]
 struct Probes<'a> {
+    keeps_source: bool,
     plan: &'a Plan,
     client: &'a Member,
     port: &'a AtomicU16,
@@ -238,7 +264,7 @@ impl Probes<'_> {
             // The node's own connections may keep their address when they are masqueraded.
             let is_visible = !World::node_addresses().contains(&packet.source);
             assert!(
-                (source != packet.source) == choice.masquerade || !is_visible,
+                (source != packet.source) == (choice.masquerade || !self.keeps_source) || !is_visible,
                 "{what}: {by} was asked from {source}"
             );
             chosen.push(by);

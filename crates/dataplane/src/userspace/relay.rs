@@ -1,0 +1,95 @@
+//! Two connections joined: what one says the other hears, each direction ends by itself, and what breaks one breaks
+//! the other.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::net::Shutdown;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// What is read at once. One buffer for all connections of a thread, so that connections which say nothing cost none;
+/// a direction whose reader is slow holds as much until it was taken.
+const BUFFER_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
+}
+
+/// What one read came to.
+enum Step {
+    /// All of it was passed on, or there was nothing.
+    Passed,
+    /// So much is left to write.
+    Left(Box<[u8]>),
+    /// The sender has no more to say.
+    End,
+}
+
+/// Passes on until both have ended. After an error both are reset.
+pub async fn relay(client: &TcpStream, endpoint: &TcpStream) -> io::Result<()> {
+    let result = tokio::try_join!(pump(client, endpoint), pump(endpoint, client));
+    if result.is_err() {
+        reset_at_close(client);
+        reset_at_close(endpoint);
+    }
+    result.map(drop)
+}
+
+/// Has the peer told by a reset, as soon as the connection is dropped.
+pub fn reset_at_close(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection is closed rather than reset");
+    }
+}
+
+/// Passes on one direction until it ends.
+fn pump(from: &TcpStream, to: &TcpStream) -> impl Future<Output = io::Result<()>> {
+    async move {
+        loop {
+            from.readable().await?;
+            match step(from, to)? {
+                Step::Passed => {}
+                Step::Left(rest) => write_all(to, &rest).await?,
+                Step::End => return SockRef::from(to).shutdown(Shutdown::Write),
+            }
+        }
+    }
+}
+
+fn step(from: &TcpStream, to: &TcpStream) -> io::Result<Step> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let bytes = match from.try_read(buffer) {
+            Ok(0) => return Ok(Step::End),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Passed),
+            Err(error) => return Err(error),
+        };
+        let read = buffer.get(..bytes).unwrap_or_default();
+        // A new connection is not known to be writable yet, though it is.
+        let written = match SockRef::from(to).send(read) {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(match read.get(written..).unwrap_or_default() {
+            [] => Step::Passed,
+            rest => Step::Left(rest.into()),
+        })
+    })
+}
+
+async fn write_all(to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        to.ready(Interest::WRITABLE).await?;
+        match to.try_write(rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! TCP: a connection is taken, an endpoint that answers is looked for, and both are joined.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::balance::Counted;
+use super::relay::{relay, reset_at_close};
+use super::{Place, chance};
+
+/// How long each endpoint in turn has time to answer. As many are tried.
+const CONNECT_TIMEOUTS: [Duration; 4] = [
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+/// Pause after a connection could not be taken, most often for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes connections for a place, as long as `open` has room. Those that are taken go on when this is aborted.
+pub async fn serve(listener: TcpListener, place: Arc<Place>, open: Arc<Semaphore>) {
+    loop {
+        let (client, peer) = match listener.accept().await {
+            Ok(taken) => taken,
+            Err(error) => {
+                tracing::debug!(%error, "a connection is not taken yet");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = open.clone().acquire_owned().await else {
+            return;
+        };
+        let place = place.clone();
+        tokio::spawn(async move {
+            pass_on(&client, peer, &place).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn pass_on(client: &TcpStream, peer: SocketAddr, place: &Place) {
+    if !is_redirected(client) {
+        // Who comes by the listener's own address would pass by who is let in.
+        return reset_at_close(client);
+    }
+    let Some((endpoint, counted)) = connect(peer, place).await else {
+        return reset_at_close(client);
+    };
+    for stream in [client, &endpoint] {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::trace!(%error, "a connection waits for more to send");
+        }
+    }
+    if let Err(error) = relay(client, &endpoint).await {
+        tracing::trace!(%error, "a connection broke");
+    }
+    drop(counted);
+}
+
+/// Connects with an endpoint that answers.
+async fn connect(peer: SocketAddr, place: &Place) -> Option<(TcpStream, Counted)> {
+    let mut tried = Vec::new();
+    for timeout in CONNECT_TIMEOUTS {
+        let endpoint = place.balance().choose(peer, &tried, Instant::now(), chance())?;
+        let counted = endpoint.count();
+        match tokio::time::timeout(timeout, TcpStream::connect(endpoint.address)).await {
+            Ok(Ok(stream)) => return Some((stream, counted)),
+            Ok(Err(error)) => tracing::debug!(%error, endpoint = %endpoint.address, "an endpoint refuses"),
+            Err(_) => tracing::debug!(endpoint = %endpoint.address, "an endpoint does not answer"),
+        }
+        tried.push(endpoint.address);
+    }
+    None
+}
+
+/// Whether a connection was sent to another address than the one that it was taken at.
+fn is_redirected(stream: &TcpStream) -> bool {
+    let socket = SockRef::from(stream);
+    let redirected = || -> io::Result<bool> {
+        let here = stream.local_addr()?;
+        let original = match here {
+            SocketAddr::V4(_) => socket.original_dst_v4(),
+            SocketAddr::V6(_) => socket.original_dst_v6(),
+        }?;
+        Ok(original.as_socket() != Some(here))
+    };
+    redirected().unwrap_or_else(|error| {
+        tracing::debug!(%error, "where a connection was sent to is not known");
+        false
+    })
+}

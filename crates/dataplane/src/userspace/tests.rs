@@ -1,0 +1,226 @@
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use api::object::{EndpointSlice, Service};
+use netlink::route::{Connection, Route};
+use serde_json::json;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const NODE: &str = "192.0.2.1";
+const SERVICE: &str = "10.96.0.1:80";
+
+/// A machine that is node, client and endpoints at once, with a dataplane and a Service `ns/a`.
+struct Machine {
+    plan: Plan,
+    dataplane: UserspaceDataplane,
+}
+
+impl Machine {
+    fn new(protocol: &str, annotations: serde_json::Value) -> Self {
+        let mut connection = Connection::open().unwrap();
+        let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
+        connection
+            .add_address(loopback, format!("{NODE}/32").parse().unwrap())
+            .unwrap();
+        connection
+            .add_route(&Route::on_link("10.96.0.0/16".parse().unwrap(), loopback))
+            .unwrap();
+        let mut plan = Plan::new(Settings {
+            node_name: "node-a".to_owned(),
+            service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
+            node_addresses: vec![NODE.parse().unwrap()],
+            ..Settings::default()
+        });
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "a", "annotations": annotations},
+            "spec": {
+                "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"],
+                "ports": [{"name": "p", "port": 80, "protocol": protocol}],
+            },
+        }))
+        .unwrap();
+        plan.apply_service(&service);
+        Self {
+            plan,
+            dataplane: UserspaceDataplane::open(Options::default()).unwrap(),
+        }
+    }
+
+    fn endpoints(&mut self, protocol: &str, endpoints: &[SocketAddr]) {
+        let slices = endpoints.iter().enumerate().map(|(number, endpoint)| {
+            json!({
+                "metadata": {
+                    "namespace": "ns", "name": format!("a-{number}"),
+                    "labels": {"kubernetes.io/service-name": "a"},
+                },
+                "addressType": "IPv4",
+                "ports": [{"name": "p", "port": endpoint.port(), "protocol": protocol}],
+                "endpoints": [{"addresses": [endpoint.ip()]}],
+            })
+        });
+        for number in 0..4 {
+            self.plan
+                .remove_slice(&ObjectKey::new("ns", &format!("a-{number}")));
+        }
+        for slice in slices {
+            let slice: EndpointSlice = serde_json::from_value(slice).unwrap();
+            self.plan.apply_slice(&slice);
+        }
+        self.apply();
+    }
+
+    fn apply(&mut self) {
+        let changes = self.plan.take_changes();
+        let applied = self.dataplane.apply(&self.plan, &changes).unwrap();
+        assert_eq!(applied.skipped, []);
+    }
+}
+
+fn connect() -> TcpStream {
+    let stream = TcpStream::connect(SERVICE).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// An endpoint that tells its address once the client has said all that it has to say, behind what that was.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut heard = Vec::new();
+                stream.read_to_end(&mut heard).unwrap();
+                stream.write_all(&heard).unwrap();
+                stream.write_all(address.to_string().as_bytes()).unwrap();
+            });
+        }
+    });
+    address
+}
+
+/// An address where nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn said_by(mut stream: TcpStream, words: &[u8]) -> Vec<u8> {
+    thread::scope(|scope| {
+        let mut writer = stream.try_clone().unwrap();
+        scope.spawn(move || {
+            writer.write_all(words).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        heard
+    })
+}
+
+#[test]
+fn each_direction_ends_by_itself_and_nothing_is_lost() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo();
+        machine.endpoints("TCP", &[endpoint]);
+        // More than all buffers on the way hold.
+        let words: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
+        let heard = said_by(connect(), &words);
+        let (echoed, address) = heard.split_at(words.len());
+        assert!(echoed == words, "what was echoed is not what was said");
+        assert_eq!(address, endpoint.to_string().as_bytes());
+    });
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_is_replaced() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
+        let endpoint = echo();
+        machine.endpoints("TCP", &[nobody(), endpoint, nobody()]);
+        for _ in 0..6 {
+            assert_eq!(said_by(connect(), b""), endpoint.to_string().as_bytes());
+        }
+    });
+}
+
+#[test]
+fn with_no_endpoint_that_answers_the_client_is_told() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        machine.endpoints("TCP", &[nobody()]);
+        let error = connect().read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn the_listener_itself_lets_nobody_in() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        machine.endpoints("TCP", &[echo()]);
+        let listener = &machine.dataplane.listeners[&ObjectKey::new("ns", "a")][0];
+        let mut stream = TcpStream::connect(listener.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let error = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn a_connection_outlives_its_endpoint_and_its_service_in_the_plan() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo();
+        machine.endpoints("TCP", &[endpoint]);
+        let mut stream = connect();
+        stream.write_all(b"a").unwrap();
+        machine.endpoints("TCP", &[echo()]);
+        machine.plan.remove_service(&ObjectKey::new("ns", "a"));
+        machine.apply();
+        assert!(machine.dataplane.listeners.is_empty());
+        assert_eq!(said_by(stream, b"b"), format!("ab{endpoint}").into_bytes());
+    });
+}
+
+#[test]
+fn a_flow_stays_with_its_endpoint_until_that_leaves() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("UDP", json!({"service.portolan.dev/scheduler": "rr"}));
+        let endpoints: [UdpSocket; 2] = std::array::from_fn(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [one, other] = [0, 1].map(|index: usize| endpoints[index].local_addr().unwrap());
+        for socket in endpoints {
+            thread::spawn(move || {
+                let mut buffer = [0; 64];
+                while let Ok((_, peer)) = socket.recv_from(&mut buffer) {
+                    let name = socket.local_addr().unwrap().to_string();
+                    socket.send_to(name.as_bytes(), peer).unwrap();
+                }
+            });
+        }
+        machine.endpoints("UDP", &[one, other]);
+        let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+        client.connect(SERVICE).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ask = || {
+            let mut buffer = [0; 64];
+            client.send(b"?").unwrap();
+            let bytes = client.recv(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..bytes])
+                .parse::<SocketAddr>()
+                .unwrap()
+        };
+        let first = ask();
+        for _ in 0..5 {
+            assert_eq!(ask(), first);
+        }
+        let left = if first == one { other } else { one };
+        machine.endpoints("UDP", &[left]);
+        assert_eq!(ask(), left);
+    });
+}
