@@ -24,7 +24,6 @@ mod draft;
 mod in_force;
 mod item;
 mod layout;
-mod maglev;
 mod mend;
 mod port;
 mod ranges;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
 
+use crate::maglev;
+
 use super::bytes::Bytes;
 use super::item::{Item, Place};
 use super::layout::Map;
-use super::maglev;
 use super::slots::Slots;
 use super::treatment::{Entry, Treatment};
 

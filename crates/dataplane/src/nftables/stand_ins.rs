@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use plan::{Backend, PortKey, ServicePortPlan, Set, Target};
+use plan::{Backend, PortKey, Scheduler, ServicePortPlan, Set, Target};
 
 /// The stand-ins of Service ports by set. A set that has none is refused.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ impl StandIns {
             cluster,
             local,
             affinity_seconds: None,
+            scheduler: Scheduler::default(),
+            drain_seconds: None,
             ..port.clone()
         };
         for frontend in &mut written.frontends {

@@ -6,8 +6,9 @@
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
 use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
 
+use crate::maglev;
+
 use super::layout::FAMILIES;
-use super::maglev;
 use super::rules::{Number, Writer};
 use super::skeleton::REJECT;
 

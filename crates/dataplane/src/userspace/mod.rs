@@ -22,7 +22,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
-use plan::{Changes, Family, Plan, ServicePortPlan, Set, Settings, Target};
+use netlink::nftables::{Monitor, Touched};
+use plan::{Changes, Family, Plan, Scheduler, ServicePortPlan, Set, Settings, Target};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
@@ -205,6 +206,18 @@ impl Dataplane for UserspaceDataplane {
             self.apply(plan, &Changes::default())?.elements
         };
         Ok(moved + self.capture.repair(plan)?)
+    }
+
+    fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
+        self.capture.watch()
+    }
+
+    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
+        self.capture.mend(plan, touched)
+    }
+
+    fn supports(&self, _: Scheduler) -> bool {
+        true
     }
 }
 
