@@ -21,7 +21,8 @@ const OWN_TABLE: &str = "portolan";
 pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     let mut tables = TABLES.to_vec();
-    if mode != Some("nftables") {
+    // Mode userspace leads connections to itself by the same table.
+    if !matches!(mode, Some("nftables" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
     match Nftables::open() {

@@ -382,6 +382,9 @@ impl<D: Dataplane> Worker<D> {
 
     /// Takes note of endpoints that have left. After a start, connections tell who left before.
     fn note_drains(&mut self, changes: &Changes) {
+        if self.config.proxy_mode == "userspace" {
+            return; // what the kernel remembers leads to this process, not to endpoints
+        }
         let now = Instant::now();
         self.drains.note(&self.plan, changes, now);
         let Some(conntrack) = self.conntrack.as_mut() else {

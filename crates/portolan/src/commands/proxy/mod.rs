@@ -18,6 +18,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use dataplane::Dataplane;
 use dataplane::iptables::{self, IptablesDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
+use dataplane::userspace::{self, UserspaceDataplane};
 use tokio::sync::watch;
 
 use super::{ClientFlags, Failure, runtime};
@@ -58,17 +59,21 @@ pub enum Mode {
     Nftables,
     /// iptables, by iptables-restore, in kube-proxy's chains
     Iptables,
+    /// This process passes connections on itself: an endpoint that does not answer is replaced, but all of them see
+    /// this node's address
+    Userspace,
 }
 
 impl Mode {
     /// All names, for messages.
-    pub const NAMES: &str = "nftables, iptables";
+    pub const NAMES: &str = "nftables, iptables, userspace";
 
     /// Its name, as `/proxyMode` tells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Userspace => "userspace",
         }
     }
 }
@@ -142,6 +147,10 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
                 ..iptables::Options::default()
             };
             keep(&flags, &configuration, config, IptablesDataplane::open(options)?)
+        }
+        Mode::Userspace => {
+            let options = userspace::Options::default();
+            keep(&flags, &configuration, config, UserspaceDataplane::open(options)?)
         }
     }
 }

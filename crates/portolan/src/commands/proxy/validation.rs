@@ -55,11 +55,11 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         bind_address_hard_fail: configuration.bind_address_hard_fail,
         proxy_mode: mode.name().to_owned(),
         sync_period: match mode {
-            Mode::Nftables => configuration.nftables.sync_period.0,
+            Mode::Nftables | Mode::Userspace => configuration.nftables.sync_period.0,
             Mode::Iptables => configuration.iptables.sync_period.0,
         },
         // Rules do it in mode iptables.
-        localhost_node_ports: mode == Mode::Nftables && configuration.iptables.localhost_node_ports,
+        localhost_node_ports: mode != Mode::Iptables && configuration.iptables.localhost_node_ports,
         conntrack: conntrack(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
         takes_over: true,
@@ -74,7 +74,7 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
 fn periods(mode: Mode, configuration: &Configuration) -> proxy::Config {
     let defaults = proxy::Config::default();
     match mode {
-        Mode::Nftables => defaults,
+        Mode::Nftables | Mode::Userspace => defaults,
         Mode::Iptables => proxy::Config {
             repair_period: configuration.iptables.sync_period.0,
             min_sync_period: configuration.iptables.min_sync_period.0,
