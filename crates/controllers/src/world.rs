@@ -70,6 +70,7 @@ impl World {
     /// concerns them (EPS-24).
     pub fn apply_pod(&mut self, mut pod: Pod) -> Vec<ObjectKey> {
         slim(&mut pod.metadata);
+        slim_pod(&mut pod);
         let key = pod.metadata.key();
         let after = self.selectors.matching(&key.namespace, &pod.metadata.labels);
         let Some(before) = self.pods.insert(pod) else {
@@ -152,6 +153,16 @@ fn slim(metadata: &mut api::object::ObjectMeta) {
     metadata.annotations.clear();
     metadata.owner_references.clear();
     metadata.finalizers.clear();
+}
+
+/// Drops what no controller reads of a Pod: containers without ports, and conditions that decide about neither
+/// endpoints nor placement. So a change of these is no change here (EPS-24).
+fn slim_pod(pod: &mut Pod) {
+    let is_read = |kind: &str| matches!(kind, "Ready" | "PodScheduled");
+    pod.status.conditions.retain(|condition| is_read(&condition.kind));
+    for containers in [&mut pod.spec.containers, &mut pod.spec.init_containers] {
+        containers.retain(|container| !container.ports.is_empty());
+    }
 }
 
 fn same_for_endpoints(a: &Pod, b: &Pod) -> bool {

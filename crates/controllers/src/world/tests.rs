@@ -51,6 +51,23 @@ fn a_pod_concerns_the_services_that_chose_it_before_and_after() {
 }
 
 #[test]
+fn what_no_endpoint_shows_is_no_change() {
+    let mut world = World::default();
+    world.apply_service(service("a", json!({"app": "x"})));
+    let with = |condition: &str| {
+        let mut pod = pod("p", json!({"app": "x"}));
+        pod.status.conditions = of(json!([{"type": condition, "status": "True"}]));
+        pod
+    };
+    assert_eq!(names(world.apply_pod(with("Initialized"))), ["a"]);
+    assert_eq!(
+        names(world.apply_pod(with("ContainersReady"))),
+        Vec::<String>::new()
+    );
+    assert_eq!(names(world.apply_pod(with("Ready"))), ["a"]);
+}
+
+#[test]
 fn a_node_concerns_the_services_of_its_pods_when_its_zone_changes() {
     let node = |zone: &str| -> Node {
         of(json!({"metadata": {"name": "node", "labels": {"topology.kubernetes.io/zone": zone}}}))
