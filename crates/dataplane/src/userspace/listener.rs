@@ -1,5 +1,6 @@
 //! The socket that a Service port's connections come to, and the task that takes them.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 
 use super::{Place, tcp, udp};
@@ -29,7 +30,16 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Where they go on.
     pub(super) place: Arc<Place>,
-    task: AbortHandle,
+    task: Task,
+}
+
+/// What takes connections or datagrams.
+#[derive(Debug)]
+enum Task {
+    /// Ends when this is dropped, with what waits.
+    Tcp { _until: oneshot::Sender<Infallible> },
+    /// Is ended.
+    Udp(AbortHandle),
 }
 
 impl Listener {
@@ -53,24 +63,29 @@ impl Listener {
         let task = if is_tcp {
             socket.listen(BACKLOG)?;
             let listener = TcpListener::from_std(socket.into())?;
-            runtime.spawn(tcp::serve(listener, place.clone(), open.clone()))
+            let (until, closed) = oneshot::channel();
+            runtime.spawn(tcp::serve(listener, place.clone(), open.clone(), closed));
+            Task::Tcp { _until: until }
         } else {
             let socket = UdpSocket::from_std(socket.into())?;
-            runtime.spawn(udp::serve(socket, place.clone(), open.clone()))
+            let task = runtime.spawn(udp::serve(socket, place.clone(), open.clone()));
+            Task::Udp(task.abort_handle())
         };
         Ok(Self {
             port: port.key.clone(),
             set,
             address,
             place,
-            task: task.abort_handle(),
+            task,
         })
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Task::Udp(task) = &self.task {
+            task.abort();
+        }
     }
 }
 

@@ -1,13 +1,16 @@
 //! TCP: a connection is taken, an endpoint that answers is looked for, and both are joined.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::balance::Counted;
 use super::relay::{relay, reset_at_close};
@@ -23,26 +26,44 @@ const CONNECT_TIMEOUTS: [Duration; 4] = [
 /// Pause after a connection could not be taken, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Takes connections for a place, as long as `open` has room. Those that are taken go on when this is aborted.
-pub async fn serve(listener: TcpListener, place: Arc<Place>, open: Arc<Semaphore>) {
+/// Takes connections for a place, as long as `open` has room, until `closed` resolves. Those that are taken go on then,
+/// and those that wait are taken before: their clients hold them for open.
+pub async fn serve(
+    listener: TcpListener,
+    place: Arc<Place>,
+    open: Arc<Semaphore>,
+    mut closed: oneshot::Receiver<Infallible>,
+) {
     loop {
-        let (client, peer) = match listener.accept().await {
-            Ok(taken) => taken,
+        let taken = tokio::select! {
+            taken = listener.accept() => taken,
+            _ = &mut closed => break,
+        };
+        match taken {
+            Ok((client, peer)) => begin(client, peer, &place, &open).await,
             Err(error) => {
                 tracing::debug!(%error, "a connection is not taken yet");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
-        let Ok(permit) = open.clone().acquire_owned().await else {
-            return;
-        };
-        let place = place.clone();
-        tokio::spawn(async move {
-            pass_on(&client, peer, &place).await;
-            drop(permit);
-        });
+        }
     }
+    let waiting = || poll_fn(|context| Poll::Ready(listener.poll_accept(context)));
+    while let Poll::Ready(Ok((client, peer))) = waiting().await {
+        begin(client, peer, &place, &open).await;
+    }
+}
+
+/// Passes on a connection in a task of its own.
+async fn begin(client: TcpStream, peer: SocketAddr, place: &Arc<Place>, open: &Arc<Semaphore>) {
+    // Nobody closes the semaphore.
+    let Ok(permit) = open.clone().acquire_owned().await else {
+        return;
+    };
+    let place = place.clone();
+    tokio::spawn(async move {
+        pass_on(&client, peer, &place).await;
+        drop(permit);
+    });
 }
 
 async fn pass_on(client: &TcpStream, peer: SocketAddr, place: &Place) {

@@ -88,12 +88,18 @@ fn connect() -> TcpStream {
 
 /// An endpoint that tells its address once the client has said all that it has to say, behind what that was.
 fn echo() -> SocketAddr {
+    echo_after(b"")
+}
+
+/// The same for one that says something first.
+fn echo_after(greeting: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             thread::spawn(move || {
                 let mut stream = stream.unwrap();
+                stream.write_all(greeting).unwrap();
                 let mut heard = Vec::new();
                 stream.read_to_end(&mut heard).unwrap();
                 stream.write_all(&heard).unwrap();
@@ -176,15 +182,31 @@ fn the_listener_itself_lets_nobody_in() {
 fn a_connection_outlives_its_endpoint_and_its_service_in_the_plan() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        let endpoint = echo();
+        let endpoint = echo_after(b"!");
         machine.endpoints("TCP", &[endpoint]);
         let mut stream = connect();
         stream.write_all(b"a").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
         machine.endpoints("TCP", &[echo()]);
         machine.plan.remove_service(&ObjectKey::new("ns", "a"));
         machine.apply();
         assert!(machine.dataplane.listeners.is_empty());
         assert_eq!(said_by(stream, b"b"), format!("ab{endpoint}").into_bytes());
+    });
+}
+
+#[test]
+fn connections_that_wait_are_taken_when_the_service_goes() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo();
+        machine.endpoints("TCP", &[endpoint]);
+        let streams: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
+        machine.plan.remove_service(&ObjectKey::new("ns", "a"));
+        machine.apply();
+        for stream in streams {
+            assert_eq!(said_by(stream, b""), endpoint.to_string().as_bytes());
+        }
     });
 }
 
