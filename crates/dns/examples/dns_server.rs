@@ -33,12 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listen: SocketAddr = next("127.0.0.1:5300").parse()?;
     let (services, endpoints): (u32, u32) = (next("10000").parse()?, next("10").parse()?);
 
-    let index = Index::new(Settings {
-        cluster_domain: Name::from_text("cluster.local")?,
-        ttl_seconds: 5,
-        own_addresses: Vec::new(),
-        serial: 1,
-    });
+    let index = Index::new(Settings::of(Name::from_text("cluster.local")?));
     let mut queries = BufWriter::new(io::stdout());
     for namespace in 0..NAMESPACES {
         index.apply_namespace(&format!("ns-{namespace}"))?;
@@ -54,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?;
     }
     index.set_synced();
-    let responder = Arc::new(Responder::new(Arc::new(index), Forwarder::new(Vec::new())));
+    let responder = Arc::new(Responder::new(Arc::new(index), Forwarder::to(Vec::new())));
     let server = Server::start(&[listen], responder)?;
     queries.flush()?;
     eprintln!(

@@ -1,60 +1,134 @@
 //! Keeps the index up with the API.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::object::{EndpointSlice, Namespace, ObjectKey, Resource, Service};
+use api::object::{EndpointSlice, Namespace, ObjectKey, Pod, Resource, Service};
 use client::{Client, Event, Query, watch};
+use jiff::Timestamp;
 
+use crate::metrics::Metrics;
 use crate::records::Index;
 use crate::wire::NameError;
+use crate::zone::Zone;
 
-/// Collections that must be complete before the index is.
+/// Annotation that says when the change happened that led to a slice.
+const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+/// Collections that must always be complete before the index is.
 const COLLECTIONS: usize = 3;
 
-/// Applies every change to `index`, for ever. The index is synced once all collections were told
-/// completely.
-pub(crate) async fn feed(index: &Index, client: &Client) {
-    let missing = AtomicUsize::new(COLLECTIONS);
-    let complete = || {
-        if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            tracing::info!("the DNS index is complete");
-            index.set_synced();
+/// What is fed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Feed {
+    /// Which Pods are watched, if any.
+    pub(crate) pods: Option<Query>,
+    /// Namespaces that are served; all if none are named (`namespaces` of CoreDNS).
+    pub(crate) namespaces: Vec<String>,
+}
+
+impl Feed {
+    /// Applies every change to the live index of `zone`, for ever. The index is synced once all collections were
+    /// told completely.
+    pub(crate) async fn run(&self, zone: &Zone, metrics: &Arc<Metrics>, client: &Client) {
+        let index = zone.live();
+        let missing = AtomicUsize::new(COLLECTIONS + usize::from(self.pods.is_some()));
+        let complete = || {
+            if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                tracing::info!("the DNS index is complete");
+                index.set_synced();
+                zone.set_last_good(None);
+            }
+        };
+        let served = |namespace: &str| {
+            self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace)
+        };
+        let all = Query::default;
+        // Each watch has a loop of its own, because a request that is dropped half-way is lost.
+        tokio::join!(
+            keep_up(
+                watch::<Service>(client, all()),
+                metrics,
+                |service| if served(&service.metadata.namespace) {
+                    index.apply_service(&service)
+                } else {
+                    Ok(())
+                },
+                |key| index.remove_service(key),
+                complete
+            ),
+            keep_up(
+                watch::<EndpointSlice>(client, all()),
+                metrics,
+                |slice| if served(&slice.metadata.namespace) {
+                    apply_slice(index, metrics, &slice)
+                } else {
+                    Ok(())
+                },
+                |key| index.remove_slice(key),
+                complete
+            ),
+            keep_up(
+                watch::<Namespace>(client, all()),
+                metrics,
+                |namespace| match served(&namespace.metadata.name) {
+                    true => index.apply_namespace(&namespace.metadata.name),
+                    false => Ok(()),
+                },
+                |key| index.remove_namespace(&key.name),
+                complete,
+            ),
+            self.keep_up_pods(index, metrics, client, complete),
+        );
+    }
+
+    async fn keep_up_pods(
+        &self,
+        index: &Index,
+        metrics: &Arc<Metrics>,
+        client: &Client,
+        complete: impl Fn(),
+    ) {
+        if let Some(query) = &self.pods {
+            keep_up(
+                watch::<Pod>(client, query.clone()),
+                metrics,
+                |pod| index.apply_pod(&pod),
+                |key| index.remove_pod(key),
+                complete,
+            )
+            .await;
         }
-    };
-    // Each watch has a loop of its own, because a request that is dropped half-way is lost.
-    tokio::join!(
-        keep_up(
-            client,
-            |service: Service| index.apply_service(&service),
-            |key| index.remove_service(key),
-            complete
-        ),
-        keep_up(
-            client,
-            |slice: EndpointSlice| index.apply_slice(&slice),
-            |key| index.remove_slice(key),
-            complete
-        ),
-        keep_up(
-            client,
-            |namespace: Namespace| index.apply_namespace(&namespace.metadata.name),
-            |key| index.remove_namespace(&key.name),
-            complete,
-        ),
-    );
+    }
+}
+
+/// Applies a slice, and notes how long it took since the change that led to it.
+fn apply_slice(index: &Index, metrics: &Metrics, slice: &EndpointSlice) -> Result<(), NameError> {
+    index.apply_slice(slice)?;
+    let trigger = slice.metadata.annotations.get(TRIGGER_TIME);
+    // What the first list tells happened at any time before.
+    if let Some(Ok(at)) = trigger.map(|text| text.parse::<Timestamp>())
+        && index.is_synced()
+        && let Some(service) = slice.service_name()
+        && index.is_headless(&ObjectKey::new(&slice.metadata.namespace, service))
+    {
+        metrics.programmed(Timestamp::now().duration_since(at).as_secs_f64());
+    }
+    Ok(())
 }
 
 /// Applies every change of one collection, for ever; calls `complete` when all of it was told once.
 async fn keep_up<T: Resource>(
-    client: &Client,
+    mut objects: client::Watch<T>,
+    metrics: &Metrics,
     put: impl Fn(T) -> Result<(), NameError>,
     remove: impl Fn(&ObjectKey),
     complete: impl Fn(),
 ) {
-    let mut objects = watch::<T>(client, Query::default());
     let mut is_complete = false;
     loop {
-        if apply(objects.next().await, &put, &remove) && !is_complete {
+        let event = objects.next().await;
+        metrics.events.fetch_add(1, Ordering::Relaxed);
+        if apply(event, metrics, &put, &remove) && !is_complete {
             is_complete = true;
             complete();
         }
@@ -65,6 +139,7 @@ async fn keep_up<T: Resource>(
 /// read keeps the records that it had.
 fn apply<T: Resource>(
     event: Event<T>,
+    metrics: &Metrics,
     put: impl FnOnce(T) -> Result<(), NameError>,
     remove: impl FnOnce(&ObjectKey),
 ) -> bool {
@@ -72,6 +147,7 @@ fn apply<T: Resource>(
         Event::Applied(object) => {
             let key = object.metadata().key();
             if let Err(error) = put(object) {
+                metrics.malformed.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(kind = T::KIND, %key, %error, "left out of DNS");
             }
             false
@@ -81,6 +157,7 @@ fn apply<T: Resource>(
             false
         }
         Event::Malformed { key, error } => {
+            metrics.malformed.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(kind = T::KIND, %key, error, "cannot be read; its DNS records stay as they were");
             false
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
 use dns::forward::Forwarder;
-use dns::records::{Index, Scratch, Settings};
-use dns::server::{Reaction, Responder, Transport};
+use dns::records::{Index, Settings};
+use dns::server::{Peer, Reaction, Responder, Transport};
 use dns::wire::Name;
 use support::question;
 
@@ -39,12 +39,7 @@ static ALLOCATOR: Counting = Counting;
 
 fn index() -> Index {
     let cluster_domain = Name::from_text("cluster.local").expect("a name");
-    let index = Index::new(Settings {
-        cluster_domain,
-        ttl_seconds: 5,
-        own_addresses: Vec::new(),
-        serial: 1,
-    });
+    let index = Index::new(Settings::of(cluster_domain));
     let mut service = Service::default();
     service.metadata.namespace = "ns".to_owned();
     service.spec.ports = vec![ServicePort {
@@ -78,7 +73,7 @@ fn index() -> Index {
 
 #[test]
 fn answering_does_not_allocate() {
-    let responder = Responder::new(Arc::new(index()), Forwarder::new(Vec::new()));
+    let responder = Responder::new(Arc::new(index()), Forwarder::to(Vec::new()));
     let questions = [
         ("web.ns.svc.cluster.local", "A"),
         ("web.ns.svc.cluster.local", "AAAA"),
@@ -90,13 +85,17 @@ fn answering_does_not_allocate() {
         ("nope.ns.svc.cluster.local", "A"),
         ("example.com", "A"),
     ];
-    let (mut buffer, mut scratch) = (vec![0; 4_096], Scratch::default());
+    let (mut buffer, mut lane) = (vec![0; 4_096], responder.lane());
+    let peer = Peer {
+        address: [192, 0, 2, 1].into(),
+        transport: Transport::Udp,
+    };
     for (name, kind) in questions {
         let message = question(1, name, kind, Some(1_232));
         // The first round may size the scratch space.
         let rounds = [0; 2].map(|_| {
             let before = ALLOCATIONS.get();
-            let reaction = responder.respond(&message, Transport::Udp, &mut buffer, &mut scratch);
+            let reaction = responder.respond(&message, peer, &mut buffer, &mut lane);
             assert!(matches!(reaction, Reaction::Send(1..)), "{name} {kind}");
             ALLOCATIONS.get() - before
         });

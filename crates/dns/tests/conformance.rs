@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use api::object::{EndpointSlice, Namespace, Protocol, Service};
 use dns::forward::Forwarder;
-use dns::records::{Index, Scratch, Settings};
-use dns::server::{Reaction, Responder, Transport};
+use dns::records::{Index, Settings};
+use dns::server::{Peer, Reaction, Responder, Transport};
 use dns::wire::Name;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn recorded_questions_are_answered_as_recorded() {
         serde_json::from_str(&std::fs::read_to_string(path).expect("the recorded cases")).expect("JSON");
     let responder = Responder::new(
         Arc::new(index_of(&recorded["objects"])),
-        Forwarder::new(Vec::new()),
+        Forwarder::to(Vec::new()),
     );
     let queries = recorded["queries"].as_array().expect("queries");
     let failures: Vec<String> = queries
@@ -42,12 +42,7 @@ fn recorded_questions_are_answered_as_recorded() {
 }
 
 fn index_of(objects: &Value) -> Index {
-    let index = Index::new(Settings {
-        cluster_domain: Name::from_text("cluster.local").expect("a name"),
-        ttl_seconds: 5,
-        own_addresses: Vec::new(),
-        serial: 1,
-    });
+    let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     for object in objects.as_array().expect("objects") {
         let applied = match object["kind"].as_str() {
             Some("Namespace") => index.apply_namespace(&read::<Namespace>(object).metadata.name),
@@ -90,9 +85,15 @@ fn failure(responder: &Responder, case: &Value) -> Option<String> {
     };
     let mut buffer = vec![0; 65_535];
     let message = question(4711, name, kind, edns);
-    let got = match responder.respond(&message, transport, &mut buffer, &mut Scratch::default()) {
+    let peer = Peer {
+        address: [192, 0, 2, 1].into(),
+        transport,
+    };
+    let got = match responder.respond(&message, peer, &mut buffer, &mut responder.lane()) {
         Reaction::Send(octets) => decode(&buffer[..octets]),
-        Reaction::Ask(_) => panic!("there is no upstream"),
+        Reaction::SendAndFetch(..) | Reaction::Ask(_) | Reaction::Transfer(_) => {
+            panic!("there is no upstream")
+        }
     };
     let expect = &case["expect"];
     let recorded = Decoded {

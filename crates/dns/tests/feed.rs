@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use client::{Client, Config as ClientConfig};
+use dns::Config;
 use dns::wire::Name;
-use dns::{Config, Upstreams};
 use serde_json::{Value, json};
 use support::{decode, question};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -146,13 +146,8 @@ async fn names_follow_the_api() {
     let free = UdpSocket::bind((HOST, 0))
         .and_then(|socket| socket.local_addr())
         .expect("a free port");
-    let config = Config {
-        listen: vec![free],
-        cluster_domain: Name::from_text("cluster.local").expect("a name"),
-        upstreams: Upstreams::Addresses(Vec::new()),
-        ttl_seconds: 5,
-    };
-    let running = tokio::spawn(dns::run(config, Some(client)));
+    let config = Config::new(vec![free], Name::from_text("cluster.local").expect("a name"));
+    let running = tokio::spawn(dns::run(config, Some(client), std::future::pending()));
     awaited(free, 2, &[]).await;
     tell.send_replace(Told::List);
     awaited(free, 0, &["10.1.0.1"]).await;

@@ -37,7 +37,7 @@ pub enum Command {
     /// Compute what a node would do with the Services and EndpointSlices in a file
     Plan(commands::plan::Flags),
     /// Answer DNS for the cluster
-    Dns(commands::dns::Flags),
+    Dns(Box<commands::dns::Flags>),
     /// Run this Node's Pods as processes
     Agent(commands::agent::Flags),
     /// Copy, snapshot, restore and verify the API server's data

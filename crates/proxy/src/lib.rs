@@ -9,7 +9,7 @@
 //! - `node`: what matters of the Node object, and this machine's addresses
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
 //! - `sysctl`: what the kernel is set to at the start; `leftovers`: what kube-proxy left, taken away
-//! - `health`, `metrics`, `http`: the servers that kube-proxy has, with its ports, paths and names
+//! - `health`, `metrics`: the servers that kube-proxy has, with its ports, paths and names
 //!
 //! The rules stay in force when the process ends; the next one takes them over.
 
@@ -20,7 +20,6 @@ mod drain;
 mod events;
 mod faults;
 mod health;
-mod http;
 mod leftovers;
 mod localhost;
 mod metrics;

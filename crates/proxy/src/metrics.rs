@@ -2,10 +2,10 @@
 //!
 //! One dataplane serves both families in one step, so a sync counts for both.
 
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use exposition::Counted;
 use jiff::Timestamp;
 use plan::Totals;
 
@@ -166,7 +166,7 @@ impl Metrics {
     pub(crate) fn render(&self) -> String {
         let mut text = Text::default();
         self.values().write(&mut text);
-        text.0
+        text.0.finish()
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {
@@ -226,37 +226,37 @@ impl Values {
                 self.sync_proxy_rules_last_queued_timestamp_seconds,
             ),
         ] {
-            text.kind(name, "gauge");
+            text.kind(name, Counted::Gauge);
             text.by_family(name, value);
         }
         for (name, kind, value) in [
             (
                 "sync_proxy_rules_endpoint_changes_pending",
-                "gauge",
+                Counted::Gauge,
                 self.sync_proxy_rules_endpoint_changes_pending,
             ),
             (
                 "sync_proxy_rules_endpoint_changes_total",
-                "counter",
+                Counted::Counter,
                 self.sync_proxy_rules_endpoint_changes_total,
             ),
             (
                 "sync_proxy_rules_service_changes_pending",
-                "gauge",
+                Counted::Gauge,
                 self.sync_proxy_rules_service_changes_pending,
             ),
             (
                 "sync_proxy_rules_service_changes_total",
-                "counter",
+                Counted::Counter,
                 self.sync_proxy_rules_service_changes_total,
             ),
-            ("repaired_elements_total", "counter", self.repaired_elements_total),
+            ("repaired_elements_total", Counted::Counter, self.repaired_elements_total),
             (
                 "drained_connections_total",
-                "counter",
+                Counted::Counter,
                 self.drained_connections_total,
             ),
-            ("faulty_services", "gauge", self.faulty_services),
+            ("faulty_services", Counted::Gauge, self.faulty_services),
         ] {
             text.kind(name, kind);
             text.sample(name, "", value);
@@ -271,7 +271,7 @@ impl Values {
                 self.conntrack_reconciler_deleted_entries_total,
             ),
         ] {
-            text.kind(name, "counter");
+            text.kind(name, Counted::Counter);
             text.by_family(name, value);
         }
     }
@@ -281,12 +281,12 @@ impl Values {
             ("proxy_healthz_total", self.proxy_healthz_total),
             ("proxy_livez_total", self.proxy_livez_total),
         ] {
-            text.kind(name, "counter");
+            text.kind(name, Counted::Counter);
             text.sample(name, "code=\"200\"", counts[0]);
             text.sample(name, "code=\"503\"", counts[1]);
         }
         let name = "sync_proxy_rules_no_local_endpoints_total";
-        text.kind(name, "gauge");
+        text.kind(name, Counted::Gauge);
         for (family, totals) in FAMILIES.iter().zip(&self.totals) {
             for (policy, count) in [
                 ("internal", totals.internal_without_local),
@@ -302,21 +302,17 @@ impl Values {
     }
 }
 
-/// The Prometheus text format, version 0.0.4.
+/// Metrics being written, with kube-proxy's prefix.
 #[derive(Default)]
-struct Text(String);
+struct Text(exposition::Text);
 
 impl Text {
-    fn kind(&mut self, name: &str, kind: &str) {
-        self.line(format_args!("# TYPE kubeproxy_{name} {kind}"));
+    fn kind(&mut self, name: &str, counted: Counted) {
+        self.0.family(&prefixed(name), counted);
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        if labels.is_empty() {
-            self.line(format_args!("kubeproxy_{name} {value}"));
-        } else {
-            self.line(format_args!("kubeproxy_{name}{{{labels}}} {value}"));
-        }
+        self.0.sample(&prefixed(name), labels, value);
     }
 
     /// One value that holds for both families.
@@ -327,40 +323,17 @@ impl Text {
     }
 
     fn histogram(&mut self, name: &str, histogram: &Histogram) {
-        self.kind(name, "histogram");
+        self.kind(name, Counted::Histogram);
         for family in FAMILIES {
-            let mut total = 0;
-            let bounds = histogram
-                .bounds
-                .iter()
-                .map(ToString::to_string)
-                .chain(["+Inf".to_owned()]);
-            for (bound, count) in bounds.zip(&histogram.counts) {
-                total += count;
-                self.sample(
-                    &format!("{name}_bucket"),
-                    &format!("ip_family=\"{family}\",le=\"{bound}\""),
-                    total,
-                );
-            }
-            self.sample(
-                &format!("{name}_sum"),
-                &format!("ip_family=\"{family}\""),
-                histogram.sum,
-            );
-            self.sample(
-                &format!("{name}_count"),
-                &format!("ip_family=\"{family}\""),
-                total,
-            );
+            let labels = format!("ip_family=\"{family}\"");
+            let Histogram { bounds, counts, sum } = histogram;
+            self.0.histogram(&prefixed(name), &labels, bounds, counts, *sum);
         }
     }
+}
 
-    fn line(&mut self, arguments: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        self.0.write_fmt(arguments).unwrap_or_default();
-        self.0.push('\n');
-    }
+fn prefixed(name: &str) -> String {
+    format!("kubeproxy_{name}")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::Client;
 use dataplane::{Dataplane, DataplaneError};
+use exposition::{Answer, Respond, listen, serve};
 use http::StatusCode;
 use jiff::Timestamp;
 use netlink::conntrack::{Conntrack, ConntrackError};
@@ -16,7 +17,6 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::events::Events;
 use crate::health::serve_service_checks;
-use crate::http::{Answer, Respond, listen, serve};
 use crate::localhost::relay_localhost;
 use crate::node;
 use crate::sources;
@@ -141,7 +141,7 @@ fn start_servers(
     let is_strict = config.bind_address_hard_fail;
     if let Some(address) = config.healthz_bind_address {
         let board = board.clone();
-        let respond: Respond = Arc::new(move |path| health_answer(&board, path));
+        let respond: Respond = Arc::new(move |uri| health_answer(&board, uri.path()));
         let server = Server {
             what: "health",
             failure: "FailedToStartProxierHealthcheck",
@@ -152,7 +152,7 @@ fn start_servers(
     }
     if let Some(address) = config.metrics_bind_address {
         let (board, config) = (board.clone(), config.clone());
-        let respond: Respond = Arc::new(move |path| metrics_answer(&board, &config, path));
+        let respond: Respond = Arc::new(move |uri| metrics_answer(&board, &config, uri.path()));
         let server = Server {
             what: "metrics",
             failure: "FailedToStartMetricServer",
@@ -234,10 +234,7 @@ fn health_answer(board: &Board, path: &str) -> Answer {
 /// Port 10249 (HLT-04).
 fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
     match path {
-        "/metrics" => Answer {
-            content_type: "text/plain; version=0.0.4; charset=utf-8",
-            ..Answer::text(StatusCode::OK, board.metrics.render())
-        },
+        "/metrics" => Answer::metrics(board.metrics.render()),
         "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
         "/status" => Answer::json(StatusCode::OK, &board.status(config)),
         "/configz" => Answer::json(

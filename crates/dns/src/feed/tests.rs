@@ -17,6 +17,7 @@ fn effect(event: Event<Service>) -> (bool, Option<String>, Option<String>) {
     let (mut put, mut removed) = (None, None);
     let complete = apply(
         event,
+        &Metrics::default(),
         |service| {
             put = Some(service.metadata.name);
             Err(NameError::LabelTooLong)

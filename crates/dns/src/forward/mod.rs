@@ -1,207 +1,332 @@
-//! Asking the resolvers upstream for what is not the cluster's.
+//! Names that are not the cluster's: asked upstream, kept in a cache.
 //!
-//! Every question gets a socket of its own, so the kernel chooses a random source port and takes answers
-//! from the one resolver only; the identifier is random too, and the question must come back (RFC 5452).
+//! Questions for the same are asked once, however many clients wait for the answer. How many questions are
+//! open, and how many clients wait, is bounded.
 
+mod cache;
+mod identifiers;
+mod metrics;
 mod resolv_conf;
+mod routes;
+mod upstream;
 
-use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub use resolv_conf::{ResolvConfError, read_resolv_conf};
+pub use cache::{Cache, CacheSettings, Cached, EntryKind, Second, Served};
+pub use resolv_conf::{ResolvConf, ResolvConfError, read_resolv_conf};
+pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
+pub use upstream::{ForwardError, Protocol, Upstream};
 
-use crate::wire::{Query, read_answer};
+use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, Relayed};
+use metrics::ForwardCounters;
 
 /// Questions that may be open upstream at once: the `max_concurrent` of kubeadm's Corefile (DNS-28).
 /// Each holds a socket and a buffer.
-const IN_FLIGHT_MAX: usize = 1_000;
-/// Resolvers asked for one question, one after the other.
-const TRIES: usize = 2;
-/// How long one resolver has for an answer.
-const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Octets of an answer over UDP that are taken; a longer one counts as truncated.
-const UDP_OCTETS_MAX: usize = 4_096;
+pub const OPEN_MAX: usize = 1_000;
+/// Clients that may wait for answers at once, most of them for the same. Each holds a query and a task.
+const WAITING_MAX: usize = 10_000;
+/// How long upstream is waited for when there is a stale answer (RFC 8767 section 5).
+const STALE_PATIENCE: Duration = Duration::from_millis(1_800);
 
-/// Why there is no answer from upstream. Another try later may have one.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// No resolver answered in time; the client gets SERVFAIL.
-    #[error("no answer from {upstream} within {} s", TRY_TIMEOUT.as_secs())]
-    Timeout {
-        /// The resolver asked last.
-        upstream: SocketAddr,
-    },
-    /// A resolver could not be reached; the client gets SERVFAIL.
-    #[error("cannot ask {upstream}: {source}")]
-    Unreachable {
-        /// The resolver asked last.
-        upstream: SocketAddr,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// No resolver is configured; nothing is to be gained by asking again.
-    #[error("no upstream resolver is configured")]
-    NoUpstream,
+/// What a forwarder is told.
+#[derive(Clone, Debug, Default)]
+pub struct ForwardSettings {
+    /// Who is asked about what.
+    pub routes: RouteSettings,
+    /// What is kept.
+    pub cache: CacheSettings,
+    /// Questions that may be open upstream at once; [`OPEN_MAX`] for 0.
+    pub open_max: usize,
 }
 
-/// The resolvers upstream.
-#[derive(Debug)]
+/// The resolvers upstream, behind a cache. Clones share both.
+#[derive(Clone, Debug)]
 pub struct Forwarder {
-    upstreams: Vec<SocketAddr>,
-    /// The resolver that is asked first. One that fails makes way for the next.
-    preferred: AtomicUsize,
-    in_flight: Arc<Semaphore>,
-    /// Identifiers are keyed hashes of a counter, which only this process can foretell.
-    identifiers: RandomState,
-    counter: AtomicU64,
+    inner: Arc<Inner>,
 }
 
-/// Leave to ask one question; see [`Forwarder::admit`].
+#[derive(Debug)]
+struct Inner {
+    routes: Routes,
+    cache: Cache,
+    /// Questions that are open, by their keys.
+    open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
+    places: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    started: Instant,
+    counters: ForwardCounters,
+}
+
+/// How a question ended, for all who wait.
+type Outcome = Result<Arc<Relayed>, Arc<ForwardError>>;
+
+/// Leave to wait for one answer; see [`Forwarder::admit`].
 #[derive(Debug)]
 pub struct Admission(#[allow(dead_code)] OwnedSemaphorePermit); // held for its drop
 
+/// An answer.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// From the cache.
+    Cached(Served),
+    /// From upstream, just now.
+    Fresh(Arc<Relayed>),
+}
+
+impl Given {
+    /// The message.
+    pub fn relayed(&self) -> &Relayed {
+        match self {
+            Self::Cached(served) => served.relayed(),
+            Self::Fresh(relayed) => relayed,
+        }
+    }
+
+    /// The TTL to be given out for one that came as `seconds`.
+    pub fn ttl(&self, seconds: u32) -> u32 {
+        match self {
+            Self::Cached(served) => served.ttl(seconds),
+            Self::Fresh(_) => seconds,
+        }
+    }
+
+    /// Writes it as the answer to `query`; returns its length.
+    pub fn write(&self, query: &Query, buffer: &mut [u8], limit: usize) -> usize {
+        self.relayed()
+            .write(query, buffer, limit, |seconds| self.ttl(seconds))
+    }
+}
+
+/// What can be said at once about a question.
+#[derive(Debug)]
+pub enum Lookup {
+    /// This answer, which the caller should have fetched anew if `fetch` is set.
+    Hit {
+        /// The answer.
+        given: Given,
+        /// Whether [`Forwarder::fetch`] is to be called.
+        fetch: bool,
+    },
+    /// Nothing: upstream must be asked.
+    Miss,
+}
+
 impl Forwarder {
-    /// Asks `upstreams`, the first of them by preference.
-    pub fn new(upstreams: Vec<SocketAddr>) -> Self {
-        Self {
-            upstreams,
-            preferred: AtomicUsize::new(0),
-            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
-            identifiers: RandomState::new(),
-            counter: AtomicU64::new(0),
-        }
-    }
-
-    /// Whether there is nobody to ask.
-    pub fn is_empty(&self) -> bool {
-        self.upstreams.is_empty()
-    }
-
-    /// Leave to ask one question, as long as not too many are open.
-    pub fn admit(&self) -> Option<Admission> {
-        self.in_flight.clone().try_acquire_owned().ok().map(Admission)
-    }
-
-    /// Sends `message`, which asks `query`, under another identifier, and returns the answer with that
-    /// identifier. With `whole`, a truncated answer is asked for again over TCP.
-    pub async fn exchange(
-        &self,
-        message: &[u8],
-        query: &Query,
-        whole: bool,
-    ) -> Result<Vec<u8>, ForwardError> {
-        let first = self.preferred.load(Ordering::Relaxed);
-        let mut failure = ForwardError::NoUpstream;
-        for attempt in 0..TRIES.min(self.upstreams.len() * TRIES) {
-            let at = (first + attempt) % self.upstreams.len();
-            let Some(&upstream) = self.upstreams.get(at) else {
-                break;
-            };
-            let mut question = Question {
-                upstream,
-                message: message.to_vec(),
-                query,
-                id: self.identifier(),
-            };
-            failure = match tokio::time::timeout(TRY_TIMEOUT, question.ask(whole)).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(source)) => ForwardError::Unreachable { upstream, source },
-                Err(_) => ForwardError::Timeout { upstream },
-            };
-            let next = (at + 1) % self.upstreams.len();
-            // Another question may have moved it already, and then knows as much.
-            if self
-                .preferred
-                .compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-            {
-                tracing::debug!(%failure, "asking another resolver first");
-            }
-        }
-        Err(failure)
-    }
-
-    fn identifier(&self) -> u16 {
-        let [.., high, low] = self
-            .identifiers
-            .hash_one(self.counter.fetch_add(1, Ordering::Relaxed))
-            .to_be_bytes();
-        u16::from_be_bytes([high, low])
-    }
-}
-
-/// One question to one resolver.
-struct Question<'a> {
-    upstream: SocketAddr,
-    message: Vec<u8>,
-    query: &'a Query,
-    id: u16,
-}
-
-impl Question<'_> {
-    async fn ask(&mut self, whole: bool) -> io::Result<Vec<u8>> {
-        if let Some(id) = self.message.first_chunk_mut() {
-            *id = self.id.to_be_bytes();
-        }
-        let answer = self.ask_over_udp().await?;
-        let is_cut =
-            answer.len() > UDP_OCTETS_MAX || self.read(&answer).is_some_and(|answer| answer.truncated);
-        if is_cut && whole {
-            self.ask_over_tcp().await
-        } else {
-            Ok(answer)
-        }
-    }
-
-    async fn ask_over_udp(&self) -> io::Result<Vec<u8>> {
-        let any: IpAddr = match self.upstream {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    /// Asks and keeps as told.
+    pub fn new(settings: ForwardSettings) -> Self {
+        let open_max = match settings.open_max {
+            0 => OPEN_MAX,
+            given => given.min(Semaphore::MAX_PERMITS),
         };
-        let socket = UdpSocket::bind((any, 0)).await?;
-        socket.connect(self.upstream).await?;
-        socket.send(&self.message).await?;
-        // One octet more tells an answer that is too long from one that just fits.
-        let mut buffer = vec![0; UDP_OCTETS_MAX + 1];
-        loop {
-            let length = socket.recv(&mut buffer).await?;
-            // Anything else is late or forged; the right answer may still come.
-            if buffer
-                .get(..length)
-                .is_some_and(|message| self.read(message).is_some())
-            {
-                buffer.truncate(length);
-                return Ok(buffer);
+        Self {
+            inner: Arc::new(Inner {
+                routes: Routes::new(settings.routes),
+                cache: Cache::new(settings.cache),
+                open: Mutex::default(),
+                places: Arc::new(Semaphore::new(open_max)),
+                waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+                started: Instant::now(),
+                counters: ForwardCounters::default(),
+            }),
+        }
+    }
+
+    /// Asks these resolvers about everything.
+    pub fn to(upstreams: Vec<SocketAddr>) -> Self {
+        Self::new(ForwardSettings {
+            routes: RouteSettings {
+                upstreams,
+                ..RouteSettings::default()
+            },
+            ..ForwardSettings::default()
+        })
+    }
+
+    /// Whether nobody can be asked about any name.
+    pub fn is_empty(&self) -> bool {
+        self.inner.routes.is_empty()
+    }
+
+    /// Whether somebody can be asked about a name.
+    pub fn knows(&self, name: &Name) -> bool {
+        !self.inner.routes.group(&name.to_lower()).is_empty()
+    }
+
+    /// Who is asked about what.
+    pub fn routes(&self) -> &Routes {
+        &self.inner.routes
+    }
+
+    /// What is kept.
+    pub fn cache(&self) -> &Cache {
+        &self.inner.cache
+    }
+
+    /// Leave to wait for one answer, as long as not too many do.
+    pub fn admit(&self) -> Option<Admission> {
+        self.inner.waiting.clone().try_acquire_owned().ok().map(Admission)
+    }
+
+    /// What the cache has, without waiting.
+    pub fn lookup(&self, question: &Question) -> Lookup {
+        let inner = &self.inner;
+        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
+        let found = inner.cache.get(question.key(&mut room), inner.now());
+        match found {
+            Cached::Fresh { answer, fetch } => {
+                inner.counters.hit(answer.kind());
+                Lookup::Hit {
+                    given: Given::Cached(answer),
+                    fetch,
+                }
             }
+            Cached::StaleAtOnce(answer) => {
+                inner.counters.hit(answer.kind());
+                inner.counters.served_stale.fetch_add(1, Ordering::Relaxed);
+                Lookup::Hit {
+                    given: Given::Cached(answer),
+                    fetch: false,
+                }
+            }
+            Cached::Stale(_) | Cached::Nothing => Lookup::Miss,
         }
     }
 
-    async fn ask_over_tcp(&self) -> io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect(self.upstream).await?;
-        let length = u16::try_from(self.message.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        stream
-            .write_all(&[&length.to_be_bytes(), &self.message[..]].concat())
-            .await?;
-        let mut answer = vec![0; usize::from(stream.read_u16().await?)];
-        stream.read_exact(&mut answer).await?;
-        if self.read(&answer).is_some() {
-            Ok(answer)
-        } else {
-            Err(io::ErrorKind::InvalidData.into())
+    /// What the cache has, without counting it as a use by a client.
+    pub fn peek(&self, question: &Question) -> Cached {
+        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
+        self.inner.cache.get(question.key(&mut room), self.inner.now())
+    }
+
+    /// The answer to a question that [`Forwarder::lookup`] did not have. A stale one is given out if upstream
+    /// fails or takes long.
+    pub async fn resolve(&self, question: &Question) -> Result<Given, Arc<ForwardError>> {
+        let inner = &self.inner;
+        inner.counters.misses.fetch_add(1, Ordering::Relaxed);
+        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
+        let key = question.key(&mut room);
+        let stale = match inner.cache.get(key, inner.now()) {
+            // Somebody else's question has been answered in the meantime.
+            Cached::Fresh { answer, .. } => return Ok(Given::Cached(answer)),
+            Cached::Stale(answer) | Cached::StaleAtOnce(answer) => Some(answer),
+            Cached::Nothing => None,
+        };
+        let joined = inner.join(key, question);
+        let failure = match (joined, &stale) {
+            (Ok(open), None) => return outcome(open).await.map(Given::Fresh),
+            (Ok(open), Some(_)) => match tokio::time::timeout(STALE_PATIENCE, outcome(open)).await {
+                // A resolver that says it failed is no better than one that says nothing.
+                Ok(Ok(answer)) if !matches!(answer.keep, crate::wire::Keep::Failure { .. }) => {
+                    return Ok(Given::Fresh(answer));
+                }
+                Ok(Ok(_)) | Err(_) => None,
+                Ok(Err(error)) => Some(error),
+            },
+            (Err(error), _) => Some(Arc::new(error)),
+        };
+        match (stale, failure) {
+            (Some(answer), _) => {
+                inner.counters.served_stale.fetch_add(1, Ordering::Relaxed);
+                Ok(Given::Cached(answer))
+            }
+            (None, failure) => Err(failure.unwrap_or_else(|| Arc::new(ForwardError::Overloaded))),
         }
     }
 
-    fn read<'m>(&self, message: &'m [u8]) -> Option<crate::wire::Answer<'m>> {
-        read_answer(message, self.id, &self.query.name, self.query.kind)
+    /// Has a question asked whose answer is still there, so that it stays. Must be called within a tokio
+    /// runtime.
+    pub fn fetch(&self, question: &Question) {
+        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
+        self.inner.counters.prefetches.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = self.inner.join(question.key(&mut room), question) {
+            tracing::debug!(name = %question.name, %error, "not fetched anew");
+        }
     }
+}
+
+impl Inner {
+    fn now(&self) -> Second {
+        Second(u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX))
+    }
+
+    /// Joins those who wait for this question, or asks it.
+    fn join(
+        self: &Arc<Self>,
+        key: &[u8],
+        question: &Question,
+    ) -> Result<watch::Receiver<Option<Outcome>>, ForwardError> {
+        let mut open = self.open();
+        if let Some(receiver) = open.get(key) {
+            return Ok(receiver.clone());
+        }
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.counters.rejects.fetch_add(1, Ordering::Relaxed);
+            return Err(ForwardError::Overloaded);
+        };
+        let (sender, receiver) = watch::channel(None);
+        open.insert(key.into(), receiver.clone());
+        let asking = Asking {
+            inner: self.clone(),
+            key: key.into(),
+            question: *question,
+        };
+        tokio::spawn(async move {
+            let outcome = asking.ask().await;
+            drop(asking);
+            sender.send_replace(Some(outcome));
+            drop(place);
+        });
+        Ok(receiver)
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is open until this is dropped.
+struct Asking {
+    inner: Arc<Inner>,
+    key: Box<[u8]>,
+    question: Question,
+}
+
+impl Asking {
+    async fn ask(&self) -> Outcome {
+        let inner = &self.inner;
+        let group = inner.routes.group(&self.question.name.to_lower());
+        if group.is_broken() && !group.is_empty() {
+            inner.counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        let (answer, outcome) = match group.ask(&self.question).await {
+            Ok(answer) => {
+                let shared = Arc::new(answer);
+                (shared.clone(), Ok(shared))
+            }
+            Err(error) => (Arc::new(Relayed::silence(&self.question)), Err(Arc::new(error))),
+        };
+        inner.cache.put(&self.key, answer, inner.now());
+        outcome
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.inner.open().remove(&self.key);
+    }
+}
+
+async fn outcome(mut open: watch::Receiver<Option<Outcome>>) -> Outcome {
+    let ended = open.wait_for(Option::is_some).await;
+    let outcome = ended.ok().and_then(|outcome| outcome.clone());
+    // The task ended without an outcome only if it panicked.
+    outcome.unwrap_or_else(|| Err(Arc::new(ForwardError::Overloaded)))
 }
 
 /// Leaves out of `upstreams` those that are this server itself, which would ask itself for ever.

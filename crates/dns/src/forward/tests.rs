@@ -14,6 +14,11 @@ fn resolvers_are_read_from_resolv_conf() {
         resolv_conf::nameservers(text),
         addresses(&["10.0.0.1:53", "[fd00::1]:53"])
     );
+    let search = resolv_conf::search("search a\ndomain x\nsearch example.net b..c corp\n");
+    assert_eq!(
+        search,
+        ["example.net", "corp"].map(|text| Name::from_text(text).expect("a name"))
+    );
     let many = "nameserver 10.0.0.1\n".repeat(20);
     assert_eq!(resolv_conf::nameservers(&many).len(), 15);
 }
@@ -41,10 +46,10 @@ fn a_server_does_not_ask_itself() {
 }
 
 #[test]
-fn so_many_questions_are_open_and_no_more() {
-    let forwarder = Forwarder::new(Vec::new());
+fn so_many_clients_wait_and_no_more() {
+    let forwarder = Forwarder::to(Vec::new());
     let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit()).collect();
-    assert_eq!(admitted.len(), IN_FLIGHT_MAX);
+    assert_eq!(admitted.len(), WAITING_MAX);
     admitted.pop();
     assert!(forwarder.admit().is_some(), "an answered question makes room");
 }

@@ -37,7 +37,7 @@ impl Answering<'_, '_, '_> {
                 found.unwrap_or_else(|| self.follow(name, &target, owner, chain))
             }
             Asked::Pod { label, namespace } => match pod::address_of_label(label) {
-                Some(address) if self.index.has_namespace(namespace) && self.wants(address) => {
+                Some(address) if self.index.has_pod(address, namespace) && self.wants(address) => {
                     self.all(|a| one(a, address))
                 }
                 _ => self.existence(asked),
@@ -52,6 +52,25 @@ impl Answering<'_, '_, '_> {
             }
             _ => self.existence(asked),
         }
+    }
+
+    /// Adds the name asked for as an alias of `target`, which is in the zone too, with the target's addresses.
+    pub(super) fn lead_to(&mut self, target: &Name) -> Found {
+        let lower = target.to_lower();
+        let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
+            return Found::NoName;
+        };
+        let mark = self.reply.mark();
+        let labels = target.as_wire().get(..zone_at).unwrap_or_default();
+        let below = NameRef::below_question(labels, self.zone_at);
+        let Some(at) = self.put_alias(NameRef::QUESTION, below) else {
+            return Found::Records;
+        };
+        let found = self.addresses(&lower, grammar::read(&lower, zone_at), NameRef::At(at), 1);
+        if matches!(found, Found::NoName) {
+            self.reply.rollback(mark);
+        }
+        found
     }
 
     /// Adds the alias of `name` and what is at its end. An alias that leads nowhere is left out.

@@ -16,9 +16,9 @@ pub(super) enum Asked<'a> {
     /// `dns-version`, which has the schema's version as text.
     Version,
     /// `svc` or `pod`, which exist because names below them do.
-    Branch,
-    /// A namespace below `svc` or `pod`, with its length in front.
-    Namespace(&'a [u8]),
+    Branch(&'a [u8]),
+    /// A namespace, with its length in front, below `svc` or `pod`.
+    Namespace(&'a [u8], &'a [u8]),
     /// A Service, or a part of it.
     Service {
         /// Name and namespace of the Service as labels.
@@ -72,8 +72,10 @@ pub(super) fn read(name: &Name, zone_at: usize) -> Asked<'_> {
         [] => Asked::Apex,
         [(_, b"dns-version")] => Asked::Version,
         [(_, b"ns"), (_, b"dns")] => Asked::NameServer,
-        [(_, b"svc" | b"pod")] => Asked::Branch,
-        [(start, _), (end, b"svc" | b"pod")] => Asked::Namespace(wire.get(*start..*end).unwrap_or_default()),
+        [(_, branch @ (b"svc" | b"pod"))] => Asked::Branch(branch),
+        [(start, _), (end, branch @ (b"svc" | b"pod"))] => {
+            Asked::Namespace(wire.get(*start..*end).unwrap_or_default(), branch)
+        }
         [(_, label), (start, _), (end, b"pod")] => Asked::Pod {
             label,
             namespace: wire.get(*start..*end).unwrap_or_default(),

@@ -4,27 +4,35 @@
 //! locks the one shard that it concerns, for as long as it takes to put a prepared value in its place.
 
 mod addresses;
+mod describe;
 mod grammar;
 mod locations;
 mod name_servers;
 mod names;
 mod pod;
+mod pods;
 mod resolve;
 mod reverse;
+mod saved;
 mod select;
 mod service;
+mod whole;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use api::object::{EndpointSlice, ObjectKey, Service};
+use api::object::{EndpointSlice, ObjectKey, Pod, Service};
 
+pub use pods::PodNames;
 pub use resolve::{Resolution, Scratch};
+pub use saved::SavedError;
+pub use whole::ZoneRecord;
 
 use crate::wire::{Name, NameError};
+use pods::Pods;
 use reverse::Reverse;
 use service::{Endpoint, Entry, Facts, ServiceKey, Slice};
 
@@ -42,6 +50,25 @@ pub struct Settings {
     pub own_addresses: Vec<IpAddr>,
     /// First serial number of the zone; it grows with every change.
     pub serial: u32,
+    /// Which names of Pods are answered.
+    pub pods: PodNames,
+    /// Whether endpoints without a host name are named after their Pods, and not after their addresses
+    /// (`endpoint_pod_names` of CoreDNS).
+    pub endpoint_pod_names: bool,
+}
+
+impl Settings {
+    /// The settings of a zone without anything out of the ordinary.
+    pub fn of(cluster_domain: Name) -> Self {
+        Self {
+            cluster_domain,
+            ttl_seconds: 5,
+            own_addresses: Vec::new(),
+            serial: 1,
+            pods: PodNames::default(),
+            endpoint_pod_names: false,
+        }
+    }
 }
 
 /// The index.
@@ -53,6 +80,7 @@ pub struct Index {
     namespaces: RwLock<HashSet<Box<[u8]>>>,
     cluster_ips: Reverse,
     endpoints: Reverse,
+    pods: Pods,
     /// The Service that each known slice is of. Also held by whoever changes anything.
     slices: Mutex<HashMap<ObjectKey, ServiceKey>>,
     serial: AtomicU32,
@@ -70,6 +98,7 @@ impl Index {
             namespaces: RwLock::default(),
             cluster_ips: Reverse::new(),
             endpoints: Reverse::new(),
+            pods: Pods::default(),
             slices: Mutex::default(),
             serial,
             synced: AtomicBool::new(false),
@@ -85,6 +114,47 @@ impl Index {
     /// Whether [`Index::set_synced`] was called.
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
+    }
+
+    /// The zone, in lower case.
+    pub fn cluster_domain(&self) -> &Name {
+        &self.settings.cluster_domain
+    }
+
+    /// Seconds for which answers may be kept.
+    pub fn ttl_seconds(&self) -> u32 {
+        self.settings.ttl_seconds
+    }
+
+    /// The zone's serial number.
+    pub fn serial(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// Applies a new or changed Pod.
+    pub fn apply_pod(&self, pod: &Pod) -> Result<(), NameError> {
+        self.pods.apply(pod)
+    }
+
+    /// Forgets a Pod.
+    pub fn remove_pod(&self, key: &ObjectKey) {
+        self.pods.remove(key);
+    }
+
+    /// Whether a Service is headless.
+    pub(crate) fn is_headless(&self, service: &ObjectKey) -> bool {
+        let Ok(key) = ServiceKey::new(service) else {
+            return false;
+        };
+        self.with_entry(key.labels(), |entry| {
+            let facts = entry.and_then(|entry| entry.service.as_ref());
+            facts.is_some_and(|facts| matches!(facts.kind, service::FactsKind::Headless))
+        })
+    }
+
+    /// The namespace, as a label in wire form, of the Pod that has an address.
+    pub fn namespace_of(&self, address: IpAddr) -> Option<Arc<[u8]>> {
+        self.pods.namespace_of(address)
     }
 
     /// Makes a namespace exist.
@@ -140,7 +210,11 @@ impl Index {
         if slices.get(&object).is_some_and(|before| *before != key) {
             self.forget_slice(&mut slices, &object);
         }
-        self.put_slice(&key, &object.name, Some(Slice::read(slice)));
+        self.put_slice(
+            &key,
+            &object.name,
+            Some(Slice::read(slice, self.settings.endpoint_pod_names)),
+        );
         slices.insert(object, key);
         Ok(())
     }
@@ -189,11 +263,7 @@ impl Index {
     }
 
     /// The endpoints that are not ready, if the Service changes its mind about publishing them.
-    fn not_ready_if_changed(
-        &self,
-        key: &ServiceKey,
-        publish: bool,
-    ) -> Vec<(IpAddr, Option<std::sync::Arc<str>>)> {
+    fn not_ready_if_changed(&self, key: &ServiceKey, publish: bool) -> Vec<(IpAddr, Option<Arc<str>>)> {
         self.with_entry(key.labels(), |entry| {
             let entry = entry.filter(|entry| entry.publishes_not_ready() != publish);
             let endpoints = entry

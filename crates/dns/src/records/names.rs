@@ -74,6 +74,15 @@ impl Answering<'_, '_, '_> {
     }
 }
 
+/// The address that a name in a reverse zone, in lower case, stands for.
+pub(super) fn reverse_address(name: &Name) -> Option<IpAddr> {
+    let at = reverse_zone_offset(name)?;
+    match is_zone(name, at, V4_ZONE) {
+        true => address_of_v4_name(name, at),
+        false => address_of_v6_name(name, at),
+    }
+}
+
 /// Where a reverse zone begins in `name`, if the name is in one.
 pub(super) fn reverse_zone_offset(name: &Name) -> Option<usize> {
     let wire = name.as_wire();

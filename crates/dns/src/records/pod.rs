@@ -1,5 +1,4 @@
-//! Names of Pods (DNS-14), in the mode that CoreDNS calls `insecure`: the address in the name is the
-//! answer, and no Pod is looked up.
+//! Names of Pods (DNS-14): the address in the name is the answer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,21 +1,21 @@
 //! From a query to the records of its answer, as the `kubernetes` plugin of CoreDNS 1.13 gives them
-//! (with `pods insecure`, and `fallthrough` for the reverse zones).
+//! (with `fallthrough` for the reverse zones).
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
-use super::Index;
 use super::grammar::{self, Asked};
 use super::names::reverse_zone_offset;
 use super::pod;
 use super::select::{Selection, select};
+use super::{Index, PodNames};
 use crate::wire::{Full, Name, NameRef, Reply, ResponseCode, Section, kind};
 
 /// The DNS schema that the names follow (DNS-04).
-const SCHEMA_VERSION: &str = "1.1.0";
+pub(super) const SCHEMA_VERSION: &str = "1.1.0";
 /// Seconds for which the schema's version may be kept (DNS-04).
-const SCHEMA_TTL_SECONDS: u32 = 28_800;
+pub(super) const SCHEMA_TTL_SECONDS: u32 = 28_800;
 
 /// What is to be done with a reply after [`Index::resolve`].
 #[derive(Debug)]
@@ -72,6 +72,60 @@ impl Index {
             None => answering.reverse(&name, query.kind),
         };
         answering.conclude(found)
+    }
+}
+
+impl Index {
+    /// Writes that the name asked for, which is in the zone, is an alias of `target`, with the target's
+    /// addresses. Nothing if the target does not exist.
+    pub fn lead_to(&self, reply: &mut Reply<'_>, scratch: &mut Scratch, target: &Name) -> Option<Resolution> {
+        let zone_at = reply
+            .query()
+            .name
+            .to_lower()
+            .suffix_offset(&self.settings.cluster_domain)?;
+        let mut answering = Answering {
+            index: self,
+            zone_at,
+            ttl: self.settings.ttl_seconds,
+            reply,
+            scratch,
+        };
+        match answering.lead_to(target) {
+            Found::NoName => None,
+            found => Some(answering.conclude(found)),
+        }
+    }
+
+    /// Writes that the name asked for, which is in the zone, does not exist.
+    pub fn deny(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> ResponseCode {
+        let zone_at = reply
+            .query()
+            .name
+            .to_lower()
+            .suffix_offset(&self.settings.cluster_domain);
+        let mut answering = Answering {
+            index: self,
+            zone_at: zone_at.unwrap_or(0),
+            ttl: self.settings.ttl_seconds,
+            reply,
+            scratch,
+        };
+        answering.conclude(Found::NoName);
+        ResponseCode::NameError
+    }
+
+    /// Whether an address may be given out as that of a Pod of a namespace (a label in wire form).
+    pub(super) fn has_pod(&self, address: IpAddr, namespace: &[u8]) -> bool {
+        match self.settings.pods {
+            PodNames::Disabled => false,
+            PodNames::Insecure => self.has_namespace(namespace),
+            PodNames::Verified => self.pods.has(address, namespace),
+        }
+    }
+
+    fn has_no_pod_names(&self) -> bool {
+        self.settings.pods == PodNames::Disabled
     }
 }
 
@@ -142,11 +196,12 @@ impl Answering<'_, '_, '_> {
     /// Whether a name exists, for types that it has no record of.
     pub(super) fn existence(&self, asked: Asked<'_>) -> Found {
         let exists = match asked {
-            Asked::Apex | Asked::Branch | Asked::NameServer => true,
+            Asked::Branch(b"pod") | Asked::Namespace(_, b"pod") if self.index.has_no_pod_names() => false,
+            Asked::Apex | Asked::Branch(_) | Asked::NameServer => true,
             Asked::Version | Asked::Nothing => false,
-            Asked::Namespace(label) => self.index.has_namespace(label),
+            Asked::Namespace(label, _) => self.index.has_namespace(label),
             Asked::Pod { label, namespace } => {
-                pod::address_of_label(label).is_some() && self.index.has_namespace(namespace)
+                pod::address_of_label(label).is_some_and(|address| self.index.has_pod(address, namespace))
             }
             Asked::Service { key, part, .. } => self.index.with_entry(key, |entry| {
                 entry.is_some_and(|e| !matches!(select(e, part), Selection::Nothing))

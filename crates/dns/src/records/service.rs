@@ -22,6 +22,15 @@ impl ServiceKey {
         Ok(Self(wire.as_wire().strip_suffix(&[0]).unwrap_or_default().into()))
     }
 
+    /// The key of two labels in wire form and lower case, if they are two.
+    pub(super) fn from_labels(labels: &[u8]) -> Option<Self> {
+        let mut name = Name::ROOT;
+        name.push_wire(labels).ok()?;
+        let is_key =
+            name.labels().count() == 2 && name.to_lower().as_wire().strip_suffix(&[0]) == Some(labels);
+        is_key.then(|| Self(labels.into()))
+    }
+
     /// The two labels.
     pub(super) fn labels(&self) -> &[u8] {
         &self.0
@@ -155,11 +164,17 @@ pub(super) struct Endpoint {
 
 impl Slice {
     /// Reads a slice of addresses; one of names has none to answer with.
-    pub(super) fn read(slice: &EndpointSlice) -> Self {
+    pub(super) fn read(slice: &EndpointSlice, with_pod_names: bool) -> Self {
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
         if slice.address_type != AddressType::Fqdn {
             for endpoint in &slice.endpoints {
-                let hostname = endpoint.hostname.as_deref().and_then(hostname_label);
+                let pod_name = endpoint
+                    .target_ref
+                    .as_ref()
+                    .filter(|target| with_pod_names && !target.name.is_empty())
+                    .map(|target| target.name.as_str());
+                let name = endpoint.hostname.as_deref().filter(|name| !name.is_empty());
+                let hostname = name.or(pod_name).and_then(hostname_label);
                 let ready = endpoint.conditions.ready.unwrap_or(true);
                 let addresses = endpoint.addresses.iter().filter_map(|text| text.parse().ok());
                 endpoints.extend(addresses.map(|address| Endpoint {
@@ -169,15 +184,20 @@ impl Slice {
                 }));
             }
         }
-        endpoints.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         let ports = slice.ports.iter().map(|port| Port {
             name: port.name.as_deref().unwrap_or_default().into(),
             protocol: port.protocol,
             number: port.port,
         });
+        Self::of_parts(&slice.metadata.name, or_none(ports.collect()), endpoints)
+    }
+
+    /// A slice of what it is made of, with at least one port.
+    pub(super) fn of_parts(name: &str, ports: Box<[Port]>, mut endpoints: Vec<Endpoint>) -> Self {
+        endpoints.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         Self {
-            name: slice.metadata.name.as_str().into(),
-            ports: or_none(ports.collect()),
+            name: name.into(),
+            ports,
             endpoints: endpoints.into(),
         }
     }

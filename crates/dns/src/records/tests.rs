@@ -5,16 +5,14 @@ use api::object::{Endpoint as ApiEndpoint, EndpointPort, Protocol, SERVICE_NAME_
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::{CLASS_IN, Query, RecordValue, Reply, ResponseCode, kind, read_answer};
+use crate::wire::{CLASS_IN, Query, RecordValue, Records, Reply, ResponseCode, kind};
 
 fn index() -> Index {
     let cluster_domain = Name::from_text("cluster.local").expect("a name");
     let own_addresses = vec![IpAddr::from([10, 0, 0, 53])];
     let index = Index::new(Settings {
-        cluster_domain,
-        ttl_seconds: 5,
         own_addresses,
-        serial: 1,
+        ..Settings::of(cluster_domain)
     });
     index.set_synced();
     index
@@ -81,8 +79,7 @@ fn ask(index: &Index, name: &str, kind: u16) -> (Option<ResponseCode>, BTreeSet<
         Resolution::Elsewhere | Resolution::External(_) => None,
     };
     let length = reply.finish(code.unwrap_or(ResponseCode::NoError));
-    let answer = read_answer(&buffer[..length], 1, &name, kind).expect("an answer");
-    let addresses = answer.records().filter_map(|record| match record.value {
+    let addresses = Records::of(&buffer[..length]).filter_map(|record| match record.value {
         RecordValue::A(address) => Some(IpAddr::from(address)),
         RecordValue::Aaaa(address) => Some(address.into()),
         RecordValue::Cname(_) => None,
@@ -108,7 +105,7 @@ const NO_NAME: Option<ResponseCode> = Some(ResponseCode::NameError);
 fn nothing_is_known_not_to_exist_before_the_first_sync() {
     let settings = Settings {
         own_addresses: Vec::new(),
-        ..index().settings
+        ..index().settings.clone()
     };
     let index = Index::new(settings);
     index.apply_service(&service("a", "10.96.0.1")).expect("applied");

@@ -70,12 +70,28 @@ impl Route {
     }
 }
 
-impl Slot {
-    /// The datagram.
-    pub(super) fn query(&self) -> &[u8] {
-        self.query.get(..self.query_octets).unwrap_or_default()
+impl Route {
+    /// The client's address; nothing for families other than IP.
+    pub(super) fn client(&self) -> Option<std::net::IpAddr> {
+        let storage = (&raw const self.peer).cast::<libc::sockaddr>();
+        // SAFETY: the storage is as long as the longest address, and its first field says which one it holds.
+        unsafe {
+            match i32::from((*storage).sa_family) {
+                libc::AF_INET => {
+                    let address = storage.cast::<libc::sockaddr_in>().read_unaligned();
+                    Some(std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into())
+                }
+                libc::AF_INET6 => {
+                    let address = storage.cast::<libc::sockaddr_in6>().read_unaligned();
+                    Some(std::net::Ipv6Addr::from(address.sin6_addr.s6_addr).to_canonical())
+                }
+                _ => None,
+            }
+        }
     }
+}
 
+impl Slot {
     /// The datagram and the room for its answer, at once.
     pub(super) fn split(&mut self) -> (&[u8], &mut [u8]) {
         (

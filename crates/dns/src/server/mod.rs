@@ -1,7 +1,10 @@
 //! The sockets of the DNS server.
 
+mod connections;
 mod datagrams;
+mod limit;
 mod respond;
+mod search;
 mod tcp;
 mod udp;
 
@@ -12,8 +15,12 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use respond::{Pending, Reaction, Responder, Transport, UDP_OCTETS_MAX};
+pub use respond::{Lane, Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCTETS_MAX};
+pub use search::SearchList;
 
+use connections::Connections;
+use limit::RateLimit;
+use tcp::Acceptor;
 use udp::UdpLoops;
 
 /// Connections that the kernel keeps until they are accepted.
@@ -37,37 +44,91 @@ pub struct Server {
     loops: Vec<UdpLoops>,
 }
 
+/// Where a server listens, and what it allows.
+#[derive(Clone, Default)]
+pub struct Listening {
+    /// Addresses for UDP and TCP. Port 0 takes a free one.
+    pub plain: Vec<SocketAddr>,
+    /// Addresses for TLS (RFC 7858).
+    pub tls: Vec<SocketAddr>,
+    /// Certificate and key for them.
+    pub tls_config: Option<Arc<rustls::ServerConfig>>,
+    /// Answers over UDP a second for each /24 or /56 of clients; 0 for any number.
+    pub answers_per_second_max: u32,
+}
+
 impl Server {
     /// Listens on each of `addresses`, over UDP with a loop for each core and over TCP. Port 0 takes a
     /// free one. Must be called within a tokio runtime.
     pub fn start(addresses: &[SocketAddr], responder: Arc<Responder>) -> Result<Self, ListenError> {
-        let runtime = tokio::runtime::Handle::current();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let listening = Listening {
+            plain: addresses.to_vec(),
+            ..Listening::default()
+        };
+        Self::listen(&listening, responder)
+    }
+
+    /// Listens as told. Must be called within a tokio runtime.
+    pub fn listen(listening: &Listening, responder: Arc<Responder>) -> Result<Self, ListenError> {
+        let limit = match listening.answers_per_second_max {
+            0 => None,
+            per_second => Some(Arc::new(RateLimit::new(per_second))),
+        };
         let mut server = Self {
             addresses: Vec::new(),
             acceptors: Vec::new(),
             loops: Vec::new(),
         };
-        for &asked in addresses {
-            let failed = |source| ListenError {
-                address: asked,
-                source,
-            };
-            let listener = listen(asked).map_err(failed)?;
-            let address = listener.local_addr().map_err(failed)?;
-            let sockets = udp::bind(address, cores).map_err(failed)?;
+        let connections = Connections::new();
+        let acceptor = |tls| {
+            Arc::new(Acceptor {
+                responder: responder.clone(),
+                connections: connections.clone(),
+                tls,
+            })
+        };
+        let plain = acceptor(None);
+        for &asked in &listening.plain {
             server
-                .loops
-                .push(UdpLoops::start(sockets, &responder, &runtime).map_err(failed)?);
-            server
-                .acceptors
-                .push(runtime.spawn(tcp::accept(listener, responder.clone())));
-            server.addresses.push(address);
+                .start_plain(asked, &plain, limit.as_ref())
+                .map_err(|source| ListenError {
+                    address: asked,
+                    source,
+                })?;
+        }
+        if let Some(config) = &listening.tls_config {
+            let acceptor = acceptor(Some(tokio_rustls::TlsAcceptor::from(config.clone())));
+            for &address in &listening.tls {
+                let listener = listen(address).map_err(|source| ListenError { address, source })?;
+                server.addresses.push(listener.local_addr().unwrap_or(address));
+                server
+                    .acceptors
+                    .push(tokio::spawn(tcp::accept(listener, acceptor.clone())));
+            }
         }
         Ok(server)
     }
 
-    /// The addresses listened on, in the order asked for.
+    fn start_plain(
+        &mut self,
+        asked: SocketAddr,
+        acceptor: &Arc<Acceptor>,
+        limit: Option<&Arc<RateLimit>>,
+    ) -> io::Result<()> {
+        let runtime = tokio::runtime::Handle::current();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let listener = listen(asked)?;
+        let address = listener.local_addr()?;
+        let sockets = udp::bind(address, cores)?;
+        self.loops
+            .push(UdpLoops::start(sockets, &acceptor.responder, limit, &runtime)?);
+        self.acceptors
+            .push(runtime.spawn(tcp::accept(listener, acceptor.clone())));
+        self.addresses.push(address);
+        Ok(())
+    }
+
+    /// The addresses listened on, in the order asked for, those for TLS last.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -2,17 +2,19 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Handle;
 
-use super::datagrams::{self, Batch};
-use super::respond::{Pending, Reaction, Responder, Transport};
-use crate::records::Scratch;
+use super::datagrams::{self, Batch, Slot};
+use super::limit::{Leave, RateLimit};
+use super::respond::{Lane, Peer, Pending, Reaction, Responder, Transport};
+use crate::wire::{Reply, ResponseCode, UDP_OCTETS_MIN, parse_query};
 
 /// Octets of datagrams that the kernel may keep while a loop is busy, so that a burst is not lost.
 const RECEIVE_BUFFER_OCTETS: usize = 4 << 20;
@@ -37,6 +39,7 @@ impl UdpLoops {
     pub(super) fn start(
         sockets: Vec<UdpSocket>,
         responder: &Arc<Responder>,
+        limit: Option<&Arc<RateLimit>>,
         runtime: &Handle,
     ) -> io::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
@@ -50,6 +53,7 @@ impl UdpLoops {
             let worker = Worker {
                 socket: socket.clone(),
                 responder: responder.clone(),
+                limit: limit.cloned(),
                 runtime: runtime.clone(),
                 stopping: loops.stopping.clone(),
             };
@@ -78,6 +82,7 @@ impl Drop for UdpLoops {
 struct Worker {
     socket: Arc<UdpSocket>,
     responder: Arc<Responder>,
+    limit: Option<Arc<RateLimit>>,
     runtime: Handle,
     stopping: Arc<AtomicBool>,
 }
@@ -85,7 +90,8 @@ struct Worker {
 impl Worker {
     fn run(self) {
         let mut batch = Batch::new();
-        let mut scratch = Scratch::default();
+        let mut lane = self.responder.lane();
+        let started = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
             let slots = match batch.receive(&self.socket) {
                 Ok(slots) => slots,
@@ -97,29 +103,75 @@ impl Worker {
                 }
             };
             let count = slots.len();
+            let now_ms = started.elapsed().as_millis() as u32; // wraps, as the limiter expects
             for slot in slots {
-                let (query, answer) = slot.split();
-                match self
-                    .responder
-                    .respond(query, Transport::Udp, answer, &mut scratch)
-                {
-                    Reaction::Send(octets) => slot.answer_octets = octets,
-                    Reaction::Ask(pending) => self.ask(*pending, slot.query().to_vec(), slot.route()),
+                // One query that meets a defect does not end the service of all others.
+                let served = catch_unwind(AssertUnwindSafe(|| self.serve(slot, &mut lane, now_ms)));
+                if served.is_err() {
+                    slot.answer_octets = 0;
+                    self.responder.metrics().panics.fetch_add(1, Ordering::Relaxed);
                 }
             }
             batch.send(&self.socket, count);
         }
     }
 
+    fn serve(&self, slot: &mut Slot, lane: &mut Lane, now_ms: u32) {
+        let Some(address) = slot.route().client() else {
+            return;
+        };
+        let leave = self
+            .limit
+            .as_ref()
+            .map_or(Leave::Whole, |limit| limit.take(address, now_ms));
+        if leave == Leave::None {
+            lane.counters.held_back.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let peer = Peer {
+            address,
+            transport: Transport::Udp,
+        };
+        let (query, answer) = slot.split();
+        if leave == Leave::Cut {
+            lane.counters.cut.fetch_add(1, Ordering::Relaxed);
+            slot.answer_octets = truncated(query, answer);
+            return;
+        }
+        match self.responder.respond(query, peer, answer, lane) {
+            Reaction::Send(octets) => slot.answer_octets = octets,
+            Reaction::SendAndFetch(octets, question) => {
+                slot.answer_octets = octets;
+                let _entered = self.runtime.enter();
+                self.responder.fetch(&question);
+            }
+            Reaction::Ask(pending) => self.ask(*pending, slot.route()),
+            // Zones go over connections only, which `respond` knows.
+            Reaction::Transfer(_) => {}
+        }
+    }
+
     /// Has a query answered with help from upstream; how many at once is bounded by its admission.
-    fn ask(&self, pending: Pending, message: Vec<u8>, route: datagrams::Route) {
+    fn ask(&self, pending: Pending, route: datagrams::Route) {
         let (socket, responder) = (self.socket.clone(), self.responder.clone());
         self.runtime.spawn(async move {
-            let answer = responder.complete(pending, &message, Transport::Udp).await;
+            let answer = responder.complete(pending).await;
             if let Err(error) = datagrams::send(&socket, &route, &answer) {
                 tracing::debug!(%error, "an answer could not be sent");
             }
         });
+    }
+}
+
+/// Writes an answer without records that tells the client to come again over TCP.
+fn truncated(query: &[u8], answer: &mut [u8]) -> usize {
+    match parse_query(query) {
+        Ok(query) => {
+            let mut reply = Reply::new(&query, answer, UDP_OCTETS_MIN);
+            reply.set_truncated();
+            reply.finish(ResponseCode::NoError)
+        }
+        Err(_) => 0,
     }
 }
 

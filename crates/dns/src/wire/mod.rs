@@ -5,11 +5,13 @@
 mod name;
 mod query;
 mod record;
+mod relay;
 mod reply;
 
 pub use name::{Name, NameError};
-pub use query::{Edns, Query, Reject, encode_query, parse_query};
-pub use record::{Answer, Record, RecordValue, Records, read_answer};
+pub use query::{Edns, Query, Reject, parse_query};
+pub use record::{Record, RecordValue, Records};
+pub use relay::{Keep, QUESTION_KEY_OCTETS_MAX, Question, RelayError, Relayed};
 pub use reply::{Full, NameRef, Reply, Section, reject};
 
 /// Octets of a message header (RFC 1035 section 4.1.1).
@@ -39,10 +41,16 @@ pub mod kind {
     pub const SRV: u16 = 33;
     /// EDNS pseudo record (RFC 6891).
     pub const OPT: u16 = 41;
+    /// Signature of a transaction by public key (RFC 2931).
+    pub const SIG0: u16 = 24;
+    /// Signature of a transaction by a shared secret (RFC 8945).
+    pub const TSIG: u16 = 250;
     /// Incremental zone transfer.
     pub const IXFR: u16 = 251;
     /// Zone transfer.
     pub const AXFR: u16 = 252;
+    /// All records of a name.
+    pub const ANY: u16 = 255;
 }
 
 /// The class of the Internet, the only one that is served.
@@ -76,6 +84,7 @@ pub(crate) mod flag {
     pub const TRUNCATED: u16 = 0x0200;
     pub const RECURSION_DESIRED: u16 = 0x0100;
     pub const RECURSION_AVAILABLE: u16 = 0x0080;
+    pub const AUTHENTIC_DATA: u16 = 0x0020;
     pub const CHECKING_DISABLED: u16 = 0x0010;
 }
 

@@ -104,6 +104,12 @@ impl Name {
         Ok(())
     }
 
+    /// The name with a label more at the right end.
+    pub fn with_label(mut self, label: &[u8]) -> Result<Self, NameError> {
+        self.push_label(label)?;
+        Ok(self)
+    }
+
     /// Adds labels in wire form, with or without the root label behind them.
     pub fn push_wire(&mut self, labels: &[u8]) -> Result<(), NameError> {
         let mut rest = labels;

@@ -1,6 +1,6 @@
-//! Reading queries, and writing the ones that are sent upstream.
+//! Reading queries.
 
-use super::{CLASS_IN, HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_u16, read_u32};
+use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_u16, read_u32};
 
 /// Records that a query may carry besides its question: an OPT and perhaps a signature. More is no query
 /// that any resolver sends.
@@ -81,26 +81,6 @@ pub fn parse_query(message: &[u8]) -> Result<Query, Reject> {
         flags,
         code: ResponseCode::FormatError,
     })
-}
-
-/// Writes a query for a name with recursion desired and a UDP size of `udp_octets`; returns its length.
-pub fn encode_query(out: &mut [u8], id: u16, name: &Name, kind: u16, udp_octets: u16) -> Option<usize> {
-    let mut at = 0;
-    let mut put = |bytes: &[u8]| {
-        let room = out.get_mut(at..at + bytes.len())?;
-        room.copy_from_slice(bytes);
-        at += bytes.len();
-        Some(at)
-    };
-    put(&id.to_be_bytes())?;
-    put(&flag::RECURSION_DESIRED.to_be_bytes())?;
-    put(&[0, 1, 0, 0, 0, 0, 0, 1])?;
-    put(name.as_wire())?;
-    put(&kind.to_be_bytes())?;
-    put(&CLASS_IN.to_be_bytes())?;
-    put(&[0, 0, 41])?;
-    put(&udp_octets.to_be_bytes())?;
-    put(&[0; 6])
 }
 
 fn parse_body(message: &[u8], id: u16, flags: u16) -> Option<Query> {

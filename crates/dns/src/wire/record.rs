@@ -1,51 +1,29 @@
-//! Reading the answers of upstream resolvers.
+//! Reading the records of answers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{CLASS_IN, HEADER_OCTETS, Name, flag, kind, read_u16, read_u32};
+use super::{CLASS_IN, HEADER_OCTETS, Name, read_u16, read_u32};
 
-/// An answer from upstream, checked to be one for the question.
+/// A record without its content: where its parts are.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
-    message: &'a [u8],
-    /// Offset of the answer section.
-    records: usize,
-    count: u16,
-    /// Whether more is to be had over TCP.
-    pub truncated: bool,
-    /// The response code's four bits of the header.
-    pub code: u8,
+pub(super) struct Skipped {
+    pub(super) kind: u16,
+    pub(super) ttl_at: usize,
+    pub(super) ttl_seconds: u32,
+    /// Offset behind the record.
+    pub(super) end: usize,
 }
 
-/// Reads an answer, if it has this identifier and repeats exactly this question.
-pub fn read_answer<'a>(message: &'a [u8], id: u16, name: &Name, kind: u16) -> Option<Answer<'a>> {
-    let flags = read_u16(message, 2)?;
-    let (asked, behind) = Name::read(message, HEADER_OCTETS).ok()?;
-    let ours = read_u16(message, 0)? == id
-        && flags & flag::RESPONSE != 0
-        && read_u16(message, 4)? == 1
-        && asked.to_lower() == name.to_lower()
-        && read_u16(message, behind)? == kind
-        && read_u16(message, behind + 2)? == CLASS_IN;
-    ours.then_some(Answer {
-        message,
-        records: behind + 4,
-        count: read_u16(message, 6)?,
-        truncated: flags & flag::TRUNCATED != 0,
-        code: flags.to_be_bytes()[1] & 0xF,
+/// Reads the record at `at`, all of which must be there.
+pub(super) fn skip_record(message: &[u8], at: usize) -> Option<Skipped> {
+    let (_, at) = Name::read(message, at).ok()?;
+    let end = at + 10 + usize::from(read_u16(message, at + 8)?);
+    (end <= message.len()).then_some(Skipped {
+        kind: read_u16(message, at)?,
+        ttl_at: at + 4,
+        ttl_seconds: read_u32(message, at + 4)?,
+        end,
     })
-}
-
-impl<'a> Answer<'a> {
-    /// The records of the answer section; those of other types than A, AAAA and CNAME are left out, and
-    /// the rest of the section from a malformed one on.
-    pub fn records(&self) -> Records<'a> {
-        Records {
-            message: self.message,
-            at: self.records,
-            left: self.count,
-        }
-    }
 }
 
 /// One record of an answer.
@@ -70,12 +48,22 @@ pub enum RecordValue {
     Cname(Box<Name>),
 }
 
-/// Iterator over the records of an answer; see [`Answer::records`].
+/// Iterator over the records of a message's answer section; those of other types than A, AAAA and CNAME are
+/// left out, and the rest of the section from a malformed one on.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     message: &'a [u8],
     at: usize,
     left: u16,
+}
+
+impl<'a> Records<'a> {
+    /// The records of the answer section of a message with one question; none if it is malformed.
+    pub fn of(message: &'a [u8]) -> Self {
+        let at = Name::read(message, HEADER_OCTETS).map_or(message.len(), |(_, behind)| behind + 4);
+        let left = read_u16(message, 6).unwrap_or(0);
+        Self { message, at, left }
+    }
 }
 
 impl Records<'_> {
@@ -91,9 +79,9 @@ impl Records<'_> {
             return Some(None);
         }
         let value = match kind {
-            kind::A => RecordValue::A(Ipv4Addr::from(<[u8; 4]>::try_from(data).ok()?)),
-            kind::AAAA => RecordValue::Aaaa(Ipv6Addr::from(<[u8; 16]>::try_from(data).ok()?)),
-            kind::CNAME => RecordValue::Cname(Box::new(Name::read(self.message, at + 10).ok()?.0)),
+            super::kind::A => RecordValue::A(Ipv4Addr::from(<[u8; 4]>::try_from(data).ok()?)),
+            super::kind::AAAA => RecordValue::Aaaa(Ipv6Addr::from(<[u8; 16]>::try_from(data).ok()?)),
+            super::kind::CNAME => RecordValue::Cname(Box::new(Name::read(self.message, at + 10).ok()?.0)),
             _ => return Some(None),
         };
         Some(Some(Record {

@@ -62,6 +62,7 @@ pub struct Reply<'a> {
     counts: [u16; 3],
     flags: u16,
     query: &'a Query,
+    question_end: usize,
 }
 
 /// A place to come back to; see [`Reply::rollback`].
@@ -85,11 +86,13 @@ impl<'a> Reply<'a> {
             counts: [0; 3],
             flags,
             query,
+            question_end: HEADER_OCTETS,
         };
         // The smallest buffer, 512 octets, has room for the longest question.
         if reply.put_question().is_err() {
             reply.length = HEADER_OCTETS;
         }
+        reply.question_end = reply.length;
         reply
     }
 
@@ -116,6 +119,12 @@ impl<'a> Reply<'a> {
     /// Whether nothing was put into the answer section yet.
     pub fn is_empty(&self) -> bool {
         self.counts[0] == 0
+    }
+
+    /// Takes back all records.
+    pub fn clear(&mut self) {
+        self.length = self.question_end;
+        self.counts = [0; 3];
     }
 
     /// The present state, to come back to.

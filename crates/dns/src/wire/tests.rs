@@ -6,12 +6,9 @@ fn name(text: &str) -> Name {
     Name::from_text(text).expect("a name")
 }
 
-/// A query for `name` without an OPT record.
+/// A query for a name.
 fn query(text: &str, kind: u16) -> Vec<u8> {
-    let mut message = vec![0; 512];
-    let length = encode_query(&mut message, 7, &name(text), kind, 1_232).expect("it fits");
-    message.truncate(length);
-    message
+    Question::about(name(text), kind).encode(7, Some(1_232))
 }
 
 #[test]
@@ -156,8 +153,7 @@ fn an_answer_must_be_to_the_question() {
     let length = reply.finish(ResponseCode::NoError);
     let message = &buffer[..length];
 
-    let answer = read_answer(message, 7, &name("A.B"), kind::A).expect("the answer");
-    let records: Vec<Record> = answer.records().collect();
+    let records: Vec<Record> = Records::of(message).collect();
     let expected = [
         Record {
             owner: name("a.b"),
@@ -171,27 +167,83 @@ fn an_answer_must_be_to_the_question() {
         },
     ];
     assert_eq!(records, expected);
+    let asked = Question::about(name("A.B"), kind::A);
+    let relayed = Relayed::read(message, 7, &asked).expect("the answer");
+    assert_eq!(relayed.keep, Keep::Success { seconds: 8 });
+    let foreign =
+        |id, question: &Question| Relayed::read(message, id, question).err() == Some(RelayError::Foreign);
+    assert!(foreign(8, &asked), "another identifier");
+    assert!(foreign(7, &Question::about(name("a.c"), kind::A)), "another name");
     assert!(
-        read_answer(message, 8, &name("a.b"), kind::A).is_none(),
-        "another identifier"
-    );
-    assert!(
-        read_answer(message, 7, &name("a.c"), kind::A).is_none(),
-        "another name"
-    );
-    assert!(
-        read_answer(message, 7, &name("a.b"), kind::AAAA).is_none(),
+        foreign(7, &Question::about(name("a.b"), kind::AAAA)),
         "another type"
     );
+}
+
+#[test]
+fn an_answer_is_given_out_again_as_the_client_asked() {
+    let asked = Question::about(name("a.example"), kind::A);
+    let upstream = parse_query(&asked.encode(7, Some(1_232))).expect("a query");
+    let mut buffer = [0; 512];
+    let mut reply = Reply::new(&upstream, &mut buffer, 512);
+    reply
+        .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
+        .expect("it fits");
+    let length = reply.finish(ResponseCode::NoError);
+    let relayed = Relayed::read(&buffer[..length], 7, &asked).expect("the answer");
+    assert_eq!(relayed.keep, Keep::Success { seconds: 60 });
+    assert_eq!(relayed.message().len(), length - 11, "OPT is the exchange's own");
+
+    let mut client =
+        parse_query(&Question::about(name("A.Example"), kind::A).encode(9, Some(4_096))).expect("a query");
+    let mut out = [0; 512];
+    let length = relayed.write(&client, &mut out, 512, |ttl| ttl - 10);
+    let again = &out[..length];
+    assert_eq!(read_u16(again, 0), Some(9));
+    assert_eq!(
+        Name::read(again, HEADER_OCTETS).map(|(name, _)| name.to_string()),
+        Ok("A.Example.".to_owned())
+    );
+    let record = Records::of(again).next().expect("a record");
+    assert_eq!(
+        (record.ttl_seconds, record.value),
+        (50, RecordValue::A([192, 0, 2, 1].into()))
+    );
+    assert_eq!(read_u16(again, 10), Some(1), "the client's OPT");
+
+    client.edns = None;
+    let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
+    assert!(length > 20, "512 octets are always there");
+    let long = Relayed::read(&many_addresses(), 7, &asked).expect("the answer");
+    let length = long.write(&client, &mut out, 512, |ttl| ttl);
+    assert_eq!(
+        (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
+        (27, Some(flag::TRUNCATED))
+    );
+    assert_eq!(read_u16(&out, 6), Some(0), "nothing but the question");
+}
+
+/// An answer for `a.example` that does not fit into 512 octets.
+fn many_addresses() -> Vec<u8> {
+    let query = parse_query(&Question::about(name("a.example"), kind::A).encode(7, None)).expect("a query");
+    let mut buffer = vec![0; 4_096];
+    let mut reply = Reply::new(&query, &mut buffer, 4_096);
+    for last in 0..100 {
+        reply
+            .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, last].into())
+            .expect("it fits");
+    }
+    let length = reply.finish(ResponseCode::NoError);
+    buffer.truncate(length);
+    buffer
 }
 
 proptest! {
     #[test]
     fn no_bytes_are_too_bad_to_read(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
         let read = parse_query(&message);
-        if let Some(answer) = read_answer(&message, id, &name("a.b"), kind::A) {
-            prop_assert!(answer.records().count() <= usize::from(u16::MAX));
-        }
+        prop_assert!(Relayed::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
+        prop_assert!(Records::of(&message).count() <= usize::from(u16::MAX));
         for at in 0..message.len() {
             if let Ok((name, end)) = Name::read(&message, at) {
                 prop_assert!(name.as_wire().len() <= 255 && end <= message.len() && end > at);
@@ -214,6 +266,25 @@ proptest! {
             let mut buffer = [0; 512];
             let length = Reply::new(&read, &mut buffer, 512).finish(ResponseCode::NoError);
             prop_assert!((HEADER_OCTETS..=512).contains(&length));
+        }
+    }
+
+    #[test]
+    fn a_damaged_answer_is_taken_whole_or_not_at_all(
+        at in 12usize..1_700, octet: u8, keep in 0usize..1_700, limit in 0usize..2_000, ttl: u32
+    ) {
+        let mut message = many_addresses();
+        if let Some(place) = message.get_mut(at) {
+            *place = octet;
+        }
+        message.truncate(keep);
+        let asked = Question::about(name("a.example"), kind::A);
+        let client = parse_query(&asked.encode(9, Some(1_232))).expect("a query");
+        if let Ok(answer) = Relayed::read(&message, 7, &asked) {
+            let mut out = [0; 4_096];
+            let length = answer.write(&client, &mut out, limit, |_| ttl);
+            prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
+            prop_assert!(Relayed::read(&out[..length], 9, &asked).is_ok());
         }
     }
 }

@@ -351,6 +351,8 @@ pub enum Expression {
     },
     /// Gives the connection this node's address as its source, with a random port.
     Masquerade,
+    /// Keeps connection tracking from taking note of the packet.
+    Notrack,
     /// Refuses.
     Reject(Rejection),
     /// Changes a map that forgets: key → data, for a time.

@@ -1,4 +1,4 @@
-//! Links: network interfaces, veth pairs, bridges.
+//! Links: network interfaces, veth pairs, bridges, dummies.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -160,6 +160,15 @@ impl Connection {
             info.text(libc::IFLA_INFO_KIND, "bridge");
         });
         self.execute(format!("make bridge {name}"), request)
+    }
+
+    /// Makes a dummy link, down at first: one that holds addresses and carries nothing.
+    pub fn add_dummy(&mut self, name: &LinkName) -> Result<(), RouteError> {
+        let mut request = new_link(name);
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, "dummy");
+        });
+        self.execute(format!("make dummy link {name}"), request)
     }
 
     /// Removes a link, and its peer with it.

@@ -1,101 +1,190 @@
 //! `portolan dns`.
 
-use std::net::{IpAddr, SocketAddr};
-use std::process::ExitCode;
+mod query;
+mod zone;
 
-use clap::Args;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use ipnet::IpNet;
+
+pub use zone::ZoneFlags;
 
 use super::{ClientFlags, Failure, runtime};
-use crate::flags::BadValue;
+use crate::flags::{BadValue, cidr};
+
+/// The address that NodeLocal DNSCache has on every node (DNS-30).
+pub const NODE_LOCAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10));
 
 /// Flags of `portolan dns`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Flags {
+    #[command(subcommand)]
+    command: Option<DnsCommand>,
     #[command(flatten)]
     client: ClientFlags,
-    /// Where questions are answered, UDP and TCP
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "0.0.0.0:53",
-        value_name = "ADDRESS:PORT"
-    )]
-    listen: Vec<SocketAddr>,
+    #[command(flatten)]
+    listen: ListenFlags,
+    #[command(flatten)]
+    status: StatusFlags,
     #[command(flatten)]
     zone: ZoneFlags,
 }
 
-/// Flags that concern what is answered.
-#[derive(Clone, Debug, Args)]
-pub struct ZoneFlags {
-    /// The zone of the cluster
-    #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
-    pub cluster_domain: String,
-    /// Seconds for which answers may be kept, 0 to 3600
-    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
-    pub ttl: u32,
-    /// Resolvers for everything outside of the zone, empty for none; those of /etc/resolv.conf if not given
-    #[arg(long, value_delimiter = ',', value_name = "ADDRESS[:PORT]")]
-    pub forward: Option<Vec<String>>,
+/// What else `portolan dns` does.
+#[derive(Debug, Subcommand)]
+enum DnsCommand {
+    /// Explain what is answered for a name, and where the answer comes from
+    Query(query::Flags),
 }
 
-impl ZoneFlags {
-    /// What the DNS server is told, to listen on these addresses.
-    pub fn config(&self, listen: Vec<SocketAddr>) -> Result<dns::Config, Failure> {
-        let domain = dns::wire::Name::from_text(&self.cluster_domain)
-            .map_err(|e| BadValue(format!("--cluster-domain {:?}: {e}", self.cluster_domain)))?;
-        if domain == dns::wire::Name::ROOT {
-            let message = "--cluster-domain is empty; the whole of DNS cannot be the cluster's";
-            return Err(BadValue(message.to_owned()).into());
-        }
-        let upstreams = match &self.forward {
-            None => dns::Upstreams::ResolvConf(RESOLV_CONF.into()),
-            Some(resolvers) => {
-                let addresses: Result<_, BadValue> = resolvers
-                    .iter()
-                    .filter(|text| !text.is_empty())
-                    .map(|text| resolver(text))
-                    .collect();
-                dns::Upstreams::Addresses(addresses?)
-            }
-        };
-        Ok(dns::Config {
-            listen,
-            cluster_domain: domain.to_lower(),
-            upstreams,
-            ttl_seconds: self.ttl,
-        })
-    }
+/// Flags that say where and to whom.
+#[derive(Clone, Debug, Args)]
+struct ListenFlags {
+    /// Where questions are answered, UDP and TCP; 0.0.0.0:53 if not given, with --node-local only its addresses
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Serve this node's Pods on a link of its own, past connection tracking
+    #[arg(long)]
+    node_local: bool,
+    /// Addresses on that link, at port 53; add the cluster IP of kube-dns to take its traffic
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "169.254.20.10",
+        value_name = "ADDRESS"
+    )]
+    local_ip: Vec<IpAddr>,
+    /// Leave the link and its rules behind at the end, for a successor
+    #[arg(long)]
+    skip_teardown: bool,
+    /// Name of this Node, whose Pods are watched for --server-side-search; the host's name with --node-local,
+    /// all Pods otherwise
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// Where DNS over TLS is answered
+    #[arg(
+        long,
+        value_delimiter = ',',
+        requires = "tls_cert_file",
+        value_name = "ADDRESS:PORT"
+    )]
+    tls_listen: Vec<SocketAddr>,
+    /// Certificate chain for DNS over TLS, PEM
+    #[arg(long, requires = "tls_private_key_file", value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// Key of that certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Networks that may have the whole zone (AXFR)
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
+    transfer_to: Vec<IpNet>,
+    /// Answers over UDP a second for each /24 or /56 of clients; 0 for any number
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+    responses_per_second: u32,
+    /// Octets of an answer over UDP at most
+    #[arg(long, default_value_t = 4096, value_name = "OCTETS", value_parser = clap::value_parser!(u16).range(512..=4096))]
+    udp_size_max: u16,
+}
+
+/// Flags that say what is told about the server.
+#[derive(Clone, Debug, Args)]
+struct StatusFlags {
+    /// Where /metrics and /explain are served; empty for nowhere
+    #[arg(long, default_value = "127.0.0.1:9153", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    metrics_bind_address: OptionalAddress,
+    /// Where /health is served; empty for nowhere
+    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    health_bind_address: OptionalAddress,
+    /// Where /ready is served; empty for nowhere
+    #[arg(long, default_value = "0.0.0.0:8181", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    ready_bind_address: OptionalAddress,
+    /// Seconds for which queries are still answered after SIGTERM, while /health says that the end is near
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    lameduck: u64,
+    /// File in which the last good state is kept, to be served when the API is away at start; none if not given
+    #[arg(long, value_name = "FILE")]
+    state_file: Option<PathBuf>,
+    /// Seconds after which that state is not served any more
+    #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
+    state_max_age: u64,
+    /// Log every query
+    #[arg(long)]
+    log_queries: bool,
 }
 
 /// Answers until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
-    let config = flags.zone.config(flags.listen)?;
+    if let Some(DnsCommand::Query(flags)) = flags.command {
+        return query::run(flags);
+    }
+    let config = config(&flags)?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?;
-        tokio::select! {
-            ended = dns::run(config, Some(client)) => ended?,
-            () = crate::signal::asked_to_end() => {}
-        }
+        dns::run(config, Some(client), crate::signal::asked_to_end()).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Where the machine's resolvers are named.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
+fn config(flags: &Flags) -> Result<dns::Config, Failure> {
+    let ListenFlags { listen, .. } = &flags.listen;
+    let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 53));
+    let plain = match listen.as_slice() {
+        [] if flags.listen.node_local => Vec::new(),
+        [] => vec![everywhere],
+        given => given.to_vec(),
+    };
+    let mut config = flags.zone.config(plain)?;
+    let (listen, status) = (&flags.listen, &flags.status);
+    if listen.node_local {
+        config.node_local.clone_from(&listen.local_ip);
+        config.skip_teardown = listen.skip_teardown;
+        config.node_name = Some(crate::flags::host_name());
+    }
+    if listen.node_name.is_some() {
+        config.node_name.clone_from(&listen.node_name);
+    }
+    config.tls = match (&listen.tls_cert_file, &listen.tls_private_key_file) {
+        (Some(certificates), Some(key)) if !listen.tls_listen.is_empty() => Some((
+            listen.tls_listen.clone(),
+            dns::TlsFiles {
+                certificates: certificates.clone(),
+                key: key.clone(),
+            },
+        )),
+        (Some(_), Some(_)) => return Err(BadValue("--tls-cert-file needs --tls-listen".to_owned()).into()),
+        _ => None,
+    };
+    config.transfer_to.clone_from(&listen.transfer_to);
+    config.answers_per_second_max = listen.responses_per_second;
+    config.udp_octets_max = usize::from(listen.udp_size_max);
+    config.log_queries = status.log_queries;
+    config.metrics_address = status.metrics_bind_address.0;
+    config.health_address = status.health_bind_address.0;
+    config.ready_address = status.ready_bind_address.0;
+    config.lameduck = Duration::from_secs(status.lameduck);
+    config.snapshot = status.state_file.as_ref().map(|path| dns::SnapshotSettings {
+        path: path.clone(),
+        age_seconds_max: status.state_max_age,
+    });
+    Ok(config)
+}
 
-/// A resolver, port 53 if none is given.
-fn resolver(text: &str) -> Result<SocketAddr, BadValue> {
-    let with_port = text.parse::<SocketAddr>();
-    with_port
-        .or_else(|_| {
-            text.trim_matches(['[', ']'])
-                .parse::<IpAddr>()
-                .map(|ip| SocketAddr::new(ip, 53))
-        })
-        .map_err(|_| {
-            let wanted = "is not ADDRESS or ADDRESS:PORT; an example is 192.0.2.53";
-            BadValue(format!("--forward {text:?} {wanted}"))
-        })
+/// An address to listen on, or none.
+#[derive(Clone, Copy, Debug)]
+struct OptionalAddress(Option<SocketAddr>);
+
+fn optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text.is_empty() {
+        return Ok(OptionalAddress(None));
+    }
+    let address = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not ADDRESS:PORT; an example is 0.0.0.0:9153"))?;
+    Ok(OptionalAddress(Some(address)))
 }

@@ -32,7 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Controllers(flags) => controllers::run(flags),
         Command::Proxy(flags) => proxy::run(*flags),
         Command::Plan(flags) => plan::run(&flags),
-        Command::Dns(flags) => dns::run(flags),
+        Command::Dns(flags) => dns::run(*flags),
         Command::Agent(flags) => agent::run(flags),
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),

@@ -6,11 +6,10 @@ mod service;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use exposition::Answer;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-
-use crate::http::Answer;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 

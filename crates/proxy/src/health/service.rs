@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::object::ObjectKey;
+use exposition::{Answer, listen, serve};
 use http::StatusCode;
 use jiff::Timestamp;
 use plan::HealthCheck;
@@ -15,7 +16,6 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::Health;
 use crate::events::Events;
-use crate::http::{Answer, listen, serve};
 
 /// How often a port that could not be bound is tried again.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
@@ -152,7 +152,7 @@ impl Servers {
             }
         };
         let (checks, health, of) = (self.checks.clone(), self.health.clone(), service.clone());
-        let respond = move |_: &str| checks.answer(&of, health.is_healthy(Timestamp::now()));
+        let respond = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Timestamp::now()));
         let server = self.tasks.spawn(serve(listener, Arc::new(respond)));
         self.open.insert((service, address), server);
         true

@@ -159,6 +159,7 @@ fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             port: fields.register(5)?,
         },
         "masq" => Expression::Masquerade,
+        "notrack" => Expression::Notrack,
         "reject" => match (fields.number(1)?, fields.get(2).and_then(|code| code.u8())) {
             (TCP_RST, _) => Expression::Reject(Rejection::TcpReset),
             (ICMPX_UNREACH, Some(ICMPX_PORT_UNREACH)) => Expression::Reject(Rejection::PortUnreachable),

@@ -38,6 +38,7 @@ impl Expression {
             Self::Hash { .. } => "hash",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
+            Self::Notrack => "notrack",
             Self::Reject(_) => "reject",
             Self::Dynset { .. } => "dynset",
             Self::Other(name) => name,
@@ -140,7 +141,7 @@ impl Expression {
             Self::Dnat { .. } | Self::Masquerade | Self::Reject(_) | Self::Dynset { .. } => {
                 self.encode_effect(writer);
             }
-            Self::Other(_) => {}
+            Self::Notrack | Self::Other(_) => {}
         }
     }
 

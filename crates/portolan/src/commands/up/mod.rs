@@ -3,7 +3,7 @@
 mod cluster_dns;
 mod identities;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::access::AccessFlags;
 use super::agent::PodFlags;
 use super::apiserver::ServiceFlags;
-use super::dns::ZoneFlags;
+use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
 use super::proxy::NodeFlags;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
@@ -30,6 +30,11 @@ use identities::Identities;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// Ranges of the Pods' addresses if none are given.
 const POD_CIDRS: [&str; 2] = ["10.244.0.0/24", "fd00:244::/64"];
+
+/// Where DNS serves its metrics and explanations.
+const DNS_METRICS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9153);
+/// Seconds after which the last good state of DNS is not served any more.
+const DNS_STATE_AGE_SECONDS_MAX: u64 = 86_400;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
@@ -46,6 +51,10 @@ pub struct Flags {
     /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
     #[arg(long, default_value_t = 10053, value_name = "PORT")]
     dns_port: u16,
+    /// Serve this node's Pods with DNS on a link of its own, past connection tracking, at 169.254.20.10 and at the
+    /// addresses of --cluster-dns
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
+    node_local: bool,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
@@ -121,6 +130,22 @@ impl Parts {
             .first()
             .ok_or("--cluster-dns needs an address")?
             .to_string();
+        let mut dns = flags.zone.config(listen)?;
+        if flags.node_local {
+            dns.node_local = [NODE_LOCAL_ADDRESS]
+                .into_iter()
+                .chain(pods.cluster_dns.iter().copied())
+                .collect();
+            // A kernel without dummy links still has its DNS through the Service.
+            dns.node_local_is_optional = true;
+        }
+        dns.server_side_search |= flags.node_local;
+        dns.node_name = Some(node_name.clone());
+        dns.metrics_address = Some(DNS_METRICS_ADDRESS);
+        dns.snapshot = Some(dns::SnapshotSettings {
+            path: flags.data_dir.join("dns.state"),
+            age_seconds_max: DNS_STATE_AGE_SECONDS_MAX,
+        });
         Ok(Self {
             engine: flags.engine.clone(),
             api: apiserver::Config {
@@ -137,7 +162,7 @@ impl Parts {
             },
             kubeconfig,
             node,
-            dns: flags.zone.config(listen)?,
+            dns,
             agent: pods.settings(
                 node_name,
                 flags.data_dir.join("agent"),
@@ -170,12 +195,7 @@ impl Parts {
         let (c, e) = (identities.proxy()?, ended.clone());
         parts.spawn(async move { Ok(proxy::run(self.node, c, dataplane, until(e)).await?) });
         let (c, e) = (identities.dns()?, ended.clone());
-        parts.spawn(async move {
-            tokio::select! {
-                outcome = dns::run(self.dns, Some(c)) => Ok(outcome?),
-                () = until(e) => Ok(()),
-            }
-        });
+        parts.spawn(async move { Ok(dns::run(self.dns, Some(c), until(e)).await?) });
         let c = identities.agent(&self.agent.node_name)?;
         parts.spawn(async move { Ok(agent::run(c, self.agent, until(ended)).await?) });
         crate::cli::say(&format!(

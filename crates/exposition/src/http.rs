@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -27,16 +27,20 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is answered.
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) content_type: &'static str,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: String,
+pub struct Answer {
+    /// Status code.
+    pub status: StatusCode,
+    /// Content type of the body.
+    pub content_type: &'static str,
+    /// Further headers; names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: String,
 }
 
 impl Answer {
     /// A JSON answer.
-    pub(crate) fn json(status: StatusCode, body: &serde_json::Value) -> Self {
+    pub fn json(status: StatusCode, body: &serde_json::Value) -> Self {
         Self {
             status,
             content_type: "application/json",
@@ -46,7 +50,7 @@ impl Answer {
     }
 
     /// A plain text answer.
-    pub(crate) fn text(status: StatusCode, body: impl Into<String>) -> Self {
+    pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self {
             status,
             content_type: "text/plain; charset=utf-8",
@@ -55,8 +59,16 @@ impl Answer {
         }
     }
 
+    /// Metrics in Prometheus' format.
+    pub fn metrics(text: String) -> Self {
+        Self {
+            content_type: crate::text::CONTENT_TYPE,
+            ..Self::text(StatusCode::OK, text)
+        }
+    }
+
     /// Nothing is there.
-    pub(crate) fn not_found() -> Self {
+    pub fn not_found() -> Self {
         Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
@@ -76,10 +88,10 @@ impl Answer {
 }
 
 /// Says what is at a path.
-pub(crate) type Respond = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
+pub type Respond = Arc<dyn Fn(&Uri) -> Answer + Send + Sync>;
 
 /// Listens on an address. An unspecified one means both families, as in Go, if there is IPv6.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
     let listener = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => match std::net::TcpListener::bind(both) {
@@ -93,7 +105,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves until it is dropped, which ends its connections too.
-pub(crate) async fn serve(listener: TcpListener, respond: Respond) {
+pub async fn serve(listener: TcpListener, respond: Respond) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -123,7 +135,7 @@ pub(crate) async fn serve(listener: TcpListener, respond: Respond) {
 
 async fn connection(stream: TcpStream, respond: Respond) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = respond(request.uri().path()).into_response();
+        let answer = respond(request.uri()).into_response();
         async move { Ok::<_, Infallible>(answer) }
     });
     let served = http1::Builder::new()

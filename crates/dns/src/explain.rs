@@ -1,0 +1,139 @@
+//! Where an answer comes from, in words: for `portolan dns query` and `/explain`.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::forward::{Cached, EntryKind, Forwarder, Served};
+use crate::metrics::code_name;
+use crate::server::{Peer, Reaction, Responder, Transport};
+use crate::wire::{Name, Question, RecordValue, Records, TCP_OCTETS_MAX, kind};
+use crate::zone::Knowledge;
+
+/// Types that can be written by name.
+const TYPES: [(&str, u16); 12] = [
+    ("A", kind::A),
+    ("AAAA", kind::AAAA),
+    ("ANY", kind::ANY),
+    ("CNAME", kind::CNAME),
+    ("HTTPS", 65),
+    ("MX", 15),
+    ("NS", kind::NS),
+    ("PTR", kind::PTR),
+    ("SOA", kind::SOA),
+    ("SRV", kind::SRV),
+    ("SVCB", 64),
+    ("TXT", kind::TXT),
+];
+
+/// The type that a text names, or its number.
+pub fn kind_of_text(text: &str) -> Option<u16> {
+    let named = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    named.map(|(_, kind)| *kind).or_else(|| text.parse().ok())
+}
+
+/// Says what a client at `from` would be answered now about a name, and why. Nobody is asked for it.
+pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAddr>) -> String {
+    let mut out = String::new();
+    let zone = responder.zone();
+    let lower = name.to_lower();
+    let cluster_domain = zone.live().cluster_domain();
+    let mut line = |text: std::fmt::Arguments<'_>| {
+        // Writing to a String cannot fail.
+        out.write_fmt(text).unwrap_or_default();
+        out.push('\n');
+    };
+    let state = match zone.knowledge() {
+        Knowledge::Live => "live: the API has told everything",
+        Knowledge::LastGood => "stale: the API has not told its objects since the start; from disk",
+        Knowledge::None => "unknown: the API has not told its objects yet, so names of the cluster fail",
+    };
+    line(format_args!("zone {cluster_domain} is {state}"));
+    let in_zone = lower.is_within(cluster_domain);
+    if let Some(index) = zone.answered_from() {
+        for sentence in index.describe(&lower) {
+            line(format_args!("{sentence}"));
+        }
+    }
+    if let Some(namespace) = from.and_then(|address| zone.live().namespace_of(address)) {
+        let namespace = namespace.get(1..).unwrap_or_default();
+        let namespace = String::from_utf8_lossy(namespace);
+        let search = match responder.policy().search {
+            Some(_) => "the server walks its search list",
+            None => "its search list is its own affair",
+        };
+        line(format_args!(
+            "the client is a Pod of namespace {namespace}; {search}"
+        ));
+    }
+    if !in_zone {
+        for sentence in describe_upstream(responder.forwarder(), &Question::about(*name, kind)) {
+            line(format_args!("{sentence}"));
+        }
+    }
+    let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    for sentence in answer(responder, name, kind, address) {
+        line(format_args!("{sentence}"));
+    }
+    out
+}
+
+/// What the cache has, and who would be asked.
+fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> {
+    let cached = |what: &str, served: &Served| {
+        let kind = match served.kind() {
+            EntryKind::Success => "with records",
+            EntryKind::Denial => "without records",
+        };
+        let ttl = served.ttl(u32::MAX);
+        format!(
+            "cache: an answer {kind}, {what}, {} s old, {ttl} s left",
+            served.age_seconds()
+        )
+    };
+    let cache = match forwarder.peek(question) {
+        Cached::Fresh { answer, .. } => cached("fresh", &answer),
+        Cached::Stale(answer) => cached("stale: given out if upstream fails", &answer),
+        Cached::StaleAtOnce(answer) => cached("stale: upstream has just failed", &answer),
+        Cached::Nothing => "cache: nothing".to_owned(),
+    };
+    let mut lines = vec![cache];
+    let group = forwarder.routes().group(&question.name.to_lower());
+    if group.is_empty() {
+        lines.push("upstream: nobody is configured for the name".to_owned());
+    }
+    for upstream in group.upstreams() {
+        let health = if upstream.is_well() { "well" } else { "down" };
+        lines.push(format!("upstream: {} is {health}", upstream.address()));
+    }
+    lines
+}
+
+/// The answer that would be given at once.
+fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec<String> {
+    let peer = Peer {
+        address,
+        transport: Transport::Tcp,
+    };
+    let message = Question::about(*name, kind).encode(0, None);
+    let mut buffer = vec![0; TCP_OCTETS_MAX];
+    let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.lane_apart()) {
+        Reaction::Send(octets) | Reaction::SendAndFetch(octets, _) => octets,
+        Reaction::Ask(_) => return vec!["answer: upstream has to be asked".to_owned()],
+        Reaction::Transfer(_) => return vec!["answer: the whole zone".to_owned()],
+    };
+    let answer = buffer.get(..octets).unwrap_or_default();
+    let code = answer.get(3).map_or(0, |flags| u16::from(flags & 0xF));
+    let mut lines = vec![format!("answer: {}", code_name(code))];
+    for record in Records::of(answer) {
+        let value = match record.value {
+            RecordValue::A(address) => format!("A {address}"),
+            RecordValue::Aaaa(address) => format!("AAAA {address}"),
+            RecordValue::Cname(name) => format!("CNAME {name}"),
+        };
+        lines.push(format!("  {} {} {value}", record.owner, record.ttl_seconds));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use api::object::{Pod, Service};
+
+use super::*;
+use crate::records::{Index, Settings};
+use crate::server::{Policy, SearchList};
+use crate::zone::Zone;
+
+fn responder() -> Responder {
+    let zone = Name::from_text("cluster.local").expect("a name");
+    let index = Index::new(Settings::of(zone));
+    index.apply_namespace("ns").expect("applied");
+    let mut service = Service::default();
+    service.metadata.name = "web".to_owned();
+    service.metadata.namespace = "ns".to_owned();
+    service.spec.cluster_ip = "10.96.0.1".to_owned();
+    index.apply_service(&service).expect("applied");
+    let mut pod = Pod::default();
+    pod.metadata.namespace = "ns".to_owned();
+    pod.metadata.name = "client".to_owned();
+    pod.status.pod_ip = "10.244.0.9".to_owned();
+    index.apply_pod(&pod).expect("applied");
+    index.set_synced();
+    let policy = Policy {
+        search: Some(SearchList::default()),
+        ..Policy::default()
+    };
+    let zone = Arc::new(Zone::new(Arc::new(index)));
+    let forwarder = Forwarder::to(vec!["192.0.2.53:53".parse().expect("an address")]);
+    Responder::with_policy(zone, forwarder, policy, Arc::default())
+}
+
+fn said(name: &str, from: Option<&str>) -> String {
+    let name = Name::from_text(name).expect("a name");
+    let from = from.map(|address| address.parse().expect("an address"));
+    explain(&responder(), &name, kind::A, from)
+}
+
+#[test]
+fn an_answer_is_explained_from_its_source() {
+    let found = said("web.ns.svc.cluster.local", None);
+    for part in [
+        "Service ns/web has the cluster IPs [10.96.0.1]",
+        "answer: NOERROR",
+        "A 10.96.0.1",
+    ] {
+        assert!(found.contains(part), "{part:?} is missing in\n{found}");
+    }
+    let missing = said("nope.other.svc.cluster.local", None);
+    for part in [
+        "there is no Service other/nope",
+        "there is no namespace other",
+        "answer: NXDOMAIN",
+    ] {
+        assert!(missing.contains(part), "{part:?} is missing in\n{missing}");
+    }
+    let outside = said("example.com", None);
+    for part in [
+        "cache: nothing",
+        "192.0.2.53:53 is well",
+        "upstream has to be asked",
+    ] {
+        assert!(outside.contains(part), "{part:?} is missing in\n{outside}");
+    }
+}
+
+#[test]
+fn a_pods_search_list_is_walked_and_said() {
+    let asked = "web.ns.ns.svc.cluster.local";
+    let found = said(asked, Some("10.244.0.9"));
+    for part in [
+        "a Pod of namespace ns; the server walks its search list",
+        "CNAME web.ns.svc.cluster.local.",
+        "web.ns.svc.cluster.local. 5 A 10.96.0.1",
+    ] {
+        assert!(found.contains(part), "{part:?} is missing in\n{found}");
+    }
+    assert!(
+        said(asked, Some("10.244.0.10")).contains("answer: NXDOMAIN"),
+        "no Pod of ours"
+    );
+}

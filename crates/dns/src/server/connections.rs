@@ -1,0 +1,125 @@
+//! How many connections there may be.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+
+/// Open connections. Each costs a descriptor and some kilobytes; at the limit, idle ones are closed.
+const CONNECTIONS_MAX: usize = 12_000;
+/// Open connections of one client: its queries can share one, so more are a mistake or an attack.
+const CONNECTIONS_OF_CLIENT_MAX: u32 = 128;
+/// Zone transfers under way: each holds the whole zone in memory.
+const TRANSFERS_MAX: usize = 1;
+/// How long a connection may be idle when others wait for its place.
+pub(super) const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+
+/// The places for connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    open_max: usize,
+    by_client: Mutex<ByClient>,
+    /// Told when there is no place: who is idle goes.
+    pub(super) pressure: Notify,
+    pub(super) transfers: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct ByClient {
+    open: usize,
+    clients: HashMap<IpAddr, u32>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    client: IpAddr,
+}
+
+impl Connections {
+    /// Places as the descriptors of this process allow: a quarter is kept for everything else.
+    pub(super) fn new() -> Arc<Self> {
+        let descriptors = descriptors_max();
+        Arc::new(Self {
+            open_max: CONNECTIONS_MAX.min(descriptors / 4 * 3),
+            by_client: Mutex::default(),
+            pressure: Notify::new(),
+            transfers: Semaphore::new(TRANSFERS_MAX),
+        })
+    }
+
+    /// A place for a connection of `client`, as long as there is one.
+    pub(super) fn admit(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_client.open >= self.open_max {
+            self.pressure.notify_waiters();
+            return None;
+        }
+        let count = by_client.clients.entry(client).or_insert(0);
+        if *count >= CONNECTIONS_OF_CLIENT_MAX && !client.is_loopback() {
+            return None;
+        }
+        *count += 1;
+        by_client.open += 1;
+        Some(Place {
+            connections: self.clone(),
+            client,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut by_client = self
+            .connections
+            .by_client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        by_client.open -= 1;
+        if let Some(count) = by_client.clients.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                by_client.clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// How many files this process may open; few if the kernel does not say.
+fn descriptors_max() -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 1_024,
+        rlim_max: 0,
+    };
+    // SAFETY: the call writes to the structure that the pointer is of.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        tracing::debug!(error = %std::io::Error::last_os_error(), "the limit of open files is not known");
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_so_many_places_and_others_theirs() {
+        let connections = Connections::new();
+        let client = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let mut places: Vec<Place> = std::iter::from_fn(|| connections.admit(client(1))).collect();
+        assert_eq!(places.len(), CONNECTIONS_OF_CLIENT_MAX as usize);
+        assert!(connections.admit(client(2)).is_some());
+        places.pop();
+        assert!(
+            connections.admit(client(1)).is_some(),
+            "a closed connection makes room"
+        );
+        for last in 3..=255 {
+            places.extend(std::iter::from_fn(|| connections.admit(client(last))));
+        }
+        assert_eq!(places.len(), connections.open_max.min(253 * 128 + 127));
+    }
+}

@@ -1,0 +1,62 @@
+use super::*;
+use crate::forward::Forwarder;
+use crate::records::{Index, Settings};
+
+fn status() -> Status {
+    let zone = Name::from_text("cluster.local").expect("a name");
+    let index = Arc::new(Index::new(Settings::of(zone)));
+    Status::new(Arc::new(Responder::new(index, Forwarder::to(Vec::new()))))
+}
+
+fn uri(text: &str) -> Uri {
+    text.parse().expect("a URI")
+}
+
+#[test]
+fn health_readiness_and_metrics_tell_the_state() {
+    let status = status();
+    assert_eq!(status.health(&uri("/health")).status, StatusCode::OK);
+    assert_eq!(
+        status.ready(&uri("/ready")).status,
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+    status.responder.zone().live().set_synced();
+    assert_eq!(status.ready(&uri("/ready")).status, StatusCode::OK);
+    status.set_lame();
+    assert_eq!(
+        status.health(&uri("/health")).status,
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+    assert_eq!(status.health(&uri("/nothing")).status, StatusCode::NOT_FOUND);
+    let metrics = status.metrics(&uri("/metrics")).body;
+    for line in [
+        "portolan_dns_zone_state{state=\"live\"} 1",
+        "coredns_panics_total 0",
+        "coredns_cache_misses_total{server=\"dns://:53\",view=\"\",zones=\".\"} 0",
+        "# TYPE coredns_dns_request_duration_seconds histogram",
+        "# TYPE coredns_kubernetes_dns_programming_duration_seconds histogram",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line} is missing in\n{metrics}"
+        );
+    }
+}
+
+#[test]
+fn a_question_for_an_explanation_must_be_whole() {
+    let status = status();
+    let code = |text: &str| status.metrics(&uri(text)).status;
+    assert_eq!(
+        code("/explain?name=a.ns.svc.cluster.local&type=AAAA&from=10.0.0.1"),
+        StatusCode::OK
+    );
+    for bad in [
+        "/explain",
+        "/explain?name=a..b",
+        "/explain?name=a&type=x",
+        "/explain?name=a&from=b",
+    ] {
+        assert_eq!(code(bad), StatusCode::BAD_REQUEST, "{bad}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Zone transfer (RFC 5936; DNS-23): the whole zone as a series of messages, for networks that are allowed to.
+
+use crate::records::{Index, ZoneRecord};
+use crate::wire::{Full, Name, NameRef, Query, Reply, ResponseCode, Section, kind};
+
+/// Octets of one message: pointers to names reach that far.
+const MESSAGE_OCTETS: usize = 16_384;
+
+/// The messages that answer `query`, an AXFR or IXFR for the zone of `index`. Differences are not kept, so an
+/// IXFR gets the whole zone as well (RFC 1995 section 4).
+pub fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
+    let mut sender = Writer {
+        query,
+        buffer: vec![0; MESSAGE_OCTETS],
+        messages: Vec::new(),
+    };
+    let (ttl, serial) = (index.ttl_seconds(), index.serial());
+    let mut records = Vec::new();
+    index.each_record(|record| records.push(record));
+    let soa = |reply: &mut Reply<'_>| reply.soa(Section::Answer, 0, ttl, serial);
+    let zone = *index.cluster_domain();
+    let mut pending = records.iter();
+    let mut next = pending.next();
+    let mut begun = false;
+    let mut ended = false;
+    while !ended {
+        sender.message(|reply| {
+            if !begun {
+                begun = soa(reply).is_ok();
+            }
+            while let Some(record) = next {
+                if write(reply, record, &zone, ttl).is_err() && !reply.is_empty() {
+                    return;
+                }
+                next = pending.next();
+            }
+            ended = soa(reply).is_ok();
+        });
+    }
+    sender.messages
+}
+
+struct Writer<'q> {
+    query: &'q Query,
+    buffer: Vec<u8>,
+    messages: Vec<Vec<u8>>,
+}
+
+impl Writer<'_> {
+    fn message(&mut self, write: impl FnOnce(&mut Reply<'_>)) {
+        let mut reply = Reply::new(self.query, &mut self.buffer, MESSAGE_OCTETS);
+        reply.set_authoritative();
+        write(&mut reply);
+        let length = reply.finish(ResponseCode::NoError);
+        self.messages
+            .push(self.buffer.get(..length).unwrap_or_default().to_vec());
+    }
+}
+
+fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> Result<(), Full> {
+    match record {
+        ZoneRecord::Address { owner, address } => {
+            reply.address(Section::Answer, NameRef::below_question(owner, 0), ttl, *address)
+        }
+        ZoneRecord::Alias { owner, target } => {
+            let owner = NameRef::below_question(owner, 0);
+            let target = NameRef::Whole(target);
+            reply
+                .target(Section::Answer, owner, kind::CNAME, ttl, target)
+                .map(|_| ())
+        }
+        ZoneRecord::NameServer { target } => {
+            let target = NameRef::below_question(target, 0);
+            reply
+                .target(Section::Answer, NameRef::QUESTION, kind::NS, ttl, target)
+                .map(|_| ())
+        }
+        ZoneRecord::Location {
+            owner,
+            port,
+            weight,
+            target,
+        } => {
+            let mut name = Name::ROOT;
+            // A name that is too long for DNS has no record.
+            if name
+                .push_wire(target)
+                .and_then(|()| name.push_wire(zone.as_wire()))
+                .is_err()
+            {
+                return Ok(());
+            }
+            reply.srv(NameRef::below_question(owner, 0), ttl, *weight, *port, &name)
+        }
+        ZoneRecord::Text {
+            owner,
+            ttl_seconds,
+            text,
+        } => reply.text(NameRef::below_question(owner, 0), *ttl_seconds, text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! What components tell about themselves: health and metrics, over a small HTTP server and in Prometheus'
+//! text format.
+
+mod http;
+mod text;
+
+pub use crate::http::{Answer, Respond, listen, serve};
+pub use text::{Counted, Text};

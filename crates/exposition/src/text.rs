@@ -1,0 +1,87 @@
+//! The Prometheus text format, version 0.0.4.
+
+use std::fmt::{Display, Write};
+
+/// Content type of the format.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How the values of a metric are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// They only grow.
+    Counter,
+    /// They go up and down.
+    Gauge,
+    /// They are in buckets.
+    Histogram,
+}
+
+/// Metrics being written.
+#[derive(Debug, Default)]
+pub struct Text(String);
+
+impl Text {
+    /// Begins a metric: its samples follow.
+    pub fn family(&mut self, name: &str, counted: Counted) {
+        let counted = match counted {
+            Counted::Counter => "counter",
+            Counted::Gauge => "gauge",
+            Counted::Histogram => "histogram",
+        };
+        self.line(format_args!("# TYPE {name} {counted}"));
+    }
+
+    /// Writes one value. Labels are written as the format has them, without braces; "" for none.
+    pub fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+        if labels.is_empty() {
+            self.line(format_args!("{name} {value}"));
+        } else {
+            self.line(format_args!("{name}{{{labels}}} {value}"));
+        }
+    }
+
+    /// Writes a histogram's buckets, sum and count. `counts` has one more than `bounds`: what is above all of
+    /// them.
+    pub fn histogram(&mut self, name: &str, labels: &str, bounds: &[f64], counts: &[u64], sum: f64) {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        let mut total = 0;
+        for (bound, count) in bounds.zip(counts) {
+            total += count;
+            self.line(format_args!(
+                "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {total}"
+            ));
+        }
+        self.sample(&format!("{name}_sum"), labels, sum);
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+
+    /// All that was written.
+    pub fn finish(self) -> String {
+        self.0
+    }
+
+    fn line(&mut self, arguments: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        self.0.write_fmt(arguments).unwrap_or_default();
+        self.0.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_read_as_the_format_wants_them() {
+        let mut text = Text::default();
+        text.family("a_total", Counted::Counter);
+        text.sample("a_total", "", 3);
+        text.family("b_seconds", Counted::Histogram);
+        text.histogram("b_seconds", "x=\"y\"", &[0.5, 1.0], &[1, 2, 4], 9.5);
+        let expected = "# TYPE a_total counter\na_total 3\n# TYPE b_seconds histogram\n\
+            b_seconds_bucket{x=\"y\",le=\"0.5\"} 1\nb_seconds_bucket{x=\"y\",le=\"1\"} 3\n\
+            b_seconds_bucket{x=\"y\",le=\"+Inf\"} 7\nb_seconds_sum{x=\"y\"} 9.5\nb_seconds_count{x=\"y\"} 7\n";
+        assert_eq!(text.finish(), expected);
+    }
+}
