@@ -14,11 +14,13 @@ fn index() -> Index {
     let index = Index::new(settings());
     index.apply_namespace("ns").expect("applied");
     for (name, address) in [("web", "10.96.0.1"), ("peers", "None")] {
-        let mut service = Service::default();
-        service.metadata = ObjectMeta {
-            name: name.to_owned(),
-            namespace: "ns".to_owned(),
-            ..ObjectMeta::default()
+        let mut service = Service {
+            metadata: ObjectMeta {
+                name: name.to_owned(),
+                namespace: "ns".to_owned(),
+                ..ObjectMeta::default()
+            },
+            ..Service::default()
         };
         service.spec.cluster_ip = address.to_owned();
         service.spec.ports = vec![ServicePort {
