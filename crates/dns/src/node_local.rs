@@ -182,3 +182,6 @@ fn rule(address: IpAddr, protocol: u8, end: End) -> Rule {
         comment: String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

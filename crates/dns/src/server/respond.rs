@@ -156,7 +156,7 @@ impl Responder {
     }
 
     /// What somebody needs who asks without being counted.
-    pub(crate) fn lane_apart(&self) -> Lane {
+    pub fn lane_apart(&self) -> Lane {
         Lane {
             scratch: Scratch::default(),
             counters: Arc::default(),

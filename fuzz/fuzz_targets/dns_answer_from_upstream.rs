@@ -1,0 +1,23 @@
+//! A datagram from a resolver upstream: it is taken as the answer, and then can be given out again to any client, or
+//! it is turned down.
+#![no_main]
+
+use dns::wire::{Name, Question, Records, Relayed, kind, parse_query};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // The first octet chooses the client; the rest is the message.
+    let Some((choice, message)) = input.split_first() else { return };
+    let mut asked = Question::about(Name::from_text("www.example.com").expect("a name"), kind::A);
+    asked.dnssec_ok = choice & 1 != 0;
+    let Ok(answer) = Relayed::read(message, 7, &asked) else { return };
+    let edns = (choice & 2 != 0).then_some(u16::from(*choice) * 16);
+    let query = parse_query(&asked.encode(9, edns)).expect("a query");
+    let mut out = vec![0; 65_535];
+    for limit in [512, 1_232, 65_535] {
+        let octets = answer.write(&query, &mut out, limit, |seconds| seconds / 2);
+        assert!(octets <= limit);
+        let again = Relayed::read(&out[..octets], 9, &asked).expect("what is given out is an answer");
+        assert!(again.truncated || Records::of(&out[..octets]).count() == Records::of(answer.message()).count());
+    }
+});
