@@ -250,7 +250,11 @@ impl Values {
                 Counted::Counter,
                 self.sync_proxy_rules_service_changes_total,
             ),
-            ("repaired_elements_total", Counted::Counter, self.repaired_elements_total),
+            (
+                "repaired_elements_total",
+                Counted::Counter,
+                self.repaired_elements_total,
+            ),
             (
                 "drained_connections_total",
                 Counted::Counter,
