@@ -48,7 +48,15 @@ pub enum NodeLocalError {
 pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     let mut routes = Connection::open()?;
     let name: LinkName = LINK.parse()?;
-    match routes.add_dummy(&name) {
+    let made = match routes.add_dummy(&name) {
+        Err(error) if !error.is_exists() => {
+            // Some kernels have no dummy links; a bridge without ports holds addresses just as well.
+            tracing::debug!(%error, "a bridge takes the place of a dummy link");
+            routes.add_bridge(&name)
+        }
+        made => made,
+    };
+    match made {
         Err(error) if !error.is_exists() => return Err(error.into()),
         _ => {}
     }
