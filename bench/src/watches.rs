@@ -130,7 +130,7 @@ async fn prepare(client: &Client, flags: &Flags) -> Result<String, Failure> {
 }
 
 /// Reads a watch and notes when its lines came.
-async fn count(mut body: hyper::body::Incoming, arrivals: Arc<Arrivals>) -> Result<(), Failure> {
+async fn count(mut body: client::Body, arrivals: Arc<Arrivals>) -> Result<(), Failure> {
     let mut next = 0;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
