@@ -2,7 +2,6 @@
 //! the other.
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::io;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -47,15 +46,13 @@ pub fn reset_at_close(stream: &TcpStream) {
 }
 
 /// Passes on one direction until it ends.
-fn pump(from: &TcpStream, to: &TcpStream) -> impl Future<Output = io::Result<()>> {
-    async move {
-        loop {
-            from.readable().await?;
-            match step(from, to)? {
-                Step::Passed => {}
-                Step::Left(rest) => write_all(to, &rest).await?,
-                Step::End => return SockRef::from(to).shutdown(Shutdown::Write),
-            }
+async fn pump(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
+    loop {
+        from.readable().await?;
+        match step(from, to)? {
+            Step::Passed => {}
+            Step::Left(rest) => write_all(to, &rest).await?,
+            Step::End => return SockRef::from(to).shutdown(Shutdown::Write),
         }
     }
 }
