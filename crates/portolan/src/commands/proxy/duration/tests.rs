@@ -18,16 +18,7 @@ fn durations_read_and_print_as_in_go() {
         assert_eq!(read.to_string(), printed);
         assert_eq!(printed.parse(), Ok(read));
     }
-    for text in [
-        "",
-        "s",
-        "5",
-        "-5s",
-        "5x",
-        "1..2s",
-        "5s ",
-        "9999999999999999999999h",
-    ] {
+    for text in ["", "s", "5", "-5s", "5x", "1..2s", "9999999999999999999999h"] {
         assert!(text.parse::<GoDuration>().is_err(), "{text:?}");
     }
 }
