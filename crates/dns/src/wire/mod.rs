@@ -3,6 +3,7 @@
 //! Reading queries and writing answers does not allocate, and nothing panics, whatever the bytes are.
 
 mod name;
+mod name_places;
 mod query;
 mod record;
 mod relay;
@@ -33,14 +34,40 @@ pub mod kind {
     pub const SOA: u16 = 6;
     /// Name of an address.
     pub const PTR: u16 = 12;
+    /// Mailbox or list of a mailbox.
+    pub const MINFO: u16 = 14;
+    /// Mail exchange.
+    pub const MX: u16 = 15;
     /// Text.
     pub const TXT: u16 = 16;
+    /// Responsible person (RFC 1183).
+    pub const RP: u16 = 17;
+    /// AFS database (RFC 1183).
+    pub const AFSDB: u16 = 18;
+    /// Route through (RFC 1183).
+    pub const RT: u16 = 21;
+    /// X.400 mail mapping (RFC 2163).
+    pub const PX: u16 = 26;
     /// IPv6 address.
     pub const AAAA: u16 = 28;
     /// Location of a service (RFC 2782).
     pub const SRV: u16 = 33;
+    /// Naming authority pointer (RFC 3403).
+    pub const NAPTR: u16 = 35;
+    /// Key exchanger (RFC 2230).
+    pub const KX: u16 = 36;
+    /// Name of a whole subtree (RFC 6672).
+    pub const DNAME: u16 = 39;
     /// EDNS pseudo record (RFC 6891).
     pub const OPT: u16 = 41;
+    /// Signature of records (RFC 4034).
+    pub const RRSIG: u16 = 46;
+    /// Next name of a signed zone (RFC 4034).
+    pub const NSEC: u16 = 47;
+    /// Binding of a service (RFC 9460).
+    pub const SVCB: u16 = 64;
+    /// Binding of a service for HTTPS (RFC 9460).
+    pub const HTTPS: u16 = 65;
     /// Signature of a transaction by public key (RFC 2931).
     pub const SIG0: u16 = 24;
     /// Signature of a transaction by a shared secret (RFC 8945).

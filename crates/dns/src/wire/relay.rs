@@ -1,9 +1,10 @@
 //! Answers of upstream resolvers as they are kept and given out again.
 //!
-//! An answer is read through once: it must belong to the question, every record must be whole, and the
-//! places of the TTLs are noted. What concerned only the one exchange (OPT, signatures of transactions) is
+//! An answer is read through once: it must belong to the question, every record must be whole, names may point
+//! to earlier names only, and the places of the TTLs are noted. What concerned only the one exchange (OPT, signatures of transactions) is
 //! cut off. Giving it out again is then a copy with the identifier, the flags and the TTLs put in.
 
+use super::name_places::NamePlaces;
 use super::record::skip_record;
 use super::{
     CLASS_IN, HEADER_OCTETS, Name, Query, ResponseCode, TCP_OCTETS_MAX, UDP_OCTETS_MIN, flag, kind, read_u16,
@@ -16,6 +17,8 @@ const FAILURE_SECONDS: u32 = 5;
 const SILENCE_SECONDS: u32 = 1;
 /// Octets of an OPT record without options.
 const OPT_OCTETS: usize = 11;
+/// Octets of a record between its owner and its content: type, class, TTL and length.
+const FIXED_OCTETS: usize = 10;
 
 /// What is asked upstream. Clients that ask the same get the same answer.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +158,8 @@ impl Relayed {
             .get(..message.len().min(TCP_OCTETS_MAX))
             .unwrap_or_default();
         let flags = read_u16(message, 2).ok_or(RelayError::Malformed)?;
-        let mut reading = Reading::new(message, question_end, question.kind, flags);
+        let mut reading =
+            Reading::new(message, question_end, question.kind, flags).ok_or(RelayError::Malformed)?;
         // Of a cut answer the rest may be missing in the middle of a record.
         let truncated = flags & flag::TRUNCATED != 0;
         if reading.sections().is_none() && !truncated {
@@ -286,6 +290,7 @@ struct Reading<'m> {
     question_end: usize,
     kind: u16,
     at: usize,
+    names: NamePlaces,
     ttls: Vec<u16>,
     counts: [u16; 3],
     /// The header's code, and the higher bits of OPT.
@@ -296,19 +301,22 @@ struct Reading<'m> {
 }
 
 impl<'m> Reading<'m> {
-    fn new(message: &'m [u8], question_end: usize, kind: u16, flags: u16) -> Self {
-        Self {
+    fn new(message: &'m [u8], question_end: usize, kind: u16, flags: u16) -> Option<Self> {
+        let mut names = NamePlaces::default();
+        names.read(message, HEADER_OCTETS)?;
+        Some(Self {
             message,
             question_end,
             kind,
             at: question_end,
+            names,
             ttls: Vec::new(),
             counts: [0; 3],
             code: flags & 0xF,
             ttl_min: u32::MAX,
             has_wanted: false,
             soa_seconds: None,
-        }
+        })
     }
 
     /// Reads all three sections. What follows OPT or a signature in the last one is cut off with it: names
@@ -337,7 +345,9 @@ impl<'m> Reading<'m> {
             kind::OPT | kind::TSIG => return None,
             _ => {}
         }
-        self.ttls.push(u16::try_from(record.ttl_at).ok()?);
+        let content = self.names.read(self.message, self.at)? + FIXED_OCTETS;
+        self.names
+            .read_content(self.message, record.kind, content, record.end)?;
         if section < 2 {
             // A TTL with its highest bit set counts as zero (RFC 2181 section 8).
             let seconds = if record.ttl_seconds > i32::MAX as u32 {
@@ -357,6 +367,7 @@ impl<'m> Reading<'m> {
         if let Some(count) = self.counts.get_mut(section) {
             *count += 1;
         }
+        self.ttls.push(u16::try_from(record.ttl_at).ok()?);
         self.at = record.end;
         Some(true)
     }

@@ -238,6 +238,122 @@ fn many_addresses() -> Vec<u8> {
     buffer
 }
 
+/// What the records say, without TTLs.
+fn contents(message: &[u8]) -> Vec<(Name, RecordValue)> {
+    Records::of(message)
+        .map(|record| (record.owner, record.value))
+        .collect()
+}
+
+/// An answer for `a.example`, MX and alias, whose owners and exchange are given in wire form.
+fn pointing(owner: &[u8], kind: u16, content: &[u8], second_owner: &[u8]) -> Vec<u8> {
+    let mut message = query("a.example", kind::A);
+    message.truncate(message.len() - 11);
+    message[2] |= 0x80;
+    message[7] = 2;
+    message[11] = 0;
+    message.extend(owner);
+    message.extend(kind.to_be_bytes());
+    message.extend([0, 1, 0, 12, 0, 12]);
+    message.extend(u16::try_from(content.len()).expect("short").to_be_bytes());
+    message.extend(content);
+    message.extend(second_owner);
+    message.extend([0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 0, 2, 1]);
+    message
+}
+
+#[test]
+fn names_may_point_to_earlier_names_only() {
+    let asked = Question::about(name("a.example"), kind::A);
+    let read = |message: Vec<u8>| Relayed::read(&message, 7, &asked).map(|_| ());
+    let question: &[u8] = &[0xC0, 12];
+    // The question is at 12 to 27: the first record's TTL is at 33, its content at 39.
+    let good = [
+        (kind::MX, &b"\0\x05\x02mx\xC0\x0E"[..], 41, "the exchange"),
+        (
+            kind::CNAME,
+            b"\x01b\xC0\x0E",
+            41,
+            "the pointer at the end of the alias",
+        ),
+        (
+            kind::NAPTR,
+            b"\0\x01\0\x01\x01u\x01s\0\x01b\0",
+            48,
+            "behind character strings",
+        ),
+        (
+            kind::SOA,
+            b"\0\x01b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            40,
+            "an SOA's second name",
+        ),
+    ];
+    for (kind, content, target, what) in good {
+        assert_eq!(
+            read(pointing(question, kind, content, &[0xC0, target])),
+            Ok(()),
+            "{what}"
+        );
+    }
+    let alias: &[u8] = b"\x01b\0";
+    let bad = [
+        (
+            &[0xC0, 4][..],
+            kind::CNAME,
+            alias,
+            question,
+            "an owner in the header",
+        ),
+        (
+            question,
+            kind::CNAME,
+            &[0xC0, 6][..],
+            question,
+            "an alias in the header",
+        ),
+        (question, kind::CNAME, alias, &[0xC0, 33][..], "an owner in a TTL"),
+        (question, kind::CNAME, alias, &[0xC0, 31], "an owner in a class"),
+        (
+            question,
+            kind::CNAME,
+            alias,
+            &[0xC0, 13],
+            "an owner in the middle of a label",
+        ),
+        (question, kind::TXT, alias, &[0xC0, 39], "an owner in text"),
+        (question, kind::CNAME, &[0xC0, 39], question, "an alias to itself"),
+        (
+            question,
+            kind::CNAME,
+            b"\x01b\xC0\x27",
+            question,
+            "an alias to its own beginning",
+        ),
+        (
+            question,
+            kind::CNAME,
+            b"\x01b",
+            question,
+            "an alias that runs into the next record",
+        ),
+        (
+            &[0xC0, 40],
+            kind::CNAME,
+            alias,
+            question,
+            "an owner that points forward",
+        ),
+    ];
+    for (owner, kind, content, second, what) in bad {
+        assert_eq!(
+            read(pointing(owner, kind, content, second)),
+            Err(RelayError::Malformed),
+            "{what}"
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_are_too_bad_to_read(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
@@ -284,7 +400,11 @@ proptest! {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
             prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
-            prop_assert_eq!(read_u16(&out, 0), Some(9));
+            let again = Relayed::read(&out[..length], 9, &asked);
+            prop_assert!(again.is_ok(), "what is given out is well-formed");
+            if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {
+                prop_assert_eq!(contents(&out[..length]), contents(answer.message()));
+            }
         }
     }
 }
