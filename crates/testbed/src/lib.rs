@@ -20,7 +20,7 @@ mod sysctl;
 mod topology;
 
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
-pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, enclose, host_listener, settle};
+pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, cover_file, enclose, host_listener, settle};
 pub use etcd::EtcdServer;
 pub use namespaced_test::{in_namespace, skip_inside};
 pub use probe::{ProbeError, exchange_udp, forward, request_tcp};

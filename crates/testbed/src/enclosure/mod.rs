@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use descent::INIT_NAME;
-pub use mounts::{Inside, RUN_DIRECTORY, settle};
+pub use mounts::{Inside, RUN_DIRECTORY, cover_file, settle};
 
 /// Tells the program that it is inside, so that it does not go further down.
 const INSIDE_VARIABLE: &str = "PORTOLAN_ENCLOSED";

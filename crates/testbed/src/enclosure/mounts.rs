@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use netlink::route::{Connection, LinkChange, RouteError};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 
 use super::EnclosureError;
 
@@ -42,6 +42,20 @@ pub fn settle() -> Result<Inside, EnclosureError> {
     loopback_up().map_err(|source| EnclosureError::Network { source })?;
     Ok(Inside {
         has_own_proc: own_proc.is_ok(),
+    })
+}
+
+/// Inside of an enclosure: gives the file at `path`, which must exist, another content, seen by this enclosure only.
+/// A link is followed.
+pub fn cover_file(path: &str, content: &str) -> Result<(), EnclosureError> {
+    let cover = format!("{RUN_DIRECTORY}/cover{}", path.replace('/', "-"));
+    fs::write(&cover, content).map_err(|source| EnclosureError::Write {
+        path: cover.clone(),
+        source,
+    })?;
+    mount_bind(&cover, path).map_err(|source| EnclosureError::Mount {
+        target: path.to_owned(),
+        source: source.into(),
     })
 }
 

@@ -1,0 +1,242 @@
+//! What resolvers in use understand: dig, kdig, drill, glibc's and musl's, each in a network namespace and with a
+//! resolv.conf of its own. Those that are not installed are skipped by name.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::sync::Arc;
+
+use api::object::{Endpoint, EndpointSlice, Pod, SERVICE_NAME_LABEL, Service};
+use dns::forward::Forwarder;
+use dns::records::{Index, Settings};
+use dns::server::{Policy, Responder, SearchList, Server};
+use dns::wire::Name;
+use dns::zone::Zone;
+
+/// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
+const ENDPOINTS: u8 = 100;
+/// What a Pod of the namespace ns is given.
+const RESOLV_CONF: &str = "nameserver 127.0.0.1\nsearch ns.svc.cluster.local svc.cluster.local cluster.local\n\
+                           options ndots:5\n";
+/// Prints the addresses of each name given to it, or the code of the failure.
+const RESOLVE_C: &str = r#"
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+int main(int count, char **names) {
+    for (int at = 1; at < count; at++) {
+        struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = 0;
+        int code = getaddrinfo(names[at], 0, &hints, &found);
+        if (code) printf("%s: %s\n", names[at], code == EAI_NONAME ? "no such name" : "failed");
+        for (; !code && found; found = found->ai_next) {
+            char text[INET6_ADDRSTRLEN];
+            void *address = found->ai_family == AF_INET
+                ? (void *)&((struct sockaddr_in *)found->ai_addr)->sin_addr
+                : (void *)&((struct sockaddr_in6 *)found->ai_addr)->sin6_addr;
+            puts(inet_ntop(found->ai_family, address, text, sizeof text));
+        }
+    }
+}
+"#;
+
+fn index() -> Arc<Index> {
+    let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
+    let mut service = Service::default();
+    service.metadata.name = "web".to_owned();
+    service.metadata.namespace = "ns".to_owned();
+    service.spec.cluster_ip = "10.96.0.1".to_owned();
+    service.spec.cluster_ips = ["10.96.0.1", "fd00:96::1"].map(str::to_owned).into();
+    index.apply_service(&service).expect("applied");
+    service.metadata.name = "big".to_owned();
+    service.spec.cluster_ip = "None".to_owned();
+    service.spec.cluster_ips = vec!["None".to_owned()];
+    index.apply_service(&service).expect("applied");
+    let mut slice = EndpointSlice::default();
+    slice.metadata.name = "big-1".to_owned();
+    slice.metadata.namespace = "ns".to_owned();
+    let label = (SERVICE_NAME_LABEL.to_owned(), "big".to_owned());
+    slice.metadata.labels.extend([label]);
+    slice.endpoints = (0..ENDPOINTS)
+        .map(|last| Endpoint {
+            addresses: vec![format!("10.1.0.{last}").into()],
+            ..Endpoint::default()
+        })
+        .collect();
+    index.apply_slice(&slice).expect("applied");
+    index.apply_pod(&pod("127.0.0.1")).expect("applied");
+    index.set_synced();
+    Arc::new(index)
+}
+
+/// The Pod of the namespace ns from which all questions come.
+fn pod(address: &str) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.name = "asking".to_owned();
+    pod.metadata.namespace = "ns".to_owned();
+    pod.status.pod_ip = address.to_owned();
+    pod
+}
+
+/// Runs `test` beside a server on port 53 of a loopback interface of its own.
+fn beside_a_server(search: Option<SearchList>, test: impl FnOnce()) {
+    testbed::cover_file("/etc/resolv.conf", RESOLV_CONF).expect("covered");
+    if fs::exists("/etc/nsswitch.conf").is_ok_and(|exists| exists) {
+        testbed::cover_file("/etc/nsswitch.conf", "hosts: files dns\n").expect("covered");
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _within = runtime.enter();
+    let policy = Policy {
+        search,
+        ..Policy::default()
+    };
+    let responder = Responder::with_policy(
+        Arc::new(Zone::new(index())),
+        Forwarder::to(Vec::new()),
+        policy,
+        Arc::default(),
+    );
+    let address = SocketAddr::from(([127, 0, 0, 1], 53));
+    let _server = Server::start(&[address], Arc::new(responder)).expect("port 53 is free here");
+    test();
+}
+
+/// What a program prints; the test is skipped where it is not installed.
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => String::from_utf8(output.stdout).expect("text"),
+        Err(error) => testbed::skip_inside(&format!("{program}: {error}")),
+    }
+}
+
+/// The addresses that are words of a text, sorted, each once.
+fn addresses(text: &str) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn web() -> Vec<IpAddr> {
+    ["10.96.0.1", "fd00:96::1"]
+        .map(|text| text.parse().expect("an address"))
+        .into()
+}
+
+fn big() -> Vec<IpAddr> {
+    (0..ENDPOINTS).map(|last| [10, 1, 0, last].into()).collect()
+}
+
+/// What every resolver of a C library must find, by what it prints for a name: of the headless Service `at_least` so
+/// many addresses.
+fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
+    for name in [
+        "web",
+        "web.ns",
+        "web.ns.svc",
+        "web.ns.svc.cluster.local",
+        "WEB.ns.svc.cluster.local.",
+    ] {
+        assert_eq!(addresses(&print(name)), web(), "{name}");
+    }
+    // musl takes 48 addresses at most, and before 1.2.4 those that fit into 512 octets.
+    let found = addresses(&print("big"));
+    assert!(
+        found.len() >= at_least && found.iter().all(|address| big().contains(address)),
+        "{found:?}"
+    );
+    assert_eq!(addresses(&print("absent")), [] as [IpAddr; 0]);
+}
+
+/// `program` prints plain lookups, reverse ones, denials and long answers as they should be; `over_tcp` is what it must
+/// be told to ask for the last.
+fn check_tool(program: &str, over_tcp: &[&str]) {
+    let ask = |arguments: &[&str]| output_of(program, &[&["@127.0.0.1"], arguments].concat());
+    let text = ask(&["web.ns.svc.cluster.local", "A"]);
+    assert!(text.contains("NOERROR") && text.contains("10.96.0.1"), "{text}");
+    let text = ask(&["web.ns.svc.cluster.local", "AAAA"]);
+    assert!(text.contains("fd00:96::1"), "{text}");
+    let text = ask(&["1.0.96.10.in-addr.arpa", "PTR"]);
+    assert!(text.contains("web.ns.svc.cluster.local."), "{text}");
+    let text = ask(&["absent.ns.svc.cluster.local", "A"]);
+    assert!(text.contains("NXDOMAIN") && text.contains("SOA"), "{text}");
+    let text = ask(&["dns-version.cluster.local", "TXT"]);
+    assert!(text.contains("\"1.1.0\""), "{text}");
+    let text = ask(&[over_tcp, &["big.ns.svc.cluster.local", "A"]].concat());
+    let found = addresses(&text);
+    assert!(
+        big().iter().all(|address| found.contains(address)),
+        "over TCP: {text}"
+    );
+    for complaint in ["malformed", "Malformed", "extra bytes", "trailing"] {
+        assert!(!text.contains(complaint), "{text}");
+    }
+}
+
+#[test]
+fn dig_understands() {
+    testbed::in_namespace(|| beside_a_server(None, || check_tool("dig", &[])));
+}
+
+#[test]
+fn kdig_understands() {
+    testbed::in_namespace(|| beside_a_server(None, || check_tool("kdig", &[])));
+}
+
+#[test]
+fn drill_understands() {
+    testbed::in_namespace(|| beside_a_server(None, || check_tool("drill", &["-t"])));
+}
+
+#[test]
+fn glibc_understands() {
+    testbed::in_namespace(|| {
+        beside_a_server(None, || {
+            check_library(big().len(), |name| output_of("getent", &["ahosts", name]))
+        });
+    });
+}
+
+#[test]
+fn glibc_understands_aliases_to_what_a_search_found() {
+    testbed::in_namespace(|| {
+        beside_a_server(Some(SearchList::new(Vec::new())), || {
+            check_library(big().len(), |name| output_of("getent", &["ahosts", name]));
+        });
+    });
+}
+
+/// A static program that resolves with musl.
+fn musl_program() -> String {
+    let program = format!("{}/resolve", testbed::RUN_DIRECTORY);
+    let source = format!("{program}.c");
+    fs::write(&source, RESOLVE_C).expect("written");
+    let said = output_of("musl-gcc", &["-static", "-o", &program, &source]);
+    assert!(
+        fs::exists(&program).is_ok_and(|exists| exists),
+        "compiled: {said}"
+    );
+    program
+}
+
+#[test]
+fn musl_understands() {
+    testbed::in_namespace(|| {
+        let program = musl_program();
+        beside_a_server(None, || check_library(20, |name| output_of(&program, &[name])));
+    });
+}
+
+#[test]
+fn musl_understands_aliases_to_what_a_search_found() {
+    testbed::in_namespace(|| {
+        let program = musl_program();
+        beside_a_server(Some(SearchList::new(Vec::new())), || {
+            check_library(20, |name| output_of(&program, &[name]));
+        });
+    });
+}
