@@ -95,10 +95,29 @@ fn dns() {
     run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
 }
 
-/// Needs root, since the runner names its network namespaces with `ip netns`.
 #[test]
 fn dataplane_nftables() {
-    let test = "dataplane_nftables";
+    let known = include_str!("known_failures/dataplane-nftables.txt");
+    run_dataplane("dataplane_nftables", "nftables", &[], known);
+}
+
+#[test]
+fn dataplane_iptables() {
+    if has("dataplane_iptables", "iptables", "--version") {
+        let known = include_str!("known_failures/dataplane-iptables.txt");
+        run_dataplane("dataplane_iptables", "iptables", &[], known);
+    }
+}
+
+/// In this mode endpoints see the node's address, whoever the client is.
+#[test]
+fn dataplane_userspace() {
+    let known = include_str!("known_failures/dataplane-userspace.txt");
+    run_dataplane("dataplane_userspace", "userspace", &["--ignore-peers"], known);
+}
+
+/// Needs root, since the runner names its network namespaces with `ip netns`.
+fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: {test}: it needs root");
         return;
@@ -113,7 +132,7 @@ fn dataplane_nftables() {
          --service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112 --write-kubeconfig={{dir}}/admin.conf"
     );
     let proxy = format!(
-        "{portolan} proxy --kubeconfig={{kubeconfig}} --hostname-override={{node}} --proxy-mode=nftables \
+        "{portolan} proxy --kubeconfig={{kubeconfig}} --hostname-override={{node}} --proxy-mode={mode} \
          --cluster-cidr=10.244.0.0/16,fd00:244::/32"
     );
     let mut runner = Command::new("python3");
@@ -127,8 +146,9 @@ fn dataplane_nftables() {
             "--proxy-cmd",
             &proxy,
         ])
-        .args(["--mode", "nftables", "--either", "--prefix", "pt-"])
+        .args(["--mode", mode, "--either"])
+        .args(["--prefix", &format!("pt{}-", &mode[..1])])
+        .args(flags)
         .arg(conformance("dataplane.json"));
-    let known = include_str!("known_failures/dataplane-nftables.txt");
     run_conformance(&mut runner, &directory.path().join("results.json"), known);
 }

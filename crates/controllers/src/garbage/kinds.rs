@@ -89,6 +89,10 @@ kinds! {
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;
     IPAddress "networking.k8s.io" "v1" "ipaddresses" false;
     ServiceCIDR "networking.k8s.io" "v1" "servicecidrs" false;
+    ClusterRole "rbac.authorization.k8s.io" "v1" "clusterroles" false;
+    ClusterRoleBinding "rbac.authorization.k8s.io" "v1" "clusterrolebindings" false;
+    Role "rbac.authorization.k8s.io" "v1" "roles" true;
+    RoleBinding "rbac.authorization.k8s.io" "v1" "rolebindings" true;
 }
 
 /// What happened to an object of a kind.

@@ -1,11 +1,9 @@
 //! TCP: a connection is taken, an endpoint that answers is looked for, and both are joined.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
@@ -47,9 +45,28 @@ pub async fn serve(
             }
         }
     }
-    let waiting = || poll_fn(|context| Poll::Ready(listener.poll_accept(context)));
-    while let Poll::Ready(Ok((client, peer))) = waiting().await {
-        begin(client, peer, &place, &open).await;
+    match listener.into_std() {
+        Ok(listener) => take_waiting(&listener, &place, &open).await,
+        Err(error) => tracing::warn!(%error, "connections that waited for a Service that goes are reset"),
+    }
+}
+
+/// Takes the connections that wait. The kernel is asked itself: the runtime knows only of those it was told about.
+async fn take_waiting(listener: &std::net::TcpListener, place: &Arc<Place>, open: &Arc<Semaphore>) {
+    loop {
+        let taken = listener.accept().and_then(|(client, peer)| {
+            client.set_nonblocking(true)?;
+            Ok((TcpStream::from_std(client)?, peer))
+        });
+        match taken {
+            Ok((client, peer)) => begin(client, peer, place, open).await,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => {
+                tracing::warn!(%error, "connections that waited for a Service that goes are reset");
+                return;
+            }
+        }
     }
 }
 
