@@ -30,47 +30,41 @@ pub(crate) async fn read_etcd(address: &EtcdAddress) -> Result<Contents, StoreEr
 pub(crate) struct Import {
     connection: Connection,
     prefix: Prefix,
-    replaced: Option<Revision>,
+    offset: Offset,
 }
 
 impl Import {
     /// Records of a batch: below etcd's limit of 128 operations a transaction.
     pub(crate) const BATCH_RECORDS_MAX: usize = 120;
 
-    /// Begins: what is there is removed if it may be, and the layout says that a copy is under way.
-    pub(crate) async fn begin(address: &EtcdAddress, overwrite: bool) -> Result<Import, TransferError> {
+    /// Begins: what is there is removed if it may be, and the layout says that a copy is under way. `above` is
+    /// given the revision of the store that is replaced, and says above which revision all that is written has to
+    /// be: objects get new revisions, and none of these may have been given out before.
+    pub(crate) async fn begin(
+        address: &EtcdAddress,
+        overwrite: bool,
+        above: impl FnOnce(Option<Revision>) -> Revision,
+    ) -> Result<Import, TransferError> {
         let prefix = Prefix::new(&address.prefix);
         let (connection, _) = connect(&address.endpoints()?).await?;
+        let (layout, _) = read_layout(&connection, &prefix).await?;
+        if !overwrite && !is_empty(&connection, &prefix).await? {
+            return Err(TransferError::NotEmpty {
+                place: format!("etcd at {}", address.prefix),
+            });
+        }
         let mut import = Import {
             connection,
             prefix,
-            replaced: None,
+            offset: Offset(0),
         };
-        let (layout, _) = read_layout(&import.connection, &import.prefix).await?;
-        if !is_empty(&import.connection, &import.prefix).await? {
-            if !overwrite {
-                return Err(TransferError::NotEmpty {
-                    place: format!("etcd at {}", address.prefix),
-                });
-            }
-            import.replaced = import.present_revision(layout).await?;
-        }
-        let (key, range_end) = import.prefix.range();
-        let clear = Request::DeleteRange(DeleteRangeRequest { key, range_end });
-        import.carry_out(vec![clear.into()]).await?;
-        let offset = layout.map_or(0, |layout| layout.revision_offset);
-        let unfinished = Layout {
-            is_complete: false,
-            ..Layout::new(offset)
-        };
-        let layout = import.layout(unfinished);
-        import.carry_out(vec![layout]).await?;
+        let now = import.carry_out(Vec::new()).await?;
+        let replaced = layout.map(|layout| Offset(layout.revision_offset).revision(now));
+        import.offset = Offset::after(now, above(replaced));
+        let mut operations = import.clear();
+        operations.push(import.layout(false));
+        import.carry_out(operations).await?;
         Ok(import)
-    }
-
-    /// The revision of the store that is replaced.
-    pub(crate) fn replaced(&self) -> Option<Revision> {
-        self.replaced
     }
 
     /// Writes some of the records.
@@ -81,28 +75,32 @@ impl Import {
         self.carry_out(puts.collect()).await.map(|_| ())
     }
 
-    /// Ends: the store is whole, at this revision or one above. Gives which.
-    pub(crate) async fn end(&self, revision: Revision) -> Result<Revision, StoreError> {
+    /// Ends: the store is whole. Gives its revision.
+    pub(crate) async fn end(&self) -> Result<Revision, StoreError> {
         let record = CommitRecord {
             mark: fastrand::u64(..),
             ..CommitRecord::default()
         };
-        let now = self
-            .carry_out(vec![put(self.prefix.key(COMMIT), record.encoded())])
-            .await?;
-        let now = u64::try_from(now).unwrap_or(0);
-        let offset = revision.0.saturating_sub(now);
-        let layout = self.layout(Layout::new(offset));
-        self.carry_out(vec![layout]).await?;
-        Ok(Revision(now + offset))
+        let commit = put(self.prefix.key(COMMIT), record.encoded());
+        let now = self.carry_out(vec![commit, self.layout(true)]).await?;
+        Ok(self.offset.revision(now))
     }
 
-    async fn present_revision(&self, layout: Option<Layout>) -> Result<Option<Revision>, StoreError> {
-        let now = self.carry_out(Vec::new()).await?;
-        Ok(layout.map(|layout| Offset(layout.revision_offset).revision(now)))
+    /// Removes everything but the layout, which is written in the same transaction: etcd takes a key only once in
+    /// each. So the offset is never lost, wherever a copy breaks off.
+    fn clear(&self) -> Vec<RequestOp> {
+        let (first, end) = self.prefix.range();
+        let behind_layout = self.prefix.key(&format!("{LAYOUT}\0"));
+        [(first, self.prefix.key(LAYOUT)), (behind_layout, end)]
+            .map(|(key, range_end)| Request::DeleteRange(DeleteRangeRequest { key, range_end }).into())
+            .into()
     }
 
-    fn layout(&self, layout: Layout) -> RequestOp {
+    fn layout(&self, is_complete: bool) -> RequestOp {
+        let layout = Layout {
+            is_complete,
+            ..Layout::new(self.offset.0)
+        };
         put(self.prefix.key(LAYOUT), layout.encoded())
     }
 

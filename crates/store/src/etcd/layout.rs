@@ -115,6 +115,11 @@ impl Layout {
 pub(super) struct Offset(pub(super) u64);
 
 impl Offset {
+    /// The smallest with which all that etcd writes after its revision `now` gets revisions above this one.
+    pub(super) fn after(now: i64, revision: Revision) -> Offset {
+        Offset(revision.0.saturating_sub(u64::try_from(now).unwrap_or(0)))
+    }
+
     /// The store's revision for one of etcd's, which are positive.
     pub(super) fn revision(self, etcd: i64) -> Revision {
         Revision(u64::try_from(etcd).unwrap_or(0).saturating_add(self.0))

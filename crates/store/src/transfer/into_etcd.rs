@@ -14,17 +14,17 @@ pub(super) async fn write(
     options: WriteOptions,
     mut progress: impl FnMut(usize),
 ) -> Result<Written, TransferError> {
-    let import = Import::begin(address, options.overwrite).await?;
+    let above = |replaced| contents.revision_above(replaced, options);
+    let import = Import::begin(address, options.overwrite, above).await?;
     let mut written = 0;
     for batch in batches(contents) {
         import.put(batch).await?;
         written += batch.len();
         progress(written);
     }
-    let revision = contents.revision_above(import.replaced(), options);
     Ok(Written {
         records: written,
-        revision: import.end(revision).await?,
+        revision: import.end().await?,
     })
 }
 

@@ -74,6 +74,15 @@ fn revisions_are_shifted_by_the_offset() {
 }
 
 #[test]
+fn what_is_written_next_is_above_a_revision() {
+    for (now, revision) in [(1, 0), (1, 40), (40, 40), (41, 40), (900, 40)] {
+        let offset = Offset::after(now, Revision(revision));
+        assert!(offset.revision(now + 1) > Revision(revision), "{now} {revision}");
+    }
+    assert_eq!(Offset::after(1, Revision(40)).revision(2), Revision(41));
+}
+
+#[test]
 fn a_prefix_keeps_to_itself() {
     let prefix = Prefix::new("/portolan/");
     assert_eq!(prefix.key("/services/a"), "/portolan/services/a");
