@@ -76,7 +76,10 @@ impl Core {
     }
 
     fn begin(&mut self, work: Work, now: Instant) {
-        match work.reading().filter(|_| self.doubtful.contains(&work)) {
+        match work
+            .reading(&self.world)
+            .filter(|_| self.doubtful.contains(&work))
+        {
             Some(action) => self.jobs.push(Job { work, action }),
             None => self.sync(work, now),
         }
@@ -96,10 +99,15 @@ impl Core {
 
 impl Work {
     /// How to read what is there; `None` for work whose writes say themselves what they are based on.
-    pub(super) fn reading(&self) -> Option<Action> {
+    pub(super) fn reading(&self, world: &World) -> Option<Action> {
         match self {
             Self::Slices(_) | Self::Mirroring(_) => Some(Action::ReadSlices),
-            Self::Endpoints(_) => Some(Action::ReadEndpoints),
+            Self::Endpoints(key) => {
+                let known = world.endpoints.get(key);
+                Some(Action::ReadEndpoints(
+                    known.map(|known| known.metadata.uid.clone()),
+                ))
+            }
             Self::Placement(_) => None,
         }
     }

@@ -23,8 +23,8 @@ pub(super) struct Job {
 pub(super) enum Action {
     /// Reading the slices of a name from the server.
     ReadSlices,
-    /// Reading the Endpoints of a name from the server.
-    ReadEndpoints,
+    /// Reading the Endpoints of a name from the server, of which this UID is known.
+    ReadEndpoints(Option<String>),
     /// Writes on slices, in this order.
     WriteSlices(Vec<SliceWrite>),
     /// A write on Endpoints.
@@ -48,7 +48,8 @@ pub(super) struct Done {
 #[derive(Debug)]
 pub(super) enum Outcome {
     SlicesRead(Result<Listed<EndpointSlice>, ClientError>),
-    EndpointsRead(Result<Option<Endpoints>, ClientError>),
+    /// With the UID that was known when the read began.
+    EndpointsRead(Result<Option<Endpoints>, ClientError>, Option<String>),
     SlicesWritten(Report),
     EndpointsWritten(Result<endpoints::Written, ClientError>),
     Placed(Result<(), ClientError>),
@@ -69,7 +70,7 @@ async fn outcome_of(environment: &Environment, work: &Work, action: Action) -> O
         Action::ReadSlices => {
             Outcome::SlicesRead(write::list(client, &key.namespace, &slices_of(work, key)).await)
         }
-        Action::ReadEndpoints => Outcome::EndpointsRead(write::read(client, key).await),
+        Action::ReadEndpoints(known) => Outcome::EndpointsRead(write::read(client, key).await, known),
         Action::WriteSlices(writes) => Outcome::SlicesWritten(endpointslice::carry_out(client, writes).await),
         Action::WriteEndpoints(write) => {
             Outcome::EndpointsWritten(endpoints::carry_out(client, *write).await)

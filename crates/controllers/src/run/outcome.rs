@@ -38,14 +38,14 @@ impl Core {
                 slices.answered_all(key, listed.items, listed.revision);
                 return self.go_on(work, now);
             }
-            Outcome::EndpointsRead(Ok(found)) => {
+            Outcome::EndpointsRead(Ok(found), known) => {
                 match found {
                     Some(endpoints) => self.world.endpoints.answered(endpoints),
-                    None => self.world.endpoints.answered_none(key),
+                    None => self.world.endpoints.answered_none(key, known.as_deref()),
                 }
                 return self.go_on(work, now);
             }
-            Outcome::SlicesRead(Err(error)) | Outcome::EndpointsRead(Err(error)) => Some(error),
+            Outcome::SlicesRead(Err(error)) | Outcome::EndpointsRead(Err(error), _) => Some(error),
             Outcome::SlicesWritten(report) => match work {
                 Work::Mirroring(_) => report.take_into(&mut self.world.mirrored),
                 _ => report.take_into(&mut self.world.slices),
@@ -81,7 +81,7 @@ impl Core {
             }
             return self.lanes.done(work, now);
         };
-        if work.reading().is_some() {
+        if work.reading(&self.world).is_some() {
             self.doubtful.insert(work.clone());
         }
         let pause = self.lanes.failed(work, now);

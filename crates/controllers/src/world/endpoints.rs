@@ -49,9 +49,15 @@ impl EndpointsByKey {
         self.ahead.bury(meta);
     }
 
-    /// An answer says that there are no Endpoints of this key.
-    pub fn answered_none(&mut self, key: &ObjectKey) {
-        self.bury(key);
+    /// An answer says that there were no Endpoints of this key, of which `known_uid` was known when it was asked for.
+    /// Others that are known by now came after the question.
+    pub fn answered_none(&mut self, key: &ObjectKey, known_uid: Option<&str>) {
+        if self
+            .get(key)
+            .is_some_and(|now| Some(&*now.metadata.uid) == known_uid)
+        {
+            self.bury(key);
+        }
     }
 
     /// The Endpoints of a key.

@@ -147,6 +147,24 @@ fn a_deletion_that_the_watch_tells_late_does_not_concern_what_came_after() {
 }
 
 #[test]
+fn an_answer_of_none_is_about_what_was_known_when_it_was_asked_for() {
+    let endpoints = |uid: &str, version: &str| -> api::object::Endpoints {
+        of(json!({"metadata": {"name": "e", "namespace": "n", "uid": uid, "resourceVersion": version}}))
+    };
+    let mut world = World::default();
+    let key = ObjectKey::new("n", "e");
+    world.endpoints.apply(endpoints("a", "10"));
+    world.endpoints.answered_none(&key, None);
+    assert!(world.endpoints.get(&key).is_some(), "a came after the question");
+    world.endpoints.answered_none(&key, Some("a"));
+    assert!(world.endpoints.get(&key).is_none());
+    assert!(
+        !world.endpoints.apply(endpoints("a", "11")),
+        "what the watch tells of it is old"
+    );
+}
+
+#[test]
 fn a_complete_list_settles_what_no_watch_told() {
     let mut world = World::default();
     world.slices.answered(named_slice("a", "10"));

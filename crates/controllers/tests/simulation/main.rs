@@ -20,6 +20,8 @@ use server::Server;
 
 /// Seeds of a usual run.
 const SEEDS: u64 = 400;
+/// Seeds beyond those that brought something to light: 622 an answer "not found" that was older than what the watch had told.
+const TELLING_SEEDS: [u64; 1] = [622];
 /// Longer than the longest pause of a queue and the longest lease together.
 const TIME_TO_SETTLE: Duration = Duration::from_secs(180);
 /// How long nothing may be written after that.
@@ -68,7 +70,8 @@ fn every_history_ends_in_what_the_pods_say() {
             .unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     let seeds = number("PORTOLAN_SIMULATION_SEEDS").unwrap_or(SEEDS);
-    let wrong: Vec<String> = (0..seeds).filter_map(|seed| run(seed, false).err()).collect();
+    let all = (0..seeds).chain(TELLING_SEEDS);
+    let wrong: Vec<String> = all.filter_map(|seed| run(seed, false).err()).collect();
     let first: Vec<&String> = wrong.iter().take(5).collect();
     assert!(
         wrong.is_empty(),
