@@ -189,6 +189,10 @@ fn set_node(node: &Member) {
         testbed::write_sysctl("net.ipv6.conf.all.forwarding", "1").unwrap();
         // Refusals are not to be held back, however many come.
         testbed::write_sysctl("net.ipv4.icmp_ratelimit", "0").unwrap();
+        testbed::write_sysctl("net.ipv4.icmp_ratemask", "0").unwrap();
+        // Counts for IPv6 too. Kernels before 6.13 have one number for all namespaces, which is not ours to change.
+        testbed::write_sysctl("net.ipv4.icmp_msgs_per_sec", "1000000").ok();
+        testbed::write_sysctl("net.ipv4.icmp_msgs_burst", "1000000").ok();
         testbed::write_sysctl("net.ipv6.icmp.ratelimit", "0").unwrap();
         testbed::write_sysctl("net.ipv4.conf.all.send_redirects", "0").unwrap();
         testbed::write_sysctl("net.ipv4.conf.default.send_redirects", "0").unwrap();
