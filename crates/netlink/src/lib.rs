@@ -4,11 +4,13 @@
 //! - [`socket`]: datagrams to the kernel and back
 //! - [`nftables`]: tables, chains, rules, sets and their elements, in transactions
 //! - [`conntrack`]: the flows that the kernel knows
+//! - [`ipset`]: address sets, listed and taken away
 //! - [`route`]: links, addresses, routes, neighbours
 
 pub mod conntrack;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod ipset;
 pub mod message;
 pub mod nftables;
 pub mod route;

@@ -110,6 +110,7 @@ impl Nftables {
         let mut generation = None;
         self.request(
             "read the generation",
+            TableFamily::Inet,
             wire::GETGEN,
             libc::NLM_F_ACK,
             |_| {},
@@ -136,6 +137,21 @@ impl Nftables {
     pub fn chains(&mut self, table: &str) -> Result<Vec<Chain>, ReadError> {
         let chains = self.dump("list chains", wire::GETCHAIN, |_| {}, Chain::decode)?;
         Ok(of_table(table, chains))
+    }
+
+    /// The names of all chains in the tables of a family, whosever they are.
+    pub fn chain_names(&mut self, family: TableFamily) -> Result<Vec<String>, ReadError> {
+        let operation = "list the chains of a family";
+        self.dump_messages(
+            operation,
+            family,
+            wire::GETCHAIN,
+            |_| {},
+            |answer, found| {
+                let chain = Chain::decode(answer.attributes(wire::GENERIC_BYTES));
+                found.extend(chain.map(|(_, chain)| chain.name));
+            },
+        )
     }
 
     /// The rules of a table with the names of their chains, in order within each chain.
@@ -167,7 +183,8 @@ impl Nftables {
         let filter = |writer: &mut Writer| {
             writer.text(wire::LIST_TABLE, table).text(wire::LIST_SET, set);
         };
-        self.dump_messages("list elements", wire::GETSETELEM, filter, |message, found| {
+        let (operation, family) = ("list elements", TableFamily::Inet);
+        self.dump_messages(operation, family, wire::GETSETELEM, filter, |message, found| {
             let lists = message
                 .attributes(wire::GENERIC_BYTES)
                 .filter(|attribute| attribute.kind == wire::LIST_ELEMENTS);
@@ -184,7 +201,7 @@ impl Nftables {
         filter: impl Fn(&mut Writer),
         decode: impl Fn(crate::message::Attributes<'_>) -> Option<T>,
     ) -> Result<Vec<T>, ReadError> {
-        self.dump_messages(operation, message, filter, |answer, found| {
+        self.dump_messages(operation, TableFamily::Inet, message, filter, |answer, found| {
             found.extend(decode(answer.attributes(wire::GENERIC_BYTES)));
         })
     }
@@ -193,13 +210,14 @@ impl Nftables {
     fn dump_messages<T>(
         &mut self,
         operation: &'static str,
+        family: TableFamily,
         message: u16,
         filter: impl Fn(&mut Writer),
         mut each: impl FnMut(&Message<'_>, &mut Vec<T>),
     ) -> Result<Vec<T>, ReadError> {
         for _ in 0..DUMP_ATTEMPTS_MAX {
             let mut found = Vec::new();
-            let torn = self.request(operation, message, libc::NLM_F_DUMP, &filter, |answer| {
+            let torn = self.request(operation, family, message, libc::NLM_F_DUMP, &filter, |answer| {
                 each(answer, &mut found);
             })?;
             if !torn {
@@ -216,6 +234,7 @@ impl Nftables {
     fn request(
         &mut self,
         operation: &'static str,
+        family: TableFamily,
         message: u16,
         flags: libc::c_int,
         filter: impl Fn(&mut Writer),
@@ -225,7 +244,7 @@ impl Nftables {
         let mut writer = Writer::default();
         writer
             .begin(wire::kind(message), libc::NLM_F_REQUEST | flags, sequence)
-            .fixed(&generic(wire::NFPROTO_INET, 0));
+            .fixed(&generic(family as u8, 0));
         filter(&mut writer);
         match self.socket.exchange(writer.finish(), sequence, each) {
             Ok(exchange) => Ok(exchange.torn),

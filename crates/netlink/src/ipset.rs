@@ -1,0 +1,85 @@
+//! Address sets of ipset (`linux/netfilter/ipset/ip_set.h`): which there are, and taking them away.
+
+use std::io;
+
+use crate::message::{Message, Writer};
+use crate::socket::{Socket, Subsystem};
+
+/// `NFNL_SUBSYS_IPSET`.
+const SUBSYSTEM: u16 = 6;
+const DESTROY: u16 = 3;
+const LIST: u16 = 7;
+const ATTR_PROTOCOL: u16 = 1;
+const ATTR_SETNAME: u16 = 2;
+const ATTR_FLAGS: u16 = 6;
+/// `IPSET_PROTOCOL_MIN`: all kernels of today speak it.
+const PROTOCOL: u8 = 6;
+/// `IPSET_FLAG_LIST_SETNAME`: names only.
+const FLAG_NAMES_ONLY: u32 = 1 << 1;
+/// `struct nfgenmsg` in bytes.
+const GENERIC_BYTES: usize = 4;
+
+/// A connection to the address sets of the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct IpSets {
+    socket: Socket,
+}
+
+impl IpSets {
+    /// Opens a connection. Needs no privilege; its use needs CAP_NET_ADMIN.
+    pub fn open() -> io::Result<Self> {
+        Socket::open(Subsystem::Netfilter).map(|socket| Self { socket })
+    }
+
+    /// The names of all sets. `EOPNOTSUPP` or `EINVAL` say that the kernel has no ipset.
+    pub fn names(&mut self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        let write = |writer: &mut Writer| {
+            writer.u32_be(ATTR_FLAGS, FLAG_NAMES_ONLY);
+        };
+        self.request(LIST, libc::NLM_F_DUMP, write, |message| {
+            names.extend(read_name(message))
+        })?;
+        Ok(names)
+    }
+
+    /// Takes a set away, if there is one of that name. `EBUSY` says that a rule still uses it.
+    pub fn destroy(&mut self, name: &str) -> io::Result<()> {
+        let write = |writer: &mut Writer| {
+            writer.text(ATTR_SETNAME, name);
+        };
+        self.request(DESTROY, libc::NLM_F_ACK, write, |_| {})
+    }
+
+    fn request(
+        &mut self,
+        command: u16,
+        flags: libc::c_int,
+        write: impl Fn(&mut Writer),
+        each: impl FnMut(&Message<'_>),
+    ) -> io::Result<()> {
+        let sequence = self.socket.next_sequence();
+        let mut writer = Writer::default();
+        writer
+            .begin(SUBSYSTEM << 8 | command, libc::NLM_F_REQUEST | flags, sequence)
+            .fixed(&[libc::AF_INET as u8, 0, 0, 0])
+            .attribute(ATTR_PROTOCOL, &[PROTOCOL]);
+        write(&mut writer);
+        self.socket.exchange(writer.finish(), sequence, each).map(drop)
+    }
+}
+
+/// For the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
+    read_name(message);
+}
+
+fn read_name(message: &Message<'_>) -> Option<String> {
+    let mut attributes = message.attributes(GENERIC_BYTES);
+    let name = attributes.find(|attribute| attribute.kind == ATTR_SETNAME)?;
+    name.text().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;
