@@ -1,7 +1,8 @@
 //! What kube-proxy leaves behind when it stops, taken away once our rules are in force: until then it carries
 //! the traffic, so that there is no gap (KPR-09, KPF-03).
 
-use dataplane::iptables::IptablesDataplane;
+use dataplane::iptables::{IptablesDataplane, Leftovers};
+use netlink::ipset::IpSets;
 use netlink::nftables::{Nftables, TableFamily};
 use netlink::route::Connection;
 
@@ -12,6 +13,26 @@ const TABLES: [(TableFamily, &str); 2] = [
 ];
 /// The link that holds all addresses of Services in its ipvs mode (IPV-01).
 const IPVS_LINK: &str = "kube-ipvs0";
+/// The address sets of that mode, without `KUBE-` or `KUBE-6-` (IPV-06).
+const IPVS_SETS: [&str; 17] = [
+    "CLUSTER-IP",
+    "LOOP-BACK",
+    "EXTERNAL-IP",
+    "EXTERNAL-IP-LOCAL",
+    "LOAD-BALANCER",
+    "LOAD-BALANCER-LOCAL",
+    "LOAD-BALANCER-FW",
+    "LOAD-BALANCER-SOURCE-IP",
+    "LOAD-BALANCER-SOURCE-CIDR",
+    "NODE-PORT-TCP",
+    "NODE-PORT-LOCAL-TCP",
+    "NODE-PORT-UDP",
+    "NODE-PORT-LOCAL-UDP",
+    "NODE-PORT-SCTP-HASH",
+    "NODE-PORT-LOCAL-SCTP-HASH",
+    "HEALTH-CHECK-NODE-PORT",
+    "IPVS-IPS",
+];
 /// Our own table, which another mode leaves behind.
 const OWN_TABLE: &str = "portolan";
 
@@ -38,15 +59,43 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
         Err(error) => tracing::warn!(%error, "tables of nftables stay, if there are any"),
     }
     // Mode iptables has kube-proxy's chains, and made them its own.
-    if mode != Some("iptables") {
-        match IptablesDataplane::cleanup() {
-            Ok(true) => found.push("chains of iptables".to_owned()),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "chains of iptables stay, if there are any"),
-        }
+    let chains = match mode {
+        Some("iptables") => Leftovers::IpvsOnly,
+        _ => Leftovers::All,
+    };
+    match IptablesDataplane::cleanup(chains) {
+        Ok(true) => found.push("chains of iptables".to_owned()),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "chains of iptables stay, if there are any"),
     }
+    found.extend(remove_ipvs_sets());
     found.extend(remove_ipvs_link());
     found
+}
+
+/// The address sets of its ipvs mode, which only its chains use.
+fn remove_ipvs_sets() -> Option<String> {
+    let mut sets = IpSets::open().ok()?;
+    // A kernel without sets of this kind says so.
+    let names = sets.names().ok()?;
+    let going = names
+        .iter()
+        .filter(|name| IPVS_SETS.contains(&without_family(name)));
+    let mut count = 0;
+    for name in going {
+        match sets.destroy(name) {
+            Ok(()) => count += 1,
+            Err(error) => tracing::warn!(%error, name, "an address set stays"),
+        }
+    }
+    (count > 0).then(|| format!("{count} address sets of ipvs mode"))
+}
+
+/// A set's name as it is for IPv4.
+fn without_family(name: &str) -> &str {
+    const V6: &str = "KUBE-6-";
+    let rest = name.strip_prefix(V6).or_else(|| name.strip_prefix("KUBE-"));
+    rest.unwrap_or_default()
 }
 
 fn remove_ipvs_link() -> Option<String> {

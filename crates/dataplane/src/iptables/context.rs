@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use plan::{Family, NodePortAddresses, PodDetection, Settings};
+use plan::{Family, PodDetection, Settings};
 
 use super::Options;
 use super::rule::Rule;
@@ -19,8 +19,6 @@ pub struct Context {
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports answer.
     pub node_ports: Vec<NodePortPlace>,
-    /// Whether node ports answer on loopback addresses (IPT-10). IPv4 only.
-    pub has_localhost_node_ports: bool,
     /// The mark of what is to be masqueraded.
     pub masquerade_mark: u32,
     /// Whether connection tracking takes TCP packets that are out of their window: then packets that it knows
@@ -40,9 +38,7 @@ pub enum PodMatch {
 /// Where node ports answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodePortPlace {
-    /// On all of this node's addresses.
-    Everywhere,
-    /// On all but loopback addresses.
+    /// On all of this node's addresses but loopback ones.
     NotOnLoopback,
     /// On these.
     At(IpNet),
@@ -55,23 +51,9 @@ impl Context {
             let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
             own.map(IpNet::trunc).collect()
         };
-        let has_localhost_node_ports = options.localhost_node_ports
-            && family == Family::V4
-            && match &settings.node_port_addresses {
-                NodePortAddresses::All => true,
-                NodePortAddresses::Primary(_) => false,
-                NodePortAddresses::Within(nets) => nets
-                    .iter()
-                    .any(|net| net.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST))),
-            };
         let node_ports = match settings.node_port_ips(family) {
-            None if has_localhost_node_ports => vec![NodePortPlace::Everywhere],
             None => vec![NodePortPlace::NotOnLoopback],
-            Some(ips) => {
-                let loopback = has_localhost_node_ports.then(|| loopback(family));
-                let ips = ips.into_iter().map(IpNet::from);
-                ips.chain(loopback).map(NodePortPlace::At).collect()
-            }
+            Some(ips) => ips.into_iter().map(IpNet::from).map(NodePortPlace::At).collect(),
         };
         Self {
             family,
@@ -87,7 +69,6 @@ impl Context {
             },
             service_cidrs: IpNet::aggregate(&of_family(&settings.service_cidrs)),
             node_ports,
-            has_localhost_node_ports,
             masquerade_mark: options.masquerade_mark(),
             is_conntrack_liberal,
         }
@@ -98,7 +79,6 @@ impl NodePortPlace {
     /// A rule for what goes there. [`NodePortPlace::check`] has to follow.
     pub fn rule(self, family: Family) -> Rule {
         match self {
-            Self::Everywhere => Rule::new(),
             Self::NotOnLoopback => Rule::new().not_destination(loopback(family)),
             Self::At(net) => Rule::new().destination(net),
         }
@@ -107,7 +87,7 @@ impl NodePortPlace {
     /// The rest of the rule, behind the comment.
     pub fn check(self, rule: Rule) -> Rule {
         match self {
-            Self::Everywhere | Self::NotOnLoopback => rule.at_node(),
+            Self::NotOnLoopback => rule.at_node(),
             Self::At(_) => rule,
         }
     }

@@ -86,7 +86,7 @@ impl Edit {
     /// What has to be done to tables that are as `saved` says.
     pub fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
         let mut edit = Self::default();
-        edit.jumps.extend(fixed::jumps(source.context).filter(|jump| {
+        edit.jumps.extend(fixed::jumps().filter(|jump| {
             let references = &saved.table(jump.table).references;
             !references
                 .iter()

@@ -1,11 +1,11 @@
 //! The chains that belong to no Service (IPT-01, IPT-06 … IPT-10), and what leads to them.
 
 use api::object::{ObjectKey, Protocol};
-use plan::{Family, HealthCheck, Plan};
+use plan::{HealthCheck, Plan};
 
-use super::context::{Context, NodePortPlace, loopback};
+use super::context::{Context, NodePortPlace};
 use super::names::{
-    CANARY, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
+    CANARY, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
 };
 use super::rule::{Rule, reject};
 
@@ -86,26 +86,9 @@ const JUMPS: [Jump; 13] = [
     ),
 ];
 
-/// The ways in for loopback addresses.
-const LOCALHOST_JUMPS: [Jump; 2] = [
-    Jump::new(
-        Table::Filter,
-        "INPUT",
-        FIREWALL,
-        "block incoming localnet connections",
-    ),
-    Jump::new(
-        Table::Filter,
-        "OUTPUT",
-        FIREWALL,
-        "block incoming localnet connections",
-    ),
-];
-
 /// The ways into our chains, in the order in which packets should meet them.
-pub fn jumps(context: &Context) -> impl Iterator<Item = &'static Jump> + use<> {
-    let localhost = context.has_localhost_node_ports.then_some(&LOCALHOST_JUMPS);
-    localhost.into_iter().flatten().chain(&JUMPS)
+pub fn jumps() -> impl Iterator<Item = &'static Jump> {
+    JUMPS.iter()
 }
 
 /// The ways in without which nothing works, for a quick look.
@@ -145,9 +128,6 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
         ],
     );
     add(Table::Filter, HEALTH_CHECKS, health_checks(plan));
-    if context.has_localhost_node_ports {
-        add(Table::Filter, FIREWALL, firewall(context.family));
-    }
     let mark = context.masquerade_mark;
     let set_mark = format!("MARK --set-xmark {mark:#x}/{mark:#x}");
     add(Table::Nat, MARK_MASQ, vec![Rule::new().jump(set_mark)]);
@@ -217,16 +197,6 @@ fn health_checks(plan: &Plan) -> Vec<String> {
         rule.port(tcp, check.port).jump("ACCEPT")
     };
     plan.health_checks().map(open).collect()
-}
-
-fn firewall(family: Family) -> Vec<String> {
-    let own = loopback(family);
-    let rule = Rule::new().not_source(own).destination(own);
-    let rule = rule.comment("block incoming localnet connections");
-    vec![
-        rule.matching("conntrack ! --ctstate RELATED,ESTABLISHED,DNAT")
-            .jump("DROP"),
-    ]
 }
 
 fn postrouting(mark: u32) -> Vec<String> {

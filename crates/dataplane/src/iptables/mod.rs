@@ -14,6 +14,7 @@
 mod context;
 mod edit;
 mod fixed;
+mod leftovers;
 mod names;
 mod port;
 mod program;
@@ -25,6 +26,7 @@ use plan::{Changes, Family, Plan};
 
 use crate::{Applied, Dataplane, DataplaneError};
 
+pub use leftovers::Leftovers;
 pub use program::{ProgramError, Variant};
 
 use program::Programs;
@@ -38,8 +40,6 @@ const MARK_BITS: u8 = 32;
 pub struct Options {
     /// Which bit of the packet mark says that a packet is to be masqueraded, 0 to 31 (KPF-17).
     pub masquerade_bit: u8,
-    /// Whether node ports answer on IPv4 loopback addresses too, which lets the kernel route them (IPT-10, KPF-19).
-    pub localhost_node_ports: bool,
     /// Which kind of tables; `None` for the one that this machine uses.
     pub variant: Option<Variant>,
     /// How many repairs only look for the canaries and the main ways in, between two that compare everything.
@@ -51,7 +51,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             masquerade_bit: 14,
-            localhost_node_ports: true,
             variant: None,
             repairs_by_canary: 9,
         }
@@ -94,21 +93,9 @@ impl IptablesDataplane {
         })
     }
 
-    /// Takes all chains and ways in out of the tables of both kinds. Whether there were any.
-    pub fn cleanup() -> Result<bool, DataplaneError> {
-        let mut found = false;
-        let variants = [Some(Variant::Nft), Some(Variant::Legacy), None];
-        for variant in variants {
-            for family in [Family::V4, Family::V6] {
-                let programs = Programs::new(family, variant);
-                match programs.save() {
-                    Ok(saved) => found |= side::clean(&programs, &saved)?,
-                    Err(error @ ProgramError::NotPermitted { .. }) => return Err(error.into()),
-                    Err(error) => tracing::debug!(%error, "nothing to clean"),
-                }
-            }
-        }
-        Ok(found)
+    /// Takes chains and what leads to them out of the tables of both kinds. Whether there were any.
+    pub fn cleanup(leftovers: Leftovers) -> Result<bool, DataplaneError> {
+        leftovers::clean(leftovers)
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 use super::names::Table;
 
 /// How all of our chains' names begin, and those of others that belong to Kubernetes.
-const PREFIX: &str = "KUBE-";
+pub const PREFIX: &str = "KUBE-";
 
 /// The rules of a chain, as one number.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 
 use api::object::ObjectKey;
 use plan::{Changes, Family, Plan};
@@ -13,17 +12,11 @@ use super::Options;
 use super::context::Context;
 use super::edit::{Edit, Footprints, Script, Source, Spellings, keep, owner_of};
 use super::fixed;
-use super::names::{
-    CANARY, ChainName, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT,
-    Shared, Table,
-};
+use super::names::Table;
 use super::program::{ProgramError, Programs};
-use super::saved::Saved;
 
 /// How often a change is tried again without a Service that was refused. Only one is named at a time.
 const ROUNDS_MAX: usize = 8;
-/// The kernel lets packets with loopback addresses leave (IPT-10).
-const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
 /// Whether connection tracking takes packets out of their window.
 const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
 
@@ -126,9 +119,6 @@ impl Side {
         self.in_force = None;
         self.skipped.clear();
         let context = self.context(plan, options);
-        if context.has_localhost_node_ports {
-            route_localnet();
-        }
         let make = |source: Source<'_>, side: &Self| {
             let saved = side.programs.save()?;
             Ok(Edit::from_saved(source, saved, &side.spellings))
@@ -197,72 +187,9 @@ impl Side {
     }
 }
 
-/// Takes our chains and what leads to them out of tables. Chains that others lead to stay, as they are. Whether
-/// there were any.
-pub fn clean(programs: &Programs, saved: &Saved) -> Result<bool, ProgramError> {
-    let has_any = Table::ALL
-        .into_iter()
-        .any(|table| saved.table(table).chains.keys().any(|name| is_ours(table, name)));
-    if has_any {
-        programs.restore(|out| write_cleaning(saved, &mut Script::new(out)))?;
-    }
-    Ok(has_any)
-}
-
-fn write_cleaning(saved: &Saved, script: &mut Script<'_>) -> io::Result<()> {
-    const KERNELS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
-    for table in Table::ALL {
-        let found = saved.table(table);
-        let is_kept = |name: &str| {
-            let mut others = found.references.iter().filter(|at| !KERNELS.contains(&&*at.from));
-            others.any(|at| at.to == *name)
-        };
-        let ours: Vec<&str> = found
-            .chains
-            .keys()
-            .map(|name| &**name)
-            .filter(|name| is_ours(table, name) && !is_kept(name))
-            .collect();
-        if ours.is_empty() {
-            continue;
-        }
-        script.line(format_args!("*{}", table.name()))?;
-        for name in &ours {
-            script.declare(name)?;
-        }
-        for at in found.references.iter().filter(|at| ours.contains(&&*at.to)) {
-            script.line(format_args!("-D {} {}", at.from, at.rule))?;
-        }
-        for name in &ours {
-            script.line(format_args!("-X {name}"))?;
-        }
-        script.line(format_args!("COMMIT"))?;
-    }
-    Ok(())
-}
-
-fn is_ours(table: Table, name: &str) -> bool {
-    let is_shared = Shared::ALL
-        .iter()
-        .any(|place| place.table() == table && place.name() == name);
-    let fixed: &[&str] = match table {
-        Table::Mangle => &[CANARY],
-        Table::Filter => &[CANARY, FORWARD, REJECT, HEALTH_CHECKS, FIREWALL],
-        Table::Nat => &[CANARY, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING],
-    };
-    is_shared || fixed.contains(&name) || (table == Table::Nat && ChainName::parse(name).is_some())
-}
-
 fn refused_service(error: &ProgramError, parts: &[(usize, Option<ObjectKey>)]) -> Option<ObjectKey> {
     match error {
         ProgramError::Refused { line: Some(line), .. } => owner_of(parts, *line),
         _ => None,
-    }
-}
-
-fn route_localnet() {
-    let is_set = fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|value| value.trim() == "1");
-    if !is_set && let Err(error) = fs::write(ROUTE_LOCALNET, "1") {
-        tracing::warn!(%error, path = ROUTE_LOCALNET, "node ports do not answer on loopback addresses");
     }
 }

@@ -163,7 +163,7 @@ fn the_canary_tells_of_a_flush_between_complete_comparisons() {
 for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
     let mut plan = planned(3);
     let mut dataplane = loaded(&mut plan, variant);
-    IptablesDataplane::cleanup().unwrap();
+    IptablesDataplane::cleanup(Leftovers::All).unwrap();
     put(&mut plan, 1, 2);
     update(&mut plan, &mut dataplane);
     // What the change itself did not touch is found by the next repair at the latest.
@@ -191,8 +191,8 @@ for_both!(cleanup_takes_everything_that_others_do_not_use, |variant| {
     let mut plan = planned(2);
     let dataplane = loaded(&mut plan, variant);
     drop(dataplane);
-    assert!(IptablesDataplane::cleanup().unwrap());
-    assert!(!IptablesDataplane::cleanup().unwrap());
+    assert!(IptablesDataplane::cleanup(Leftovers::All).unwrap());
+    assert!(!IptablesDataplane::cleanup(Leftovers::All).unwrap());
 });
 
 #[test]
@@ -202,34 +202,41 @@ fn chains_that_others_lead_to_survive_cleanup() {
         drop(loaded(&mut plan, Variant::Nft));
         iptables("-t nat -N CNI-HOSTPORT");
         iptables("-t nat -A CNI-HOSTPORT -j KUBE-MARK-MASQ");
-        assert!(IptablesDataplane::cleanup().unwrap());
+        assert!(IptablesDataplane::cleanup(Leftovers::All).unwrap());
         iptables("-t nat -C CNI-HOSTPORT -j KUBE-MARK-MASQ");
         iptables("-t nat -C KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000");
     });
 }
 
 #[test]
-fn loopback_addresses_are_open_to_node_ports_if_asked_for() {
-    let places = |options: &Options, node_ports: NodePortAddresses| {
+fn rules_leave_loopback_addresses_alone() {
+    let places = |node_ports: NodePortAddresses| {
         let settings = Settings {
             node_port_addresses: node_ports,
             ..settings()
         };
-        context::Context::new(Family::V4, &settings, options, false).node_ports
+        context::Context::new(Family::V4, &settings, &Options::default(), false).node_ports
     };
-    use context::NodePortPlace::{At, Everywhere, NotOnLoopback};
-    let options = Options::default();
-    assert_eq!(places(&options, NodePortAddresses::All), [Everywhere]);
-    assert_eq!(places(&options, NodePortAddresses::Primary(Vec::new())), []);
+    use context::NodePortPlace::NotOnLoopback;
+    assert_eq!(places(NodePortAddresses::All), [NotOnLoopback]);
+    assert_eq!(places(NodePortAddresses::Primary(Vec::new())), []);
     let loopback = NodePortAddresses::Within(vec!["127.0.0.0/8".parse().unwrap()]);
-    assert_eq!(
-        places(&options, loopback.clone()),
-        [At("127.0.0.0/8".parse().unwrap())]
-    );
-    let closed = Options {
-        localhost_node_ports: false,
-        ..options
-    };
-    assert_eq!(places(&closed, NodePortAddresses::All), [NotOnLoopback]);
-    assert_eq!(places(&closed, loopback), []);
+    assert_eq!(places(loopback), []);
+}
+
+#[test]
+fn chains_of_ipvs_go_and_those_of_iptables_stay() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(1);
+        let mut dataplane = loaded(&mut plan, Variant::Nft);
+        iptables("-t filter -N KUBE-IPVS-FILTER");
+        iptables("-t filter -A INPUT -j KUBE-IPVS-FILTER");
+        iptables("-t nat -N KUBE-LOAD-BALANCER");
+        assert!(IptablesDataplane::cleanup(Leftovers::IpvsOnly).unwrap());
+        assert!(!IptablesDataplane::cleanup(Leftovers::IpvsOnly).unwrap());
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+        iptables("-t filter -N KUBE-IPVS-FILTER");
+        assert!(IptablesDataplane::cleanup(Leftovers::All).unwrap());
+        assert!(!IptablesDataplane::cleanup(Leftovers::All).unwrap());
+    });
 }

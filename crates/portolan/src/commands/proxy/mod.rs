@@ -143,7 +143,6 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         Mode::Iptables => {
             let options = iptables::Options {
                 masquerade_bit: u8::try_from(configuration.iptables.masquerade_bit)?,
-                localhost_node_ports: configuration.iptables.localhost_node_ports,
                 ..iptables::Options::default()
             };
             keep(&flags, &configuration, config, IptablesDataplane::open(options)?)

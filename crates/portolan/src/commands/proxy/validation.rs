@@ -58,8 +58,7 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
             Mode::Nftables | Mode::Userspace => configuration.nftables.sync_period.0,
             Mode::Iptables => configuration.iptables.sync_period.0,
         },
-        // Rules do it in mode iptables.
-        localhost_node_ports: mode != Mode::Iptables && configuration.iptables.localhost_node_ports,
+        localhost_node_ports: configuration.iptables.localhost_node_ports,
         conntrack: conntrack(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
         takes_over: true,

@@ -1,0 +1,153 @@
+//! Taking chains away: ours, kube-proxy's, and those of its ipvs mode. The programs are started only where the kernel
+//! says that there is something, since starting them takes longer than all of our own work.
+
+use std::fs;
+use std::io;
+
+use netlink::nftables::{Nftables, TableFamily};
+use plan::Family;
+
+use crate::DataplaneError;
+
+use super::edit::Script;
+use super::names::{
+    CANARY, ChainName, FIREWALL, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT,
+    Shared, Table,
+};
+use super::program::{ProgramError, Programs, Variant};
+use super::saved::{PREFIX, Saved};
+
+/// Chains that only the ipvs mode has (IPV-07).
+const IPVS_ONLY: [&str; 5] = [
+    "KUBE-NODE-PORT",
+    "KUBE-LOAD-BALANCER",
+    "KUBE-SOURCE-RANGES-FIREWALL",
+    "KUBE-IPVS-FILTER",
+    "KUBE-IPVS-OUT-FILTER",
+];
+
+/// Which chains are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftovers {
+    /// Those that any mode of kube-proxy has, and ours.
+    All,
+    /// Those that only its ipvs mode has.
+    IpvsOnly,
+}
+
+impl Leftovers {
+    fn has(self, table: Table, name: &str) -> bool {
+        IPVS_ONLY.contains(&name) || (self == Self::All && is_of_iptables(table, name))
+    }
+}
+
+/// Takes chains and what leads to them out of the tables of both kinds. Chains that others lead to stay, as they
+/// are. Whether there were any.
+pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
+    let mut found = false;
+    for family in [Family::V4, Family::V6] {
+        let (has_nft, has_legacy) = (has_nft_chains(family), has_legacy_tables(family));
+        for (variant, has_any) in [
+            (Some(Variant::Nft), has_nft),
+            (Some(Variant::Legacy), has_legacy),
+            // Where the programs are not told apart by name.
+            (None, has_nft || has_legacy),
+        ] {
+            if !has_any {
+                continue;
+            }
+            let programs = Programs::new(family, variant);
+            match programs.save() {
+                Ok(saved) => found |= clean_tables(leftovers, &programs, &saved)?,
+                Err(error @ ProgramError::NotPermitted { .. }) => return Err(error.into()),
+                Err(error) => tracing::debug!(%error, "nothing to clean"),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether nf_tables has chains of Kubernetes where iptables keeps them. If the kernel does not say, the programs may.
+fn has_nft_chains(family: Family) -> bool {
+    let family = match family {
+        Family::V4 => TableFamily::Ipv4,
+        Family::V6 => TableFamily::Ipv6,
+    };
+    let names = Nftables::open()
+        .ok()
+        .and_then(|mut nftables| nftables.chain_names(family).ok());
+    names.is_none_or(|names| names.iter().any(|name| name.starts_with(PREFIX)))
+}
+
+/// Whether ip_tables has any table; asking by the program would make them. If the kernel does not say, the programs may.
+fn has_legacy_tables(family: Family) -> bool {
+    let path = match family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    match fs::read_to_string(path) {
+        Ok(names) => !names.is_empty(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+fn clean_tables(leftovers: Leftovers, programs: &Programs, saved: &Saved) -> Result<bool, ProgramError> {
+    let is_leftover = |table, name: &str| leftovers.has(table, name);
+    let has_any = Table::ALL.into_iter().any(|table| {
+        let mut names = saved.table(table).chains.keys();
+        names.any(|name| is_leftover(table, name))
+    });
+    if has_any {
+        programs.restore(|out| write_cleaning(saved, is_leftover, &mut Script::new(out)))?;
+    }
+    Ok(has_any)
+}
+
+fn write_cleaning(
+    saved: &Saved,
+    is_leftover: impl Fn(Table, &str) -> bool,
+    script: &mut Script<'_>,
+) -> io::Result<()> {
+    const KERNELS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+    for table in Table::ALL {
+        let found = saved.table(table);
+        let is_kept = |name: &str| {
+            let mut others = found.references.iter().filter(|at| !KERNELS.contains(&&*at.from));
+            others.any(|at| at.to == *name)
+        };
+        let going: Vec<&str> = found
+            .chains
+            .keys()
+            .map(|name| &**name)
+            .filter(|name| is_leftover(table, name) && !is_kept(name))
+            .collect();
+        if going.is_empty() {
+            continue;
+        }
+        script.line(format_args!("*{}", table.name()))?;
+        for name in &going {
+            script.declare(name)?;
+        }
+        for at in found.references.iter().filter(|at| going.contains(&&*at.to)) {
+            script.line(format_args!("-D {} {}", at.from, at.rule))?;
+        }
+        for name in &going {
+            script.line(format_args!("-X {name}"))?;
+        }
+        script.line(format_args!("COMMIT"))?;
+    }
+    Ok(())
+}
+
+/// Whether a chain is one of kube-proxy's iptables mode, or of ours.
+fn is_of_iptables(table: Table, name: &str) -> bool {
+    let is_shared = Shared::ALL
+        .iter()
+        .any(|place| place.table() == table && place.name() == name);
+    let fixed: &[&str] = match table {
+        Table::Mangle => &[CANARY],
+        Table::Filter => &[CANARY, FORWARD, REJECT, HEALTH_CHECKS, FIREWALL],
+        Table::Nat => &[CANARY, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING],
+    };
+    is_shared || fixed.contains(&name) || (table == Table::Nat && ChainName::parse(name).is_some())
+}
