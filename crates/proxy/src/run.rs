@@ -74,7 +74,7 @@ pub async fn run<D: Dataplane + Send + 'static>(
 pub async fn run_reloading<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,
-    mut dataplane: D,
+    dataplane: D,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ProxyError> {
     let config = configs.borrow_and_update().clone();
@@ -97,13 +97,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     servers.spawn(sources::configs(configs, sender.clone()));
-    let watched = dataplane.watch().and_then(|monitor| match monitor {
-        Some(monitor) => sources::tampering(monitor, sender.downgrade()),
-        None => Ok(()),
-    });
-    if let Err(error) = watched {
-        tracing::warn!(%error, "what others do to the rules is found by the next repair only");
-    }
+    let others = sender.downgrade();
     drop(sender);
     events.note_about_node("Starting", "Starting portolan proxy.".to_owned());
     let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board, events);
@@ -113,7 +107,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
         .name("proxy-plan".to_owned())
         .spawn(move || {
             // Nobody listens any more if `run` was dropped.
-            ended.send(worker.run(receiver, &runtime)).ok();
+            ended.send(worker.run(receiver, others, &runtime)).ok();
         })
         .map_err(ProxyError::Thread)?;
 

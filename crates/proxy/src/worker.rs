@@ -15,7 +15,7 @@ use netlink::conntrack::Conntrack;
 use netlink::nftables::Touched;
 use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
 use serde_json::json;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, WeakSender};
 
 use crate::care::Scope;
 use crate::config::Config;
@@ -28,6 +28,7 @@ use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
+use crate::sources::tampering;
 
 pub(crate) use updates::Update;
 
@@ -132,6 +133,8 @@ pub(crate) struct Worker<D> {
     /// TCP connections to end later.
     drains: Drains,
     events: Events,
+    /// Where what others do is to be told, until that is watched.
+    others: Option<WeakSender<Update>>,
     /// What others did to what is in force, not yet mended.
     tampered: Vec<Touched>,
     /// When that may be mended next.
@@ -175,6 +178,7 @@ impl<D: Dataplane> Worker<D> {
             scope: Scope::default(),
             drains: Drains::default(),
             events,
+            others: None,
             tampered: Vec::new(),
             mend_at: Instant::now(),
             refused: BTreeMap::new(),
@@ -187,13 +191,16 @@ impl<D: Dataplane> Worker<D> {
         worker
     }
 
-    /// Works until the queue is closed and empty, or the kernel will never let it. Blocks its thread.
+    /// Works until the queue is closed and empty, or the kernel will never let it. Blocks its thread. `others` is where
+    /// is told what others do to what is in force.
     pub(crate) fn run(
         mut self,
         mut updates: Receiver<Update>,
+        others: WeakSender<Update>,
         runtime: &tokio::runtime::Handle,
     ) -> Result<(), DataplaneError> {
         let _context = runtime.enter(); // Events are sent by tasks
+        self.others = Some(others);
         let mut repair_at = Instant::now() + self.config.repair_period;
         let mut retry: Option<Retry> = None;
         let mut is_waiting = false;
@@ -275,6 +282,7 @@ impl<D: Dataplane> Worker<D> {
                 self.refused.remove(service);
             }
             self.note_drains(&changes);
+            self.watch_others();
             self.take_over();
             for skipped in applied.skipped {
                 self.refused.insert(skipped.service.clone(), skipped.reason);
@@ -359,6 +367,21 @@ impl<D: Dataplane> Worker<D> {
             .spawn(work)
         {
             tracing::warn!(%error, "what kube-proxy left stays");
+        }
+    }
+
+    /// Begins to watch what others do, once everything is in force: the kernel tells of each element that a
+    /// transaction has as soon as anybody listens, which would double the time that the first one takes.
+    fn watch_others(&mut self) {
+        let Some(others) = self.others.take() else {
+            return;
+        };
+        let watched = self.dataplane.watch().and_then(|monitor| match monitor {
+            Some(monitor) => tampering(monitor, others),
+            None => Ok(()),
+        });
+        if let Err(error) = watched {
+            tracing::warn!(%error, "what others do to the rules is found by the next repair only");
         }
     }
 

@@ -249,8 +249,11 @@ fn the_queue_is_drained_and_its_end_ends_the_thread() {
     ] {
         sender.try_send(update).expect("there is room");
     }
+    let others = sender.downgrade();
     drop(sender);
-    worker.run(receiver, runtime.handle()).expect("no failure");
+    worker
+        .run(receiver, others, runtime.handle())
+        .expect("no failure");
     let asked = recorder.asked();
     assert_eq!(asked.applied.len(), 1, "all that waits is one step");
     assert_eq!(asked.applied[0].services, keys(&["a", "b"]));
