@@ -215,9 +215,8 @@ impl<T: Resource> Watch<T> {
             .client
             .send(Method::GET, &path, JSON, bytes::Bytes::new())
             .await?;
-        let page: ListPage<'_> = decode(&path, &body)?;
-        for item in page.items.unwrap_or_default() {
-            let event = read_object::<T>(item.get());
+        let page = read_page::<T>(&path, &body)?;
+        for event in page.items.unwrap_or_default() {
             let key = match &event {
                 Event::Applied(object) => object.metadata().key(),
                 Event::Malformed { key, .. } => key.clone(),
@@ -343,10 +342,9 @@ impl Query {
 }
 
 #[derive(Deserialize)]
-struct ListPage<'a> {
+struct ListPage<I> {
     metadata: ListMeta,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
+    items: Option<Vec<I>>,
 }
 
 #[derive(Deserialize)]
@@ -356,6 +354,22 @@ struct ListMeta {
     resource_version: String,
     #[serde(rename = "continue")]
     continue_token: Option<String>,
+}
+
+/// Reads a page in one pass over its bytes; in two, one object after the other, if one of them is malformed.
+fn read_page<T: Resource>(path: &str, body: &[u8]) -> Result<ListPage<Event<T>>, ClientError> {
+    if let Ok(ListPage { metadata, items }) = serde_json::from_slice::<ListPage<T>>(body) {
+        let items = items.map(|items| items.into_iter().map(Event::Applied).collect());
+        return Ok(ListPage { metadata, items });
+    }
+    let page: ListPage<&RawValue> = decode(path, body)?;
+    let items = page
+        .items
+        .map(|items| items.into_iter().map(|item| read_object(item.get())));
+    Ok(ListPage {
+        metadata: page.metadata,
+        items: items.map(Iterator::collect),
+    })
 }
 
 /// Reads one object; a malformed one keeps its key.
