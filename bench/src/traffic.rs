@@ -29,6 +29,9 @@ pub struct Flags {
     /// `--proxy-mode` of the proxy
     #[arg(long, default_value = "userspace", value_name = "MODE")]
     mode: String,
+    /// Services beside the measured one, with ten endpoints each
+    #[arg(long, default_value_t = 0)]
+    services: usize,
     /// Connections, one after the other, each way
     #[arg(long, default_value_t = 3_000)]
     connections: usize,
@@ -51,7 +54,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let outside = setting.cluster.outside()?;
         let backend = IpAddr::V4(outside.plan.address.ipv4);
         outside.enter(|| serve(backend))??;
-        let service = setting.with_api(async || load(&setting, backend).await)?;
+        let service = setting.with_api(async || load(&setting, flags.services, backend).await)?;
         let node = setting.cluster.nodes().next().ok_or("the testbed has no node")?;
         let mut proxy = setting.start_component("the proxy", node, command(flags, &setting, node)?)?;
         node.enter(|| wait_for(service))??;
@@ -84,9 +87,9 @@ fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, F
 }
 
 /// Creates the Service; returns its address.
-async fn load(setting: &Setting, backend: IpAddr) -> Result<SocketAddr, Failure> {
+async fn load(setting: &Setting, services: usize, backend: IpAddr) -> Result<SocketAddr, Failure> {
     let client = setting.client()?;
-    world::create(std::slice::from_ref(&client), 0, 0).await?;
+    world::create(std::slice::from_ref(&client), services, 10).await?;
     let answer = world::post(&client, &world::service("measured")).await?;
     world::post(&client, &world::slice("measured", &[backend])).await?;
     let ip: Ipv4Addr = answer["spec"]["clusterIP"]
@@ -165,13 +168,14 @@ fn connections(flags: &Flags, direct: SocketAddr, service: SocketAddr) -> Result
     let (direct, service) = (direct.ok_or("no connections")?, service.ok_or("no connections")?);
     println!(
         "connect, request, close, {} each: direct p50 {:.3} ms, p99 {:.3} ms; Service p50 {:.3} ms, p99 {:.3} ms; \
-         {:.2} x direct",
+         {:.2} x direct, takes {:.2} x as long",
         flags.connections,
         direct.milliseconds(50),
         direct.milliseconds(99),
         service.milliseconds(50),
         service.milliseconds(99),
         direct.milliseconds(50) / service.milliseconds(50),
+        service.milliseconds(50) / direct.milliseconds(50),
     );
     Ok(())
 }

@@ -1,4 +1,8 @@
-//! How quickly the proxy brings Services into force.
+//! How quickly the proxy brings Services into force, and what it takes for that.
+
+mod changes;
+mod resync;
+mod sustained;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,15 +10,12 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use client::{Client, MERGE_PATCH};
-use http::Method;
+use client::Client;
 use ipnet::IpNet;
 use netlink::route::Connection;
-use serde_json::json;
 use testbed::Member;
 
 use crate::Failure;
-use crate::percentiles::Percentiles;
 use crate::process::portolan;
 use crate::setting::{PATIENCE, Setting, enclosed};
 use crate::world;
@@ -23,6 +24,8 @@ use crate::world;
 const BACKEND_PORT: u16 = 8080;
 /// How long one connection may take while the Service is not there yet.
 const TRY: Duration = Duration::from_millis(20);
+/// Pause between two tries: whoever asks again at once takes the processor from who is measured.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Flags of `bench proxy`.
 #[derive(Debug, Args)]
@@ -34,8 +37,13 @@ pub struct Flags {
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
     /// How often an endpoint is replaced
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 1_000)]
     changes: usize,
+    #[command(flatten)]
+    sustained: sustained::Flags,
+    /// How often the proxy is made to read everything back while nothing is wrong; Portolan in mode nftables only
+    #[arg(long, default_value_t = 0)]
+    resyncs: u32,
     /// Another proxy that is measured in the place of Portolan's: a command line for `sh`, in which
     /// {kubeconfig} and {node} are replaced
     #[arg(long, value_name = "COMMAND")]
@@ -66,7 +74,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             proxy.resident_mib()?,
             proxy.cpu()?.as_secs_f64()
         );
-        changes(flags, &setting, node, service, backends)?;
+        changes::run(flags.changes, &setting, node, service, backends)?;
+        sustained::run(&flags.sustained, flags.services, &setting, node, backends, &proxy)?;
+        resync::run(flags.resyncs, node, &proxy)?;
+        proxy.must_run()?;
         println!("resident memory after changes: {:.1} MiB", proxy.resident_mib()?);
         Ok(())
     })
@@ -148,6 +159,7 @@ fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
         if Instant::now() > deadline {
             return Err(format!("{backend} does not answer at {service}").into());
         }
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -157,53 +169,4 @@ fn ask(service: SocketAddr) -> std::io::Result<String> {
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)
-}
-
-/// Replaces the endpoint by turns and measures from before the PATCH until a connection reaches the new one.
-fn changes(
-    flags: &Flags,
-    setting: &Setting,
-    node: &Member,
-    service: SocketAddr,
-    backends: [IpAddr; 2],
-) -> Result<(), Failure> {
-    let mut latencies = Vec::with_capacity(flags.changes);
-    for round in 0..flags.changes {
-        let backend = backends[(round + 1) % 2];
-        let (ready, start) = std::sync::mpsc::channel();
-        let (patched, connected) = std::thread::scope(|scope| {
-            let patch = scope.spawn(move || {
-                setting.with_api(async || {
-                    let client = setting.client()?;
-                    client.get::<serde_json::Value>("/version").await?;
-                    ready.send(Instant::now())?;
-                    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/zz-measured-1";
-                    let body = json!({"endpoints": [world::endpoint(&backend)]});
-                    client
-                        .request(Method::PATCH, path, MERGE_PATCH, Some(&body))
-                        .await?;
-                    Ok(())
-                })
-            });
-            let connect = scope.spawn(move || {
-                node.enter(move || -> Result<Duration, Failure> {
-                    let started = start.recv()?;
-                    wait_for(service, backend)?;
-                    Ok(started.elapsed())
-                })
-            });
-            (patch.join(), connect.join())
-        });
-        patched.map_err(|_| "the writer failed")??;
-        latencies.push(connected.map_err(|_| "the client failed")???);
-    }
-    let latencies = Percentiles::of(latencies).ok_or("no change was measured")?;
-    println!(
-        "endpoint replaced, API write to first connection, {} changes: p50 {:.2} ms, p90 {:.2} ms, p99 {:.2} ms",
-        flags.changes,
-        latencies.milliseconds(50),
-        latencies.milliseconds(90),
-        latencies.milliseconds(99),
-    );
-    Ok(())
 }
