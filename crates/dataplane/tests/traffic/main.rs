@@ -16,15 +16,15 @@ use dataplane::userspace::UserspaceDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
 use netlink::conntrack::{Conntrack, Family};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use world::{Member, Outcome, World};
 
-/// Random clusters, each on top of the one before. More find more.
-const CLUSTERS: u32 = 448;
-/// The same where every change starts programs, or threads.
-const CLUSTERS_BY_PROGRAMS: u32 = 32;
+/// Random clusters that each dataplane is tried with. More find more.
+const CLUSTERS: u32 = 504;
+/// Nodes among which they are shared out: most of the time is waiting for answers that are not to come.
+const NODES: u32 = 6;
 /// Connections that a client with session affinity makes in a row.
 const STICKY_TRIES: usize = 4;
 
@@ -35,8 +35,6 @@ type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
-    /// Random clusters, each on top of the one before.
-    clusters: u32,
     /// Whether endpoints see clients' addresses.
     keeps_source: bool,
 }
@@ -56,20 +54,18 @@ macro_rules! battery {
 }
 
 battery! {
-    nftables => in_kernel(CLUSTERS, || Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)));
-    iptables_legacy => in_kernel(CLUSTERS_BY_PROGRAMS, || open_iptables(Variant::Legacy));
-    iptables_nft => in_kernel(CLUSTERS_BY_PROGRAMS, || open_iptables(Variant::Nft));
+    nftables => in_kernel(|| Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)));
+    iptables_legacy => in_kernel(|| open_iptables(Variant::Legacy));
+    iptables_nft => in_kernel(|| open_iptables(Variant::Nft));
     userspace => Mode {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
-        clusters: CLUSTERS_BY_PROGRAMS,
         keeps_source: false,
     };
 }
 
-fn in_kernel(clusters: u32, open: fn() -> Opened) -> Mode {
+fn in_kernel(open: fn() -> Opened) -> Mode {
     Mode {
         open,
-        clusters,
         keeps_source: true,
     }
 }
@@ -83,25 +79,36 @@ fn open_iptables(variant: Variant) -> Opened {
 }
 
 fn send_packets(mode: Mode) {
+    thread::scope(|scope| {
+        for node in 0..NODES {
+            scope.spawn(move || send_packets_at_node(mode, node));
+        }
+    });
+}
+
+/// Random clusters, each on top of the one before.
+fn send_packets_at_node(mode: Mode, node: u32) {
     let run = Run::new(mode);
     let config = Config {
-        cases: mode.clusters,
+        cases: CLUSTERS / NODES,
         failure_persistence: None,
         max_shrink_iters: 0,
         ..Config::default()
     };
-    let outcome = TestRunner::new_with_rng(config, rng()).run(&services::cluster(), |cluster| {
+    let outcome = TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(), |cluster| {
         run.check(&cluster);
         Ok(())
     });
     if let Err(error) = outcome {
-        panic!("{error}");
+        panic!("node {node}: {error}");
     }
 }
 
-/// The same clusters at every run, so that a failure is one that can be found again.
-fn rng() -> proptest::test_runner::TestRng {
-    proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha)
+/// The same clusters at every run, so that a failure is one that can be found again; others for each node.
+fn rng(node: u32) -> TestRng {
+    let mut seed = [0; 32];
+    seed[..4].copy_from_slice(&node.to_be_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &seed)
 }
 
 struct Run {
