@@ -4,10 +4,13 @@ use api::object::ObjectKey;
 use netlink::nftables::{CommitError, Monitor, ReadError, Touched};
 use plan::{Changes, Plan, Scheduler};
 
+mod counts;
 pub mod iptables;
 mod maglev;
 pub mod nftables;
 pub mod userspace;
+
+pub use counts::{Counts, IptablesCounts, TableCounts};
 
 /// A way to put a plan into force on this node.
 ///
@@ -33,6 +36,11 @@ pub trait Dataplane {
             [] => Ok(0),
             _ => self.repair(plan),
         }
+    }
+
+    /// What it counts besides.
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 
     /// Whether endpoints can be chosen like this. Where they cannot, they are chosen at random.

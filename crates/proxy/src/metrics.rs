@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dataplane::{Counts, IptablesCounts, TableCounts};
 use exposition::Counted;
 use jiff::Timestamp;
 use plan::Totals;
@@ -49,6 +50,8 @@ pub(crate) struct Values {
     pub(crate) proxy_livez_total: [u64; 2],
     /// Counts of the plan by family.
     pub(crate) totals: [Totals; 2],
+    /// What the dataplane counts.
+    pub(crate) counts: Counts,
 }
 
 impl Default for Values {
@@ -73,6 +76,7 @@ impl Default for Values {
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
             totals: [Totals::default(); 2],
+            counts: Counts::default(),
         }
     }
 }
@@ -134,6 +138,31 @@ impl Metrics {
         });
     }
 
+    /// What probes came to, in the terms that all components of Kubernetes have for it (HLT-04).
+    pub(crate) fn render_health(&self, now_healthy: [bool; 2]) -> String {
+        const STATE: &str = "kubernetes_healthcheck";
+        const COUNT: &str = "kubernetes_healthchecks_total";
+        let values = self.values();
+        let checks = ["healthz", "livez"];
+        let mut text = exposition::Text::default();
+        text.family(STATE, Counted::Gauge);
+        for (name, is_healthy) in checks.into_iter().zip(now_healthy) {
+            let labels = format!("name=\"proxy\",type=\"{name}\"");
+            text.sample(STATE, &labels, u8::from(is_healthy));
+        }
+        text.family(COUNT, Counted::Counter);
+        for (name, counts) in checks
+            .into_iter()
+            .zip([values.proxy_healthz_total, values.proxy_livez_total])
+        {
+            for (status, count) in ["success", "error"].into_iter().zip(counts) {
+                let labels = format!("name=\"proxy\",status=\"{status}\",type=\"{name}\"");
+                text.sample(COUNT, &labels, count);
+            }
+        }
+        text.finish()
+    }
+
     /// What people ask for first.
     pub(crate) fn status(&self) -> serde_json::Value {
         let values = self.values();
@@ -174,6 +203,10 @@ impl Metrics {
     }
 }
 
+fn family_name(counts: &IptablesCounts) -> &'static str {
+    FAMILIES[counts.family as usize]
+}
+
 /// A gauge's time; `None` if it was never set.
 fn time_of(seconds: f64) -> Option<String> {
     let at = Timestamp::from_millisecond((seconds * 1_000.0) as i64).ok()?;
@@ -212,6 +245,7 @@ impl Values {
             text.histogram(name, histogram);
         }
         self.write_numbers(text);
+        self.write_iptables(text);
         self.write_labelled(text);
     }
 
@@ -271,12 +305,53 @@ impl Values {
                 self.sync_proxy_rules_nftables_sync_failures_total,
             ),
             (
+                "sync_proxy_rules_nftables_cleanup_failures_total",
+                self.counts.cleanup_failures,
+            ),
+            (
                 "conntrack_reconciler_deleted_entries_total",
                 self.conntrack_reconciler_deleted_entries_total,
             ),
         ] {
             text.kind(name, Counted::Counter);
             text.by_family(name, value);
+        }
+    }
+
+    /// Only where there are tables of iptables (MET-14 to MET-17).
+    fn write_iptables(&self, text: &mut Text) {
+        if self.counts.iptables.is_empty() {
+            return;
+        }
+        for (name, count) in [
+            (
+                "sync_proxy_rules_iptables_restore_failures_total",
+                (|of| of.failures) as fn(&IptablesCounts) -> u64,
+            ),
+            ("sync_proxy_rules_iptables_partial_restore_failures_total", |of| {
+                of.partial_failures
+            }),
+        ] {
+            text.kind(name, Counted::Counter);
+            for of in &self.counts.iptables {
+                text.sample(name, &format!("ip_family=\"{}\"", family_name(of)), count(of));
+            }
+        }
+        for (name, count) in [
+            (
+                "sync_proxy_rules_iptables_total",
+                (|of| of.rules) as fn(&TableCounts) -> u64,
+            ),
+            ("sync_proxy_rules_iptables_last", |of| of.rules_last),
+        ] {
+            text.kind(name, Counted::Gauge);
+            for of in &self.counts.iptables {
+                // The canary's table has no rules.
+                for table in of.tables.iter().filter(|table| table.table != "mangle") {
+                    let labels = format!("ip_family=\"{}\",table=\"{}\"", family_name(of), table.table);
+                    text.sample(name, &labels, count(table));
+                }
+            }
         }
     }
 

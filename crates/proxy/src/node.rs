@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::object::Node;
-use plan::{NodeFacts, NodePortAddresses, PodDetection, Settings};
+use plan::{Family, NodeFacts, NodePortAddresses, PodDetection, Settings};
 
 use crate::config::{Config, NodePortSelection, PodSelection};
 
@@ -46,6 +46,13 @@ pub(crate) fn pods(selection: &PodSelection, node: Option<&Node>) -> PodDetectio
             PodDetection::Ranges(ranges.collect())
         }
     }
+}
+
+/// The node's first address if ranges of Pods are known, but none of its family (KPC-15).
+pub(crate) fn without_pods(ips: &[IpAddr], pods: &PodDetection) -> Option<IpAddr> {
+    let first = ips.first().copied()?;
+    let is_missing = !pods.ranges().is_empty() && !pods.covers(Family::of(first));
+    is_missing.then_some(first)
 }
 
 /// Whether load balancers should go on sending traffic here: the Node is not about to go.

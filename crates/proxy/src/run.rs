@@ -229,6 +229,12 @@ fn health_answer(board: &Board, path: &str) -> Answer {
 fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
     match path {
         "/metrics" => Answer::metrics(board.metrics.render()),
+        "/metrics/slis" => {
+            let now = Timestamp::now();
+            let is_live = board.health.is_healthy(now);
+            let is_ready = board.health.healthz(now).status == StatusCode::OK;
+            Answer::metrics(board.metrics.render_health([is_ready, is_live]))
+        }
         "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
         "/status" => Answer::json(StatusCode::OK, &board.status(config)),
         "/configz" => Answer::json(

@@ -388,9 +388,11 @@ impl<D: Dataplane> Worker<D> {
     fn note_sync(&mut self, took: Duration, is_full: bool) {
         let now = Timestamp::now();
         let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
+        let counts = self.dataplane.counts();
         self.board.metrics.synced(took, is_full, now);
         self.board.metrics.update(|values| {
             values.totals = totals;
+            values.counts = counts;
             for trigger in self.triggers.drain(..) {
                 values
                     .network_programming_duration_seconds

@@ -17,6 +17,9 @@ use super::saved::{RulesHash, Saved};
 pub struct Footprint {
     chains: Box<[(ChainName, u64)]>,
     shared: [u64; Shared::ALL.len()],
+    /// Rules in chains of its own, and in each shared one.
+    rules: u32,
+    shared_rules: [u16; Shared::ALL.len()],
 }
 
 impl Footprint {
@@ -28,6 +31,20 @@ impl Footprint {
                 .map(|(name, rules)| (*name, RulesHash::of(rules)))
                 .collect(),
             shared: std::array::from_fn(|index| RulesHash::of(&rules.shared[index])),
+            rules: rules.chains.iter().map(|(_, rules)| rules.len() as u32).sum(),
+            shared_rules: std::array::from_fn(|index| rules.shared[index].len() as u16),
+        }
+    }
+
+    /// How many rules of a table are its own.
+    pub fn rules_in(&self, table: Table) -> u64 {
+        let shared = Shared::ALL.iter().filter(|place| place.table() == table);
+        let shared: u64 = shared
+            .map(|place| u64::from(self.shared_rules[*place as usize]))
+            .sum();
+        match table {
+            Table::Nat => shared + u64::from(self.rules),
+            Table::Filter | Table::Mangle => shared,
         }
     }
 
@@ -213,7 +230,7 @@ impl Edit {
             {
                 continue;
             }
-            script.line(format_args!("*{}", table.name()))?;
+            script.open(table)?;
             for chain in fixed() {
                 script.declare(chain.name)?;
             }
@@ -299,6 +316,9 @@ pub struct Script<'a> {
     lines: usize,
     /// The first line of each part, with its Service.
     parts: Vec<(usize, Option<ObjectKey>)>,
+    table: Option<Table>,
+    /// Rules written by table.
+    rules: [u64; Table::ALL.len()],
 }
 
 impl<'a> Script<'a> {
@@ -308,12 +328,20 @@ impl<'a> Script<'a> {
             out,
             lines: 0,
             parts: Vec::new(),
+            table: None,
+            rules: Default::default(),
         }
     }
 
-    /// The parts: the first line of each, with its Service.
-    pub fn into_parts(self) -> Vec<(usize, Option<ObjectKey>)> {
-        self.parts
+    /// The parts: the first line of each, with its Service; and how many rules each table got.
+    pub fn into_parts(self) -> (Vec<(usize, Option<ObjectKey>)>, [u64; Table::ALL.len()]) {
+        (self.parts, self.rules)
+    }
+
+    /// Begins with a table.
+    pub fn open(&mut self, table: Table) -> io::Result<()> {
+        self.table = Some(table);
+        self.line(format_args!("*{}", table.name()))
     }
 
     /// Writes a line.
@@ -329,6 +357,9 @@ impl<'a> Script<'a> {
 
     /// Adds rules at the end of a chain.
     fn append(&mut self, chain: impl std::fmt::Display, rules: &[String]) -> io::Result<()> {
+        if let Some(table) = self.table {
+            self.rules[table as usize] += rules.len() as u64;
+        }
         rules
             .iter()
             .try_for_each(|rule| self.line(format_args!("-A {chain} {rule}")))

@@ -143,6 +143,21 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     chains
 }
 
+/// How many rules belong to no Service, by table, the ways in among them.
+pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
+    let mut counts = [0; Table::ALL.len()];
+    for jump in jumps() {
+        counts[jump.table as usize] += 1;
+    }
+    for chain in chains(plan, context) {
+        counts[chain.table as usize] += chain.rules.len() as u64;
+    }
+    for place in Shared::ALL {
+        counts[place.table() as usize] += tail(place, context).len() as u64;
+    }
+    counts
+}
+
 /// The rules at the end of a shared chain.
 pub fn tail(place: Shared, context: &Context) -> Vec<String> {
     match place {

@@ -124,7 +124,7 @@ fn write_cleaning(
         if going.is_empty() {
             continue;
         }
-        script.line(format_args!("*{}", table.name()))?;
+        script.open(table)?;
         for name in &going {
             script.declare(name)?;
         }

@@ -24,7 +24,7 @@ mod side;
 
 use plan::{Changes, Family, Plan};
 
-use crate::{Applied, Dataplane, DataplaneError};
+use crate::{Applied, Counts, Dataplane, DataplaneError};
 
 pub use leftovers::Leftovers;
 pub use program::{ProgramError, Variant};
@@ -124,6 +124,13 @@ impl Dataplane for IptablesDataplane {
             }
         }
         Ok(drift)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            iptables: self.sides.iter().map(Side::counts).collect(),
+            ..Counts::default()
+        }
     }
 }
 

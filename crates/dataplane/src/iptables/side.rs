@@ -6,7 +6,7 @@ use std::fs;
 use api::object::ObjectKey;
 use plan::{Changes, Family, Plan};
 
-use crate::{Applied, DataplaneError, Skipped};
+use crate::{Applied, DataplaneError, IptablesCounts, Skipped, TableCounts};
 
 use super::Options;
 use super::context::Context;
@@ -30,6 +30,12 @@ pub struct Side {
     /// Services that are not in force since they were refused.
     skipped: BTreeSet<ObjectKey>,
     spellings: Spellings,
+    failures: u64,
+    partial_failures: u64,
+    /// Rules that the last sync wrote, by table.
+    rules_last: [u64; Table::ALL.len()],
+    /// Rules that belong to no Service, by table.
+    rules_of_none: [u64; Table::ALL.len()],
 }
 
 impl Side {
@@ -41,6 +47,10 @@ impl Side {
             in_force: None,
             skipped: BTreeSet::new(),
             spellings: Spellings::new(),
+            failures: 0,
+            partial_failures: 0,
+            rules_last: Default::default(),
+            rules_of_none: Default::default(),
         }
     }
 
@@ -68,6 +78,7 @@ impl Side {
         };
         match self.change(plan, &context, make) {
             Err(error @ (ProgramError::Refused { .. } | ProgramError::Talk { .. })) => {
+                self.partial_failures += 1;
                 tracing::warn!(%error, "a change failed; the tables are read back");
                 self.synchronize(plan, options)
             }
@@ -123,7 +134,29 @@ impl Side {
             let saved = side.programs.save()?;
             Ok(Edit::from_saved(source, saved, &side.spellings))
         };
-        Ok(self.change(plan, &context, make)?)
+        let changed = self.change(plan, &context, make);
+        self.failures += u64::from(changed.is_err());
+        self.rules_of_none = fixed::counts(plan, &context);
+        Ok(changed?)
+    }
+
+    /// What there is to count.
+    pub fn counts(&self) -> IptablesCounts {
+        let of_services = |table| {
+            let footprints = self.in_force.iter().flat_map(|in_force| in_force.values());
+            footprints.map(|footprint| footprint.rules_in(table)).sum::<u64>()
+        };
+        let tables = Table::ALL.into_iter().map(|table| TableCounts {
+            table: table.name(),
+            rules: self.rules_of_none[table as usize] + of_services(table),
+            rules_last: self.rules_last[table as usize],
+        });
+        IptablesCounts {
+            family: self.family,
+            failures: self.failures,
+            partial_failures: self.partial_failures,
+            tables: tables.collect(),
+        }
     }
 
     /// Brings an edit into force, without the Services that are refused.
@@ -137,19 +170,20 @@ impl Side {
         loop {
             let source = self.source(plan, context);
             let edit = make(source, self)?;
-            let mut parts = Vec::new();
+            let (mut parts, mut rules) = Default::default();
             let result = match edit.count() {
                 0 => Ok(()),
                 _ => self.programs.restore(|out| {
                     let mut script = Script::new(out);
                     let written = edit.write(source, &mut script);
-                    parts = script.into_parts();
+                    (parts, rules) = script.into_parts();
                     written
                 }),
             };
             let error = match result {
                 Ok(()) => {
                     let elements = edit.count();
+                    self.rules_last = rules;
                     keep(self.in_force.get_or_insert_default(), edit.footprints);
                     return Ok(Applied {
                         elements,

@@ -209,6 +209,35 @@ fn chains_that_others_lead_to_survive_cleanup() {
 }
 
 #[test]
+fn rules_are_counted_as_the_tables_have_them() {
+    testbed::in_namespace(|| {
+        let mut plan = planned(3);
+        let mut dataplane = loaded(&mut plan, Variant::Nft);
+        let counted = |dataplane: &IptablesDataplane| {
+            let of_family = &dataplane.counts().iptables[0];
+            let tables = of_family.tables.iter().map(|table| (table.table, table.rules));
+            tables.collect::<Vec<_>>()
+        };
+        let found = || {
+            ["mangle", "filter", "nat"].map(|table| {
+                let output = Command::new("iptables-nft-save").args(["-t", table]).output();
+                let text = String::from_utf8(output.unwrap().stdout).unwrap();
+                (
+                    table,
+                    text.lines().filter(|line| line.starts_with("-A")).count() as u64,
+                )
+            })
+        };
+        assert_eq!(counted(&dataplane), found());
+        put(&mut plan, 1, 5);
+        update(&mut plan, &mut dataplane);
+        assert_eq!(counted(&dataplane), found());
+        let last = dataplane.counts().iptables[0].tables[2].rules_last;
+        assert!(last > 0 && last < found()[2].1, "{last} rules are written again");
+    });
+}
+
+#[test]
 fn rules_leave_loopback_addresses_alone() {
     let places = |node_ports: NodePortAddresses| {
         let settings = Settings {

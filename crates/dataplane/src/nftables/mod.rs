@@ -41,7 +41,7 @@ use api::object::ObjectKey;
 use netlink::nftables::{Batch, Chain, Change, CommitError, Monitor, Nftables, Rule, Touched};
 use plan::{Changes, Plan, Scheduler};
 
-use crate::{Applied, Dataplane, DataplaneError, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 
 use bytes::Bytes;
 use codes::Codes;
@@ -86,6 +86,7 @@ pub struct NftablesDataplane {
     codes: Codes,
     chains: Vec<(Chain, Vec<Rule>)>,
     ranges: Vec<Item>,
+    cleanup_failures: u64,
     /// What is written in the place of endpoints, if they are not to be.
     stand_ins: Option<StandIns>,
 }
@@ -104,6 +105,7 @@ impl NftablesDataplane {
             codes: Codes::default(),
             chains: Vec::new(),
             ranges: Vec::new(),
+            cleanup_failures: 0,
             stand_ins: None,
         })
     }
@@ -213,6 +215,7 @@ impl NftablesDataplane {
                 Ok(self.nftables.commit(batch)?)
             });
             if let Err(error) = result {
+                self.cleanup_failures += 1;
                 tracing::debug!(%error, "clients of endpoints that have left are still kept there");
             }
         }
@@ -244,6 +247,7 @@ impl NftablesDataplane {
             .commit(elements)
             .and_then(|()| self.delete_chains(&chains));
         if let Err(error) = result {
+            self.cleanup_failures += 1;
             tracing::debug!(%error, "unused treatments stay until the next repair");
         }
     }
@@ -311,6 +315,13 @@ impl Dataplane for NftablesDataplane {
 
     fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
         self.mend_touched(plan, touched)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            cleanup_failures: self.cleanup_failures,
+            ..Counts::default()
+        }
     }
 
     /// Rules cannot count connections, so that the least loaded endpoint is not known.

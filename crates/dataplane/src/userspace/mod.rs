@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, Dataplane, DataplaneError, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 
 use balance::Balance;
 use listener::Listener;
@@ -214,6 +214,10 @@ impl Dataplane for UserspaceDataplane {
 
     fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
         self.capture.mend(plan, touched)
+    }
+
+    fn counts(&self) -> Counts {
+        self.capture.counts()
     }
 
     fn supports(&self, _: Scheduler) -> bool {

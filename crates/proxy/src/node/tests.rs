@@ -58,3 +58,12 @@ fn primary_means_all_while_no_ip_is_known() {
         NodePortAddresses::Primary(ips.clone())
     );
 }
+
+#[test]
+fn ranges_of_the_other_family_only_are_noticed() {
+    let ips: Vec<IpAddr> = vec!["fd00::1".parse().unwrap(), "10.0.0.1".parse().unwrap()];
+    let pods = |range: &str| PodDetection::Ranges(vec![range.parse().unwrap()]);
+    assert_eq!(without_pods(&ips, &pods("10.244.0.0/16")), Some(ips[0]));
+    assert_eq!(without_pods(&ips, &pods("fd00:244::/32")), None);
+    assert_eq!(without_pods(&ips, &PodDetection::default()), None);
+}

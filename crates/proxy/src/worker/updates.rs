@@ -113,9 +113,16 @@ impl<D> Worker<D> {
             self.board.health.set_node_eligible(node::is_eligible(node));
         }
         let facts = node::facts(node, self.config.bind_address);
+        let pods = node::pods(&self.config.pods, node);
+        if self.node_ips != facts.ips
+            && let Some(ip) = node::without_pods(&facts.ips, &pods)
+        {
+            // Upstream ends for this (KPC-15); everything else can be in force.
+            tracing::error!(%ip, "no range of Pods is of the family of the node's address: who is no Pod is not known");
+        }
         self.node_ips.clone_from(&facts.ips);
         self.plan.set_node(facts);
-        self.plan.set_pods(node::pods(&self.config.pods, node));
+        self.plan.set_pods(pods);
         self.choose_addresses();
     }
 

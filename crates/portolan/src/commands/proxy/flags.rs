@@ -105,6 +105,22 @@ pub struct ProxyFlags {
     /// How long the kernel keeps UDP flows with answers; 0 leaves it as it is
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     conntrack_udp_timeout_stream: GoDuration,
+    /// Deprecated, --healthz-bind-address has the port: 0 is for not serving health at all
+    #[arg(
+        long,
+        default_value_t = 10_256,
+        value_name = "PORT",
+        hide_default_value = true
+    )]
+    healthz_port: u16,
+    /// Deprecated, --metrics-bind-address has the port: 0 is for not serving metrics at all
+    #[arg(
+        long,
+        default_value_t = 10_249,
+        value_name = "PORT",
+        hide_default_value = true
+    )]
+    metrics_port: u16,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
@@ -137,12 +153,6 @@ struct WithoutEffect {
     /// No metric is hidden
     #[arg(long, value_name = "VERSION")]
     show_hidden_metrics_for_version: Option<String>,
-    /// Deprecated: --healthz-bind-address has the port
-    #[arg(long, value_name = "PORT")]
-    healthz_port: Option<i32>,
-    /// Deprecated: --metrics-bind-address has the port
-    #[arg(long, value_name = "PORT")]
-    metrics_port: Option<i32>,
     /// There is no ipvs mode
     #[arg(long, value_name = "DURATION")]
     ipvs_sync_period: Option<GoDuration>,
@@ -220,6 +230,15 @@ impl ProxyFlags {
         detect
             .interface_name_prefix
             .clone_from(&self.pod_interface_name_prefix);
+        // KPF-34: what the address says wins, but for zero.
+        for (port, address) in [
+            (self.healthz_port, &mut configuration.healthz_bind_address),
+            (self.metrics_port, &mut configuration.metrics_bind_address),
+        ] {
+            if port == 0 {
+                address.clear();
+            }
+        }
         configuration.iptables.localhost_node_ports = self.iptables_localhost_nodeports;
         configuration.iptables.masquerade_bit = self.iptables_masquerade_bit;
         configuration.iptables.sync_period = self.iptables_sync_period;
@@ -251,8 +270,6 @@ impl ProxyFlags {
                 flags.show_hidden_metrics_for_version.is_some(),
                 "--show-hidden-metrics-for-version",
             ),
-            (flags.healthz_port.is_some(), "--healthz-port"),
-            (flags.metrics_port.is_some(), "--metrics-port"),
             (flags.ipvs_sync_period.is_some(), "--ipvs-sync-period"),
             (flags.ipvs_min_sync_period.is_some(), "--ipvs-min-sync-period"),
             (flags.ipvs_scheduler.is_some(), "--ipvs-scheduler"),

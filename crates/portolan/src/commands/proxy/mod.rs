@@ -131,6 +131,9 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let (mode, config) = validation::check(&configuration)?;
+    for doubt in validation::doubts(&configuration, mode) {
+        tracing::error!("{doubt}");
+    }
     proxy::set_up_machine(&config);
     if flags.proxy.init_only {
         return Ok(ExitCode::SUCCESS);

@@ -26,6 +26,7 @@ fn kube_proxys_command_lines_are_understood() {
         "--config-sync-period=15m0s",
         "-v=2",
         "--metrics-bind-address=",
+        "--healthz-port=0",
     ]);
     let configuration = flags.configuration().expect("a configuration");
     let (mode, config) = validation::check(&configuration).expect("a configuration");
@@ -39,6 +40,7 @@ fn kube_proxys_command_lines_are_understood() {
         Some(Duration::from_secs(3_600))
     );
     assert_eq!(config.metrics_bind_address, None);
+    assert_eq!(config.healthz_bind_address, None);
     assert_eq!(
         flags.proxy.without_effect(),
         ["--config-sync-period", "--ipvs-strict-arp", "-v"]

@@ -68,6 +68,45 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
     Ok((mode, config))
 }
 
+/// What of a configuration that can be used is most likely not meant (KPC-14, KPC-15).
+pub fn doubts(configuration: &Configuration, mode: Mode) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let families = |texts: &[String]| {
+        let nets: Vec<IpNet> = texts.iter().filter_map(|text| text.trim().parse().ok()).collect();
+        let has = |is_v4| nets.iter().any(|net| net.addr().is_ipv4() == is_v4);
+        (has(true), has(false))
+    };
+    let pods: Vec<String> = configuration.cluster_cidr.split(',').map(str::to_owned).collect();
+    let node_ports = &configuration.node_port_addresses;
+    if node_ports.is_empty() && mode == Mode::Iptables {
+        doubts.push(
+            "nodePortAddresses is not set: node ports answer on all of this node's addresses; consider \"primary\""
+                .to_owned(),
+        );
+    }
+    if let (true, false) | (false, true) = families(node_ports)
+        && families(&pods) == (true, true)
+    {
+        doubts.push(format!(
+            "nodePortAddresses has one family only, {}, but clusterCIDR has both: node ports of the other answer nowhere",
+            node_ports.join(",")
+        ));
+    }
+    let is_by_range = matches!(configuration.detect_local_mode.as_str(), "" | "ClusterCIDR");
+    let bind_address = configuration.bind_address.parse::<IpAddr>().ok();
+    if let Some(bind_address) = bind_address.filter(|ip| is_by_range && !ip.is_unspecified()) {
+        let (has_v4, has_v6) = families(&pods);
+        let has_own = if bind_address.is_ipv4() { has_v4 } else { has_v6 };
+        if (has_v4 || has_v6) && !has_own {
+            doubts.push(format!(
+                "clusterCIDR has no range of the family of bindAddress, {bind_address}: who is no Pod is not known \
+                 there, and is not masqueraded towards cluster IPs"
+            ));
+        }
+    }
+    doubts
+}
+
 /// How often rules are read back and how often they may change: changes cost next to nothing in nftables, where
 /// what others do is told besides.
 fn periods(mode: Mode, configuration: &Configuration) -> proxy::Config {

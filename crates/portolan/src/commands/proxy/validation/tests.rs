@@ -76,3 +76,29 @@ fn one_range_a_family_is_taken() {
     assert!(of("10.0.0.0/8,fd00::/8").is_ok());
     assert!(of("10.0.0.1/8").is_err());
 }
+
+#[test]
+fn what_is_most_likely_not_meant_is_said() {
+    let doubts = |mode, change: fn(&mut Configuration)| {
+        let mut configuration = Configuration {
+            cluster_cidr: "10.244.0.0/16,fd00:244::/32".to_owned(),
+            ..Configuration::default()
+        };
+        change(&mut configuration);
+        let words = doubts(&configuration, mode).into_iter();
+        words
+            .map(|doubt| doubt.split(' ').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(doubts(Mode::Nftables, |_| {}), Vec::<String>::new());
+    assert_eq!(doubts(Mode::Iptables, |_| {}), ["nodePortAddresses"]);
+    let one_family = |configuration: &mut Configuration| {
+        configuration.node_port_addresses = vec!["10.0.0.0/8".to_owned()];
+    };
+    assert_eq!(doubts(Mode::Nftables, one_family), ["nodePortAddresses"]);
+    let other_family = |configuration: &mut Configuration| {
+        configuration.bind_address = "fd00::1".to_owned();
+        configuration.cluster_cidr = "10.244.0.0/16".to_owned();
+    };
+    assert_eq!(doubts(Mode::Nftables, other_family), ["clusterCIDR"]);
+}
