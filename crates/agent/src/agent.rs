@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::events::Events;
 use crate::network::addresses::{AddressError, AddressPool};
 use crate::object::Pod;
 use crate::resolv_conf::ResolvConf;
@@ -49,6 +50,9 @@ pub enum AgentError {
     /// The node's Pod ranges cannot be used.
     #[error(transparent)]
     Ranges(#[from] AddressError),
+    /// The TLS library has no protocol in common with itself. No retry mends it.
+    #[error("TLS for probes: {0}")]
+    Tls(#[from] client::ConfigError),
     /// The node has no address that others could reach it by.
     #[error("this node has no address beyond the loopback link; name one with --node-ip")]
     NoAddress,
@@ -127,6 +131,8 @@ async fn prepare(
             tracing::error!(%error, "watching Services");
         }
     });
+    let (events, telling) = Events::new(client.clone());
+    background.spawn(telling);
     let resolv_conf = std::fs::read_to_string(&settings.host_resolv_conf).unwrap_or_else(|error| {
         tracing::warn!(path = %settings.host_resolv_conf.display(), %error, "no resolv.conf for Pods with dnsPolicy Default");
         String::new()
@@ -139,12 +145,14 @@ async fn prepare(
         host_ips,
         services,
         state,
+        events,
+        probe_tls: Arc::new(client::tls_without_verification()?),
     };
     Ok((context, background))
 }
 
-/// What earlier agents have left, by UID: sandboxes that run, and records of those that do not.
-type Leftovers = HashMap<String, (Record, Option<Leftover>)>;
+/// What earlier agents have left, by UID.
+type Leftovers = HashMap<String, (Record, Leftover)>;
 
 async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
     let (records, broken) = context.state.records()?;
@@ -155,20 +163,21 @@ async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
     let mut leftovers = Leftovers::new();
     for record in records {
         let directory = context.state.pod(&record.uid)?;
-        let alive = Sandbox::connect(&directory)
-            .await
-            .ok()
-            .map(|(sandbox, containers)| Leftover {
-                sandbox,
-                containers,
-                addresses: record.addresses.clone(),
-            });
+        let sandbox = Sandbox::connect(&directory).await.ok();
+        let mut addresses = record.addresses.clone();
         let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if alive.is_some() && !record.addresses.is_empty() && !pool.reserve(&record.addresses) {
-            tracing::warn!(uid = record.uid, addresses = ?record.addresses, "a Pod's addresses are not of this node's ranges");
+        if !addresses.is_empty() && !pool.reserve(&addresses) {
+            tracing::warn!(
+                uid = record.uid,
+                ?addresses,
+                "a Pod's addresses are not of this node's ranges"
+            );
+            if sandbox.is_none() {
+                addresses.clear();
+            }
         }
         drop(pool);
-        leftovers.insert(record.uid.clone(), (record, alive));
+        leftovers.insert(record.uid.clone(), (record, Leftover { sandbox, addresses }));
     }
     Ok(leftovers)
 }
@@ -208,8 +217,8 @@ impl Agent {
             Event::Malformed { key, error } => tracing::warn!(pod = %key, error, "unreadable Pod"),
             Event::Synced => {
                 // Everything that is wanted has been told, so what is left over is not.
-                for (_, (record, alive)) in std::mem::take(&mut self.leftovers) {
-                    remove_leftover(&self.context, &record, alive).await;
+                for (_, (record, leftover)) in std::mem::take(&mut self.leftovers) {
+                    remove_leftover(&self.context, &record, leftover).await;
                 }
             }
         }
@@ -235,14 +244,7 @@ impl Agent {
         if self.pods.len() >= PODS_MAX {
             return self.refuse(&key, pod).await;
         }
-        let leftover = match self.leftovers.remove(&uid) {
-            Some((_, Some(alive))) => Some(alive),
-            Some((record, None)) => {
-                remove_leftover(&self.context, &record, None).await;
-                None
-            }
-            None => None,
-        };
+        let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
         let (sender, receiver) = watch::channel(wanted);
         let context = Arc::clone(&self.context);
         self.pods.insert(uid.clone(), (key, sender));

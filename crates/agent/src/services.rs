@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use api::object::{ObjectKey, Resource, Service};
+use api::object::{ObjectKey, ObjectMeta, Resource, Service};
 use client::{Client, Event, Query};
 use tokio::sync::watch;
 
@@ -57,5 +57,19 @@ impl Services {
         }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         service_variables(visible_services(known.values(), namespace, enable_service_links))
+    }
+
+    /// Whether any Service leads to a Pod with that namespace and those labels.
+    pub fn select(&self, pod: &ObjectMeta) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let selects = |service: &Service| {
+            let selector = &service.spec.selector;
+            service.metadata.namespace == pod.namespace
+                && !selector.is_empty()
+                && selector
+                    .iter()
+                    .all(|(key, value)| pod.labels.get(key) == Some(value))
+        };
+        known.values().any(selects)
     }
 }

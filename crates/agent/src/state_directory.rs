@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::containers::Memory;
+
 #[cfg(test)]
 mod tests;
 
 const RECORD: &str = "record.json";
+const MEMORY: &str = "containers.json";
 /// Longest UID that names a directory: the server's have 36 characters.
 const UID_BYTES_MAX: usize = 64;
 
@@ -99,19 +102,29 @@ impl PodDirectory {
     /// Makes the directory and writes the record.
     pub fn create(&self, record: &Record) -> Result<(), StateError> {
         create_private(&self.path.join("logs"))?;
-        let json = serde_json::to_vec(record).map_err(io::Error::from);
-        let path = self.path.join(RECORD);
-        json.and_then(|json| fs::write(&path, json))
-            .map_err(|source| file_error(&path, source))
+        let json = serde_json::to_string(record).map_err(|error| file_error(&self.path, error.into()))?;
+        self.write(RECORD, &json).map(drop)
     }
 
-    /// Writes a file of the Pod; its path.
+    /// Writes a file of the Pod, whole or not at all; its path.
     pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, StateError> {
         let path = self.path.join(name);
-        match fs::write(&path, content) {
+        let unfinished = self.path.join(format!(".{name}"));
+        match fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, &path)) {
             Ok(()) => Ok(path),
             Err(source) => Err(file_error(&path, source)),
         }
+    }
+
+    /// Keeps what the next agent must know of the containers.
+    pub fn write_memory(&self, memory: &Memory) -> Result<(), StateError> {
+        let json = serde_json::to_string(memory).map_err(|error| file_error(&self.path, error.into()))?;
+        self.write(MEMORY, &json).map(drop)
+    }
+
+    /// What an earlier agent kept; nothing if it cannot be read.
+    pub fn memory(&self) -> Option<Memory> {
+        serde_json::from_slice(&fs::read(self.path.join(MEMORY)).ok()?).ok()
     }
 
     /// Where the sandbox is reached.

@@ -253,10 +253,10 @@ async fn ends_are_told_and_names_are_free_again() -> Outcome {
         matches!(pod.shell("a", "true").await, Err(RuntimeError::Refused { .. })),
         "started twice",
     )?;
-    pod.sandbox.signal("a", Signal::TERM).await?;
+    pod.sandbox.executor().signal("a", Signal::TERM).await?;
     expect(pod.sandbox.next().await, 7, None)?;
     pod.shell("a", "sleep 1000").await?;
-    pod.sandbox.signal("a", Signal::KILL).await?;
+    pod.sandbox.executor().signal("a", Signal::KILL).await?;
     expect(pod.sandbox.next().await, 137, Some(9))?;
     let missing = Program {
         command: vec!["/no/such/program".to_owned()],
@@ -285,9 +285,11 @@ async fn wait_for_log(path: &Path, word: &str) -> Outcome {
 /// A container that masks its own /proc forbids to mount another.
 async fn programs_see_the_pods_own_machine(has_own_proc: bool) -> Outcome {
     let pod = Pod::start().await?;
+    pod.shell("main", "sleep 1000").await?;
     let executor = pod.sandbox.executor();
-    let code = async |script: &str| match executor.execute(shell(script), PATIENCE).await {
-        Ok(Execution::Exited(exit)) => exit.code,
+    let command = |script: &str| shell(script).command;
+    let code = async |script: &str| match executor.execute("main", command(script), PATIENCE).await {
+        Ok(Execution { exit: Some(exit), .. }) => exit.code,
         other => panic!("{script}: {other:?}"),
     };
     check(code("exit 4").await == 4, "exit status")?;
@@ -302,10 +304,30 @@ async fn programs_see_the_pods_own_machine(has_own_proc: bool) -> Outcome {
     )?;
     let first_process = code("grep -q portolan-sandbox /proc/1/cmdline").await;
     check(first_process == 0 || !has_own_proc, "processes")?;
-    let slow = executor
-        .execute(shell("sleep 1000"), Duration::from_millis(50))
+    let said = executor
+        .execute("main", command("echo one; echo two >&2; sleep 1000 &"), PATIENCE)
         .await?;
-    check(slow == Execution::TimedOut, "a slow program")?;
+    check(said.output == "one\ntwo\n", format!("{said:?}"))?;
+    let loud = executor
+        .execute("main", command("head -c 1000000 /dev/zero"), PATIENCE)
+        .await?;
+    check(loud.exit.is_some() && loud.output.len() == 10240, "much output")?;
+    let slow = executor
+        .execute(
+            "main",
+            command("echo here; sleep 1000"),
+            Duration::from_millis(200),
+        )
+        .await?;
+    check(
+        slow.exit.is_none() && slow.output == "here\n",
+        format!("{slow:?}"),
+    )?;
+    let nowhere = executor.execute("other", command("true"), PATIENCE).await;
+    check(
+        matches!(nowhere, Err(RuntimeError::Refused { .. })),
+        "no such container",
+    )?;
     pod.end().await
 }
 
@@ -350,7 +372,7 @@ async fn nothing_survives_a_kill() -> Outcome {
     // A daemon that has left its session and its parent.
     pod.shell("daemon", "setsid sleep 1000 & sleep 1000").await?;
     check(links()? == links_before + 1, "one link a Pod")?;
-    pod.sandbox.signal("daemon", Signal::KILL).await?;
+    pod.sandbox.executor().signal("daemon", Signal::KILL).await?;
     pod.sandbox.next().await;
     let directory = pod.directory.clone();
     pod.end().await?;

@@ -38,6 +38,17 @@ pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError
     Ok(tls)
 }
 
+/// TLS towards servers whose certificate is not looked at, such as Pods that are probed.
+///
+/// # Errors
+/// If the TLS library has no protocol in common with itself.
+pub fn tls_without_verification() -> Result<ClientConfig, ConfigError> {
+    client_config(&Config {
+        insecure_skip_tls_verify: true,
+        ..Config::default()
+    })
+}
+
 fn roots(config: &Config) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&config.certificate_authority) {

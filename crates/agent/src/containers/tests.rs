@@ -10,15 +10,15 @@ fn ended(exit_code: i32, started: i64, finished: i64) -> Ended {
     Ended {
         exit_code,
         signal: None,
-        reason: "Error",
-        started_at: Some(at(started)),
+        reason: "Error".into(),
+        started_at: at(started),
         finished_at: at(finished),
     }
 }
 
 fn containers(policy: RestartPolicy, init: &[&str], main: &[&str]) -> Containers {
     let slots = |names: &[&str]| names.iter().map(|n| Slot::new(n, 0, at(0))).collect();
-    Containers::new(policy, slots(init), slots(main))
+    Containers::new("web_shop(1)".to_owned(), policy, slots(init), slots(main))
 }
 
 #[test]
@@ -107,6 +107,97 @@ fn a_lost_sandbox_ends_what_ran() {
     assert_eq!(pod.due(at(5)), ["a", "b"]);
 }
 
+/// A Pod with a sidecar between two init containers.
+fn with_sidecar(policy: RestartPolicy) -> Containers {
+    let init = vec![
+        Slot::new("i", 0, at(0)),
+        Slot::new("s", 0, at(0)).restartable(),
+        Slot::new("j", 0, at(0)),
+    ];
+    Containers::new(
+        "web_shop(1)".to_owned(),
+        policy,
+        init,
+        vec![Slot::new("a", 0, at(0))],
+    )
+}
+
+#[test]
+fn a_sidecar_holds_up_the_next_only_until_it_has_started() {
+    let mut pod = with_sidecar(RestartPolicy::Never);
+    pod.started("i", at(0));
+    pod.ended("i", ended(0, 0, 1));
+    assert_eq!(pod.due(at(1)), ["s"]);
+    pod.started("s", at(1));
+    assert!(pod.due(at(1)).is_empty(), "its startup probe has not succeeded");
+    pod.probed("s", true, false);
+    assert_eq!(pod.due(at(2)), ["j"]);
+    // It comes back whatever the Pod's policy is, and then holds up nobody who runs already.
+    pod.started("j", at(2));
+    pod.ended("s", ended(0, 1, 3));
+    assert_eq!(pod.due(at(3)), ["s"]);
+    pod.ended("j", ended(0, 2, 3));
+    pod.started("s", at(3));
+    pod.probed("s", true, true);
+    assert_eq!(pod.due(at(3)), ["a"]);
+    assert_eq!(pod.phase(), Phase::Pending);
+    pod.started("a", at(4));
+    assert_eq!(pod.phase(), Phase::Running);
+    assert!(pod.is_initialized());
+}
+
+#[test]
+fn sidecars_end_after_the_others_and_do_not_count() {
+    let mut pod = with_sidecar(RestartPolicy::Never);
+    for name in ["i", "j"] {
+        pod.started(name, at(0));
+        pod.ended(name, ended(0, 0, 1));
+    }
+    pod.started("s", at(1));
+    pod.probed("s", true, true);
+    pod.started("a", at(2));
+    assert_eq!(pod.to_stop(), ["a"]);
+    pod.ended("a", ended(0, 2, 3));
+    assert!(pod.is_done());
+    assert_eq!(
+        (pod.to_stop(), pod.phase()),
+        (vec!["s".to_owned()], Phase::Running)
+    );
+    pod.ended("s", ended(137, 1, 4));
+    assert_eq!((pod.due(at(9)), pod.phase()), (vec![], Phase::Succeeded));
+}
+
+#[test]
+fn a_new_agent_goes_on_where_the_last_one_was() {
+    let fresh = || containers(RestartPolicy::OnFailure, &[], &["a", "b", "c"]);
+    let mut pod = fresh();
+    for name in ["a", "b", "c"] {
+        pod.started(name, at(0));
+    }
+    pod.ended("b", ended(1, 0, 1));
+    pod.started("b", at(1));
+    pod.ended("b", ended(1, 1, 2));
+    pod.ended("c", ended(0, 0, 3));
+    let json = serde_json::to_string(&pod.remember()).unwrap();
+    let mut next = fresh();
+    next.recall(serde_json::from_str(&json).unwrap());
+    assert_eq!(next.remember(), pod.remember());
+    assert_eq!(next.next_due(), Some(at(12)));
+    // What is known is no news; what happened meanwhile is.
+    next.found_running("a", at(0));
+    next.found_ended("b", ended(1, 1, 2));
+    assert_eq!(next.remember(), pod.remember());
+    next.found_ended("b", ended(0, 12, 13));
+    assert_eq!(next.slot("b").unwrap().restarts, 2);
+    // A machine that was started anew: what ran is lost.
+    let mut booted = fresh();
+    booted.recall(pod.remember());
+    booted.lost(at(20));
+    assert_eq!(booted.due(at(20)), ["a", "b"]);
+    booted.started("a", at(20));
+    assert_eq!(booted.slot("a").unwrap().restarts, 1);
+}
+
 proptest! {
     /// Whatever happens in whatever order: no pause is longer than five minutes, and a container
     /// runs, is due, or has ended for good.
@@ -125,7 +216,7 @@ proptest! {
             }
             for slot in pod.slots() {
                 if let State::Waiting { due, .. } = slot.state {
-                    prop_assert!(due.duration_since(at(now)) <= BACK_OFF_MAX);
+                    prop_assert!(due.duration_since(at(now)) <= jiff::SignedDuration::from_mins(5));
                 }
             }
             now += wait;

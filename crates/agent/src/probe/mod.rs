@@ -1,67 +1,250 @@
-//! Readiness probes: counting results (pure), and asking (`ask`).
+//! Probes: when to ask and what the answers mean (here, pure), and asking ([`http`], [`grpc`], [`tcp`]).
+//!
+//! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
+//! succeeded. Answers count in a row. A liveness or startup probe that has failed often enough asks for the
+//! container's end, and nothing is asked of that container any more.
 
-mod ask;
+mod connect;
+pub mod grpc;
+pub mod http;
+pub mod tcp;
 
 use std::time::Duration;
 
-use crate::object::{Container, Probe};
 use api::object::IntOrString;
 
-pub use ask::{ProbeFailure, http_get, tcp_connect};
+use crate::object::{Container, Probe};
+
+pub use connect::{DialError, Host};
 
 #[cfg(test)]
 mod tests;
 
-/// Whether a container counts as ready, from the results of its probe so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Readiness {
-    is_ready: bool,
-    /// Results in a row that speak against the present state.
-    against: u32,
+/// Which of a container's probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProbeKind {
+    /// Whether it has come up.
+    Startup,
+    /// Whether it is to be started anew.
+    Liveness,
+    /// Whether it takes traffic.
+    Readiness,
 }
 
-impl Readiness {
-    /// Counts a result; `true` if the state has changed by it.
-    pub fn count(&mut self, succeeded: bool, probe: &Probe) -> bool {
-        if succeeded == self.is_ready {
-            self.against = 0;
-            return false;
+impl ProbeKind {
+    /// The word that begins a sentence about it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Liveness => "Liveness",
+            Self::Readiness => "Readiness",
         }
-        self.against += 1;
+    }
+}
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The container is as it should be.
+    Success,
+    /// It is not, or gave no answer in time.
+    Failure,
+    /// It could not be asked: that says nothing about it.
+    Unknown,
+}
+
+/// What an answer changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Whether the container has started, or is ready.
+    Changed,
+    /// The container is to be ended; the probe that says so.
+    End(ProbeKind),
+}
+
+/// The probes of one run of a container. Times are durations since the container was started.
+#[derive(Clone, Debug)]
+pub struct Probing {
+    tracks: Vec<Track>,
+    is_started: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Track {
+    kind: ProbeKind,
+    initial_delay: Duration,
+    period: Duration,
+    success_threshold: u32,
+    failure_threshold: u32,
+    due: Duration,
+    is_asked: bool,
+    /// What the last answers in a row were, and how many.
+    last: Option<bool>,
+    in_a_row: u32,
+    is_successful: bool,
+    is_over: bool,
+}
+
+impl Probing {
+    /// The probes of a container that has just been started.
+    pub fn new(container: &Container) -> Self {
+        let all = [
+            (ProbeKind::Startup, &container.startup_probe),
+            (ProbeKind::Liveness, &container.liveness_probe),
+            (ProbeKind::Readiness, &container.readiness_probe),
+        ];
+        let tracks = all
+            .into_iter()
+            .filter_map(|(kind, probe)| Some(Track::new(kind, probe.as_ref()?)));
+        Self {
+            tracks: tracks.collect(),
+            is_started: container.startup_probe.is_none(),
+        }
+    }
+
+    /// Of a container that was seen to have started before: its startup probe is not asked again.
+    pub fn already_started(mut self) -> Self {
+        self.is_started = true;
+        self
+    }
+
+    /// Whether the container counts as started.
+    pub fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// Whether the container takes traffic.
+    pub fn is_ready(&self) -> bool {
+        let readiness = self.tracks.iter().find(|t| t.kind == ProbeKind::Readiness);
+        self.is_started && readiness.is_none_or(|track| track.is_successful)
+    }
+
+    /// Whether there is nothing to ask, now or later.
+    pub fn is_idle(&self) -> bool {
+        !self.tracks.iter().any(|track| !track.is_over)
+    }
+
+    /// When to ask next; `None` while nothing is to be asked.
+    pub fn next_due(&self) -> Option<Duration> {
+        let waiting = self.tracks.iter().filter(|track| self.may_ask(track));
+        waiting.map(|track| track.due).min()
+    }
+
+    /// The probes to ask now. Each is to be answered by [`Probing::count`] before it comes again.
+    pub fn begin(&mut self, now: Duration) -> Vec<ProbeKind> {
+        let due: Vec<ProbeKind> = self
+            .tracks
+            .iter()
+            .filter(|track| self.may_ask(track) && track.due <= now)
+            .map(|track| track.kind)
+            .collect();
+        for track in self.tracks.iter_mut().filter(|track| due.contains(&track.kind)) {
+            track.is_asked = true;
+        }
+        due
+    }
+
+    /// Counts an answer.
+    pub fn count(&mut self, kind: ProbeKind, answer: Answer, now: Duration) -> Option<Verdict> {
+        let (was_started, was_ready) = (self.is_started(), self.is_ready());
+        let track = self.tracks.iter_mut().find(|track| track.kind == kind)?;
+        track.is_asked = false;
+        // A tick that passed while it was asked is made up for, but only one.
+        track.due = (track.due + track.period).max(now);
+        if track.is_over || !track.settles(answer) {
+            return None;
+        }
+        match (kind, track.is_successful) {
+            (ProbeKind::Startup | ProbeKind::Liveness, false) => {
+                self.tracks.iter_mut().for_each(|track| track.is_over = true);
+                return Some(Verdict::End(kind));
+            }
+            (ProbeKind::Startup, true) => {
+                track.is_over = true;
+                self.is_started = true;
+                // Readiness is asked at once, not at its next tick.
+                for readiness in self.tracks.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+                    readiness.due = now.max(readiness.initial_delay);
+                }
+            }
+            _ => {}
+        }
+        let has_changed = (was_started, was_ready) != (self.is_started(), self.is_ready());
+        has_changed.then_some(Verdict::Changed)
+    }
+
+    /// The Pod is ending: only its readiness is of interest still.
+    pub fn end_begins(&mut self) {
+        let others = self.tracks.iter_mut().filter(|t| t.kind != ProbeKind::Readiness);
+        others.for_each(|track| track.is_over = true);
+    }
+
+    fn may_ask(&self, track: &Track) -> bool {
+        let is_its_time = (track.kind == ProbeKind::Startup) != self.is_started;
+        is_its_time && !track.is_asked && !track.is_over
+    }
+}
+
+impl Track {
+    fn new(kind: ProbeKind, probe: &Probe) -> Self {
+        let initial_delay = Duration::from_secs(probe.initial_delay_seconds.into());
+        Self {
+            kind,
+            initial_delay,
+            period: period(probe),
+            success_threshold: probe.success_threshold.max(1),
+            failure_threshold: probe.failure_threshold.max(1),
+            due: initial_delay,
+            is_asked: false,
+            last: None,
+            in_a_row: 0,
+            is_successful: kind == ProbeKind::Liveness,
+            is_over: false,
+        }
+    }
+
+    /// Counts an answer; whether there were enough alike in a row to say what is.
+    fn settles(&mut self, answer: Answer) -> bool {
+        let succeeded = match answer {
+            Answer::Success => true,
+            Answer::Failure => false,
+            Answer::Unknown => return false,
+        };
+        if self.last != Some(succeeded) {
+            self.last = Some(succeeded);
+            self.in_a_row = 0;
+        }
+        self.in_a_row = self.in_a_row.saturating_add(1);
         let threshold = if succeeded {
-            probe.success_threshold
+            self.success_threshold
         } else {
-            probe.failure_threshold
+            self.failure_threshold
         };
-        if self.against < threshold.max(1) {
+        if self.in_a_row < threshold {
             return false;
         }
-        *self = Self {
-            is_ready: succeeded,
-            against: 0,
-        };
+        self.is_successful = succeeded;
         true
     }
-
-    /// Whether the container is ready.
-    pub fn is_ready(&self) -> bool {
-        self.is_ready
-    }
 }
 
-/// How long to wait before the first result.
-pub fn initial_delay(probe: &Probe) -> Duration {
-    Duration::from_secs(probe.initial_delay_seconds.into())
-}
-
-/// How long between two results; never nothing, whatever the object says.
-pub fn period(probe: &Probe) -> Duration {
+/// How long between two questions; never nothing, whatever the object says.
+fn period(probe: &Probe) -> Duration {
     Duration::from_secs(probe.period_seconds.max(1).into())
 }
 
 /// How long an answer may take.
 pub fn timeout(probe: &Probe) -> Duration {
     Duration::from_secs(probe.timeout_seconds.max(1).into())
+}
+
+/// The probe of that kind.
+pub fn of(container: &Container, kind: ProbeKind) -> Option<&Probe> {
+    match kind {
+        ProbeKind::Startup => container.startup_probe.as_ref(),
+        ProbeKind::Liveness => container.liveness_probe.as_ref(),
+        ProbeKind::Readiness => container.readiness_probe.as_ref(),
+    }
 }
 
 /// The number of a probe's port: itself, or that of the container's port of that name.

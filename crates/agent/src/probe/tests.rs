@@ -1,47 +1,186 @@
+use ::http::{HeaderMap, Response, Uri};
+use bytes::Bytes;
+use proptest::prelude::*;
 use serde_json::json;
 
-use super::ask::{request, status_code};
 use super::*;
 use crate::object::HttpHeader;
 
+fn container(spec: serde_json::Value) -> Container {
+    serde_json::from_value(spec).unwrap()
+}
+
+fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+/// Asks every probe when it is due and answers at once, until nothing is due or `until`; what was asked when.
+fn drive(
+    probing: &mut Probing,
+    until: u64,
+    mut answer: impl FnMut(ProbeKind, u64) -> Answer,
+) -> (Vec<(u64, ProbeKind)>, Vec<(u64, Verdict)>) {
+    let (mut asked, mut verdicts) = (Vec::new(), Vec::new());
+    while let Some(due) = probing.next_due().filter(|due| due.as_secs() <= until) {
+        for kind in probing.begin(due) {
+            asked.push((due.as_secs(), kind));
+            let verdict = probing.count(kind, answer(kind, due.as_secs()), due);
+            verdicts.extend(verdict.map(|verdict| (due.as_secs(), verdict)));
+        }
+    }
+    (asked, verdicts)
+}
+
 #[test]
-fn thresholds_count_results_in_a_row() {
-    let probe = Probe {
-        success_threshold: 2,
-        failure_threshold: 3,
-        ..Probe::default()
-    };
-    let mut readiness = Readiness::default();
-    let states: Vec<bool> = [1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1]
-        .into_iter()
-        .map(|result| {
-            readiness.count(result == 1, &probe);
-            readiness.is_ready()
-        })
-        .collect();
-    let expected = [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|s| s == 1);
-    assert_eq!(states, expected);
+fn the_first_question_comes_after_the_delay_and_the_others_by_the_period() {
+    let spec =
+        json!({"readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5}});
+    let mut probing = Probing::new(&container(spec));
+    assert!(probing.is_started() && !probing.is_ready());
+    let (asked, verdicts) = drive(&mut probing, 20, |_, at| {
+        if at < 10 { Answer::Failure } else { Answer::Success }
+    });
+    let times: Vec<u64> = asked.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [3, 8, 13, 18]);
+    assert_eq!(verdicts, [(13, Verdict::Changed)]);
+    assert!(probing.is_ready());
+}
+
+#[test]
+fn thresholds_count_answers_in_a_row() {
+    let spec = json!({"readinessProbe": {"periodSeconds": 1, "successThreshold": 2, "failureThreshold": 3}});
+    let mut probing = Probing::new(&container(spec));
+    let results = [1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1];
+    let mut states = Vec::new();
+    for (at, result) in (0..).zip(results) {
+        let now = seconds(at);
+        assert_eq!(probing.begin(now), [ProbeKind::Readiness]);
+        let answer = if result == 1 {
+            Answer::Success
+        } else {
+            Answer::Failure
+        };
+        probing.count(ProbeKind::Readiness, answer, now);
+        states.push(probing.is_ready());
+    }
+    assert_eq!(states, [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1].map(|s| s == 1));
+}
+
+#[test]
+fn a_startup_probe_holds_the_others_back() {
+    let spec = json!({
+        "startupProbe": {"periodSeconds": 4, "failureThreshold": 5},
+        "livenessProbe": {"periodSeconds": 10, "initialDelaySeconds": 20},
+        "readinessProbe": {"periodSeconds": 10, "initialDelaySeconds": 2},
+    });
+    let mut probing = Probing::new(&container(spec));
+    let (asked, verdicts) = drive(&mut probing, 25, |kind, at| match kind {
+        ProbeKind::Startup if at < 8 => Answer::Failure,
+        _ => Answer::Success,
+    });
+    use ProbeKind::{Liveness, Readiness, Startup};
+    assert_eq!(
+        asked,
+        [
+            (0, Startup),
+            (4, Startup),
+            (8, Startup),
+            (8, Readiness),
+            (18, Readiness),
+            (20, Liveness)
+        ]
+    );
+    // It takes traffic only after its first readiness answer, which is asked for at once.
+    assert_eq!(verdicts, [(8, Verdict::Changed), (8, Verdict::Changed)]);
+}
+
+#[test]
+fn liveness_and_startup_end_the_container_and_then_ask_no_more() {
+    for (probe, kind, end) in [
+        ("livenessProbe", ProbeKind::Liveness, 20),
+        ("startupProbe", ProbeKind::Startup, 20),
+    ] {
+        let mut probing = Probing::new(&container(json!({probe: {}, "readinessProbe": {}})));
+        let (_, verdicts) = drive(&mut probing, 1000, |asked, _| {
+            if asked == kind {
+                Answer::Failure
+            } else {
+                Answer::Success
+            }
+        });
+        assert_eq!(verdicts.last(), Some(&(end, Verdict::End(kind))));
+        assert_eq!((probing.next_due(), probing.is_idle()), (None, true));
+    }
+}
+
+#[test]
+fn what_could_not_be_asked_counts_for_nothing() {
+    let mut probing = Probing::new(&container(json!({"livenessProbe": {"failureThreshold": 2}})));
+    let answers = [Answer::Failure, Answer::Unknown, Answer::Unknown, Answer::Failure];
+    let (_, verdicts) = drive(&mut probing, 30, |_, at| answers[at as usize / 10]);
+    assert_eq!(verdicts, [(30, Verdict::End(ProbeKind::Liveness))]);
+}
+
+#[test]
+fn an_answer_that_takes_longer_than_the_period_is_made_up_for_once() {
+    let mut probing = Probing::new(&container(json!({"readinessProbe": {"periodSeconds": 2}})));
+    assert_eq!(probing.begin(seconds(0)), [ProbeKind::Readiness]);
+    assert!(probing.begin(seconds(4)).is_empty(), "still being asked");
+    assert_eq!(probing.next_due(), None);
+    probing.count(ProbeKind::Readiness, Answer::Failure, seconds(7));
+    assert_eq!(probing.next_due(), Some(seconds(7)));
+}
+
+#[test]
+fn an_ending_pod_is_asked_for_its_readiness_only() {
+    let mut probing = Probing::new(&container(json!({"livenessProbe": {}, "readinessProbe": {}})));
+    probing.end_begins();
+    let (asked, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
+    assert_eq!(asked, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
+}
+
+proptest! {
+    /// Whatever is answered: no probe comes sooner than its period after the one before, none before its delay, and
+    /// nobody but the startup probe before the container has started.
+    #[test]
+    fn no_question_comes_too_soon(
+        delays in proptest::array::uniform3(0u32..20),
+        periods in proptest::array::uniform3(1u32..20),
+        answers in proptest::collection::vec(0usize..4, 1..50),
+    ) {
+        let probe = |i: usize| json!({"initialDelaySeconds": delays[i], "periodSeconds": periods[i], "failureThreshold": 9});
+        let spec = json!({"startupProbe": probe(0), "livenessProbe": probe(1), "readinessProbe": probe(2)});
+        let mut probing = Probing::new(&container(spec));
+        let mut last = [None; 3];
+        for answer in answers {
+            let Some(due) = probing.next_due() else { break };
+            let was_started = probing.is_started();
+            for kind in probing.begin(due) {
+                let index = kind as usize;
+                prop_assert!(due >= seconds(delays[index].into()));
+                prop_assert!((kind == ProbeKind::Startup) != was_started);
+                if let Some(before) = last[index].replace(due) {
+                    prop_assert!(due >= before + seconds(periods[index].into()));
+                }
+                let answer = [Answer::Failure, Answer::Success, Answer::Success, Answer::Unknown][answer];
+                probing.count(kind, answer, due);
+            }
+        }
+    }
 }
 
 #[test]
 fn absent_fields_have_upstreams_defaults() {
     let probe: Probe = serde_json::from_value(json!({"tcpSocket": {"port": 1}})).unwrap();
-    assert_eq!(
-        (period(&probe), timeout(&probe)),
-        (Duration::from_secs(10), Duration::from_secs(1))
-    );
+    assert_eq!((period(&probe), timeout(&probe)), (seconds(10), seconds(1)));
     assert_eq!((probe.success_threshold, probe.failure_threshold), (1, 3));
     let zero: Probe = serde_json::from_value(json!({"periodSeconds": 0, "timeoutSeconds": 0})).unwrap();
-    assert_eq!(
-        (period(&zero), timeout(&zero)),
-        (Duration::from_secs(1), Duration::from_secs(1))
-    );
+    assert_eq!((period(&zero), timeout(&zero)), (seconds(1), seconds(1)));
 }
 
 #[test]
 fn ports_are_numbers_or_names() {
-    let container: Container =
-        serde_json::from_value(json!({"ports": [{"name": "http", "containerPort": 8080}]})).unwrap();
+    let container = container(json!({"ports": [{"name": "http", "containerPort": 8080}]}));
     let number = |port: serde_json::Value| port_number(&serde_json::from_value(port).unwrap(), &container);
     assert_eq!(number(json!("http")), Some(8080));
     assert_eq!(number(json!(81)), Some(81));
@@ -52,23 +191,99 @@ fn ports_are_numbers_or_names() {
 }
 
 #[test]
-fn the_request_cannot_be_split_by_an_object() {
-    let header = HttpHeader {
-        name: "X-A".to_owned(),
-        value: "1\r\nX-B: 2".to_owned(),
+fn urls_are_of_the_pod_or_the_given_host() {
+    let url = |get: serde_json::Value, host: &str| {
+        let get = serde_json::from_value(get).unwrap();
+        http::url(&get, &Host::parse(host), 80).unwrap().to_string()
     };
-    let text = request("a b\r\nX-C: 3", "10.0.0.1:80", &[header]);
-    assert!(
-        text.starts_with("GET /a%20bX-C:%203 HTTP/1.1\r\nHost: 10.0.0.1:80\r\n"),
-        "{text}"
+    assert_eq!(
+        url(json!({"path": "healthz?full=1"}), "10.0.0.1"),
+        "http://10.0.0.1:80/healthz?full=1"
     );
-    assert!(text.contains("X-A: 1X-B: 2\r\n") && !text.contains("\r\nX-B"));
+    assert_eq!(
+        url(json!({"scheme": "HTTPS"}), "fd00::1"),
+        "https://[fd00::1]:80/"
+    );
+    assert_eq!(
+        url(json!({"path": "/a b\r\nX: ü"}), "web"),
+        "http://web:80/a%20b%0D%0AX:%20%C3%BC"
+    );
 }
 
 #[test]
-fn status_lines_are_read() {
-    assert_eq!(status_code(b"HTTP/1.1 204 No Content\r\nA: b"), Some(204));
-    assert_eq!(status_code(b"HTTP/1.0 503\n"), Some(503));
-    assert_eq!(status_code(b"SSH-2.0-OpenSSH\r\n"), None);
-    assert_eq!(status_code(b""), None);
+fn headers_of_the_object_go_before_ours() {
+    let header = |name: &str, value: &str| HttpHeader {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let ours = http::headers(&[]).unwrap();
+    assert_eq!(ours["accept"], "*/*");
+    assert_eq!(ours["user-agent"], "kube-probe/portolan");
+    let given = [
+        header("Accept", ""),
+        header("User-Agent", "me"),
+        header("Host", "web"),
+        header("X", "1"),
+        header("x", "2"),
+    ];
+    let theirs = http::headers(&given).unwrap();
+    assert!(!theirs.contains_key("accept"));
+    assert_eq!(
+        (&theirs["user-agent"], &theirs["host"]),
+        (&"me".parse().unwrap(), &"web".parse().unwrap())
+    );
+    assert_eq!(theirs.get_all("x").iter().count(), 2);
+    assert!(http::headers(&[header("X", "1\r\nY: 2")]).is_err());
+}
+
+#[test]
+fn locations_are_absolute_or_relative() {
+    let from: Uri = "http://10.0.0.1:8080/a/b?c".parse().unwrap();
+    let to = |status: u16, location: &str| {
+        let answer = Response::builder()
+            .status(status)
+            .header("location", location)
+            .body(())
+            .unwrap();
+        http::redirect(&from, &answer).map(|uri| uri.to_string())
+    };
+    assert_eq!(to(302, "/x").as_deref(), Some("http://10.0.0.1:8080/x"));
+    assert_eq!(to(308, "x").as_deref(), Some("http://10.0.0.1:8080/a/x"));
+    assert_eq!(to(301, "//other/x").as_deref(), Some("http://other/x"));
+    assert_eq!(to(307, "https://other/x").as_deref(), Some("https://other/x"));
+    assert_eq!(to(304, "/x"), None);
+    assert_eq!(to(200, "/x"), None);
+}
+
+#[test]
+fn grpc_answers_are_judged_by_status_and_message() {
+    assert_eq!(grpc::message("")[..], [0, 0, 0, 0, 0]);
+    assert_eq!(grpc::message("ab")[..], [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
+    let judge = |status: &str, body: &[u8]| {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", status.parse().unwrap());
+        grpc::judge(&trailers, &Bytes::copy_from_slice(body)).map_err(|failure| failure.to_string())
+    };
+    assert_eq!(judge("0", &[0, 0, 0, 0, 2, 8, 1]), Ok(()));
+    // A field that is not known, then the status.
+    assert_eq!(judge("0", &[0, 0, 0, 0, 5, 0x12, 1, b'x', 8, 1]), Ok(()));
+    let unhealthy = judge("0", &[0, 0, 0, 0, 2, 8, 2]).unwrap_err();
+    assert_eq!(unhealthy, "service unhealthy (responded with \"NOT_SERVING\")");
+    assert!(judge("0", &[]).unwrap_err().contains("UNKNOWN"));
+    assert!(
+        judge("12", &[])
+            .unwrap_err()
+            .contains("does not implement the grpc health protocol")
+    );
+    assert!(judge("5", &[]).unwrap_err().contains("code = 5"));
+    assert!(judge("0", &[0, 0, 0, 0, 2, 8]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_grpc_answer_is_judged(body: Vec<u8>) {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", "0".parse().unwrap());
+        drop(grpc::judge(&trailers, &body));
+    }
 }

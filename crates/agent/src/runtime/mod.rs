@@ -72,16 +72,16 @@ pub struct Sandbox {
     happenings: mpsc::Receiver<Happening>,
 }
 
-/// What a program that was executed beside the containers came to.
+/// What a command that was executed in a container came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Execution {
-    /// It ended by itself.
-    Exited(Exit),
-    /// It took too long and was killed.
-    TimedOut,
+pub struct Execution {
+    /// How it ended; `None` if it took too long and was killed.
+    pub exit: Option<Exit>,
+    /// The beginning of what it printed.
+    pub output: String,
 }
 
-/// Asks a sandbox to run programs; for probes, which outlive no sandbox.
+/// Signals containers and runs commands in them; for tasks, which outlive no sandbox.
 #[derive(Clone, Debug)]
 pub struct Executor {
     connection: Connection,
@@ -160,17 +160,7 @@ impl Sandbox {
         self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)
     }
 
-    /// Sends a signal to a container's first process; done, too, if it has ended.
-    pub async fn signal(&self, container: &str, signal: Signal) -> Result<(), RuntimeError> {
-        let action = Action::Signal {
-            name: container.to_owned(),
-            signal: signal.as_raw(),
-            group: signal == Signal::KILL,
-        };
-        self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)
-    }
-
-    /// For running programs beside the containers.
+    /// For tasks beside this value.
     pub fn executor(&self) -> Executor {
         Executor {
             connection: self.connection.clone(),
@@ -198,14 +188,40 @@ impl Sandbox {
 }
 
 impl Executor {
-    /// Runs a program in the sandbox until it ends, or for `limit`.
-    pub async fn execute(&self, program: Program, limit: Duration) -> Result<Execution, RuntimeError> {
-        let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let action = Action::Execute { program, timeout_ms };
-        match self.connection.ask(action, limit + ANSWER_TIMEOUT).await? {
-            Outcome::Exited(exit) => Ok(Execution::Exited(exit)),
-            _ => Ok(Execution::TimedOut),
-        }
+    /// Sends a signal to a container's first process; done, too, if it has ended.
+    pub async fn signal(&self, container: &str, signal: Signal) -> Result<(), RuntimeError> {
+        let action = Action::Signal {
+            name: container.to_owned(),
+            signal: signal.as_raw(),
+            group: signal == Signal::KILL,
+        };
+        self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)
+    }
+
+    /// Runs a command in a running container until it ends, or for `limit`.
+    pub async fn execute(
+        &self,
+        container: &str,
+        command: Vec<String>,
+        limit: Duration,
+    ) -> Result<Execution, RuntimeError> {
+        let action = Action::Execute {
+            container: container.to_owned(),
+            command,
+            timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        };
+        let patience = limit.saturating_add(ANSWER_TIMEOUT);
+        Ok(match self.connection.ask(action, patience).await? {
+            Outcome::Exited { exit, output } => Execution {
+                exit: Some(exit),
+                output,
+            },
+            Outcome::TimedOut { output } => Execution { exit: None, output },
+            _ => Execution {
+                exit: None,
+                output: String::new(),
+            },
+        })
     }
 }
 

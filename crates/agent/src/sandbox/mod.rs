@@ -6,6 +6,7 @@
 //! by its children.
 
 mod log;
+mod output;
 mod programs;
 pub mod protocol;
 mod serve;

@@ -9,13 +9,12 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::log;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
-use super::{OWN_PROGRAM, serve};
+use super::{OWN_PROGRAM, log, output, serve};
 
 /// Added to the number of the signal that ended a program, as shells do.
 const SIGNAL_BASE: i32 = 128;
@@ -32,6 +31,8 @@ pub(super) struct Programs {
 struct Shared {
     /// Containers by name.
     containers: BTreeMap<String, ContainerState>,
+    /// What they run: commands that are executed in them have the same environment.
+    programs: BTreeMap<String, Program>,
     /// Processes that are waited for.
     processes: HashMap<i32, Process>,
     /// The agent, while it is there.
@@ -103,6 +104,7 @@ impl Programs {
         shared
             .containers
             .insert(name.to_owned(), ContainerState::Running { started_at });
+        shared.programs.insert(name.to_owned(), program.clone());
         let path = log_file.to_owned();
         thread::Builder::new()
             .name("log".to_owned())
@@ -127,10 +129,12 @@ impl Programs {
         }
     }
 
-    /// Runs a program until it ends or takes too long.
-    pub fn execute(&self, program: &Program, timeout: Duration) -> io::Result<Outcome> {
+    /// Runs a command in a running container until it ends or takes too long.
+    pub fn execute(&self, container: &str, command: Vec<String>, timeout: Duration) -> io::Result<Outcome> {
+        let deadline = Instant::now() + timeout;
         let (ended, end) = sync_channel(1);
         let mut shared = self.lock();
+        let program = shared.program_of(container, command)?;
         let executions = shared
             .processes
             .values()
@@ -138,26 +142,26 @@ impl Programs {
         if executions.count() >= EXECUTIONS_MAX {
             return Err(io::Error::other("too many programs are being executed"));
         }
-        let mut command = prepare(program)?;
-        let pid = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?
-            .id()
-            .cast_signed();
+        let (reading, writing) = io::pipe()?;
+        let mut command = prepare(&program)?;
+        command.stdout(writing.try_clone()?).stderr(writing);
+        let pid = command.spawn()?.id().cast_signed();
+        // The command holds the pipe's other end.
+        drop(command);
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
         drop(shared);
-        if let Ok(exit) = end.recv_timeout(timeout) {
-            return Ok(Outcome::Exited(exit));
+        let (exit, output) = output::gather(reading, &end, deadline)?;
+        if let Some(exit) = exit {
+            return Ok(Outcome::Exited { exit, output });
         }
         let shared = self.lock();
         if shared.processes.contains_key(&pid) {
             // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
-        Ok(Outcome::TimedOut)
+        Ok(Outcome::TimedOut { output })
     }
 
     /// Reaps children, own and orphaned, for as long as the sandbox lives.
@@ -196,6 +200,21 @@ impl Programs {
 }
 
 impl Shared {
+    /// `command` as a program of a container, which has to run.
+    fn program_of(&self, container: &str, command: Vec<String>) -> io::Result<Program> {
+        let runs = matches!(
+            self.containers.get(container),
+            Some(ContainerState::Running { .. })
+        );
+        let program = self.programs.get(container).filter(|_| runs);
+        let program =
+            program.ok_or_else(|| io::Error::other(format!("container {container} is not running")))?;
+        Ok(Program {
+            command,
+            ..program.clone()
+        })
+    }
+
     fn ended(&mut self, role: Role, exit: Exit) {
         match role {
             Role::Container(name) => {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::rfc3339;
+
 /// Longest line: a container's whole environment and command, as large as the kernel takes them.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
@@ -50,10 +52,12 @@ pub enum Action {
         /// Whether to all of the group.
         group: bool,
     },
-    /// Run a program beside the containers until it ends, and say how.
+    /// Run a command in a running container until it ends, and say how.
     Execute {
-        /// The program.
-        program: Program,
+        /// Whose environment, directory and user the command has.
+        container: String,
+        /// The program and its arguments.
+        command: Vec<String>,
         /// After this many milliseconds it is killed.
         timeout_ms: u64,
     },
@@ -116,30 +120,21 @@ pub struct Exit {
 pub enum Outcome {
     /// It was done.
     Done,
-    /// The program that was executed has ended.
-    Exited(Exit),
+    /// The command that was executed has ended.
+    Exited {
+        /// How.
+        exit: Exit,
+        /// The beginning of what it printed.
+        output: String,
+    },
     /// It took too long and was killed.
-    TimedOut,
+    TimedOut {
+        /// The beginning of what it printed.
+        output: String,
+    },
     /// It was not done.
     Failed {
         /// Why.
         message: String,
     },
-}
-
-/// Times as text.
-mod rfc3339 {
-    use jiff::Timestamp;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(time)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
-    }
 }

@@ -58,11 +58,15 @@ fn obey(request: Request, programs: &Programs) -> io::Result<()> {
     let done = match action {
         Action::Start { name, program, log } => programs.start(&name, &program, &log),
         Action::Signal { name, signal, group } => programs.signal(&name, signal, group),
-        Action::Execute { program, timeout_ms } => {
+        Action::Execute {
+            container,
+            command,
+            timeout_ms,
+        } => {
             let programs = programs.clone();
             // It may take long, so the next request must not wait for it.
             let execute = move || {
-                let outcome = programs.execute(&program, Duration::from_millis(timeout_ms));
+                let outcome = programs.execute(&container, command, Duration::from_millis(timeout_ms));
                 let outcome = outcome.unwrap_or_else(failed);
                 programs.send(&Message::Answer { id, outcome });
             };

@@ -23,7 +23,9 @@ fn requests_and_messages_survive_their_lines() {
     assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
     let message = Message::Answer {
         id: 7,
-        outcome: Outcome::TimedOut,
+        outcome: Outcome::TimedOut {
+            output: "a\nb".to_owned(),
+        },
     };
     let line = super::serve::line(&message).unwrap();
     assert_eq!(serde_json::from_slice::<Message>(&line).unwrap(), message);

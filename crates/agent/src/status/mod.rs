@@ -1,6 +1,5 @@
 //! The status of a Pod as the API has it, from what the agent sees. Pure.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::object::PodCondition;
@@ -18,8 +17,6 @@ mod tests;
 pub struct Observed<'a> {
     /// Its containers.
     pub containers: &'a Containers,
-    /// Containers that are ready, by name.
-    pub ready: &'a BTreeMap<String, bool>,
     /// Its addresses, the primary one first; none until it has a network.
     pub pod_ips: &'a [IpAddr],
     /// The node's addresses, the primary one first.
@@ -70,11 +67,12 @@ pub fn seconds(time: Timestamp) -> String {
 fn conditions(pod: &Pod, observed: &Observed<'_>, phase: Phase, now: Timestamp) -> Vec<Value> {
     let containers = observed.containers;
     let is_over = matches!(phase, Phase::Succeeded | Phase::Failed);
+    // Sidecars count too.
     let unready: Vec<&str> = containers
-        .main
-        .iter()
+        .slots()
+        .filter(|slot| slot.is_restartable || containers.main.iter().any(|main| main.name == slot.name))
+        .filter(|slot| !slot.is_ready)
         .map(|slot| slot.name.as_str())
-        .filter(|name| observed.ready.get(*name) != Some(&true))
         .collect();
     let unready_reason = match phase {
         Phase::Succeeded => ("PodCompleted", String::new()),
@@ -102,7 +100,7 @@ fn conditions(pod: &Pod, observed: &Observed<'_>, phase: Phase, now: Timestamp) 
     let uninitialized: Vec<&str> = containers
         .init
         .iter()
-        .filter(|slot| !matches!(&slot.state, State::Terminated(ended) if ended.exit_code == 0))
+        .filter(|slot| !slot.is_past())
         .map(|slot| slot.name.as_str())
         .collect();
     let init_reason = (
@@ -176,18 +174,14 @@ fn statuses(pod: &Pod, specs: &[crate::object::Container], observed: &Observed<'
     let entry = |spec: &crate::object::Container| -> Option<Value> {
         let slot = observed.containers.slot(&spec.name)?;
         let is_main = pod.spec.containers.iter().any(|c| c.name == spec.name);
-        let is_ready = match &slot.state {
-            State::Running { .. } => is_main && observed.ready.get(&spec.name) == Some(&true),
-            State::Terminated(ended) => !is_main && ended.exit_code == 0,
-            State::Waiting { .. } => false,
-        };
+        let has_done_its_work = !is_main && !slot.is_restartable && slot.is_past();
         let mut status = json!({
             "name": spec.name,
             "image": spec.image,
             "imageID": spec.image,
             "restartCount": slot.restarts,
-            "ready": is_ready,
-            "started": is_main && matches!(slot.state, State::Running { .. }),
+            "ready": slot.is_ready || has_done_its_work,
+            "started": slot.is_started,
             "state": state(slot),
         });
         if let Some(last) = &slot.last {
@@ -217,7 +211,7 @@ fn terminated(ended: &Ended) -> Value {
         "exitCode": ended.exit_code,
         "reason": ended.reason,
         "finishedAt": seconds(ended.finished_at),
-        "startedAt": ended.started_at.map(seconds),
+        "startedAt": seconds(ended.started_at),
     });
     if let Some(signal) = ended.signal {
         value["signal"] = signal.into();

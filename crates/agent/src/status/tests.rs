@@ -16,15 +16,17 @@ fn pod(status: Value) -> Pod {
 
 fn containers() -> Containers {
     let slots = ["a", "b"].map(|name| Slot::new(name, 0, at(0)));
-    Containers::new(RestartPolicy::Always, vec![], slots.into())
+    Containers::new(String::new(), RestartPolicy::Always, vec![], slots.into())
 }
 
 fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
-    let ready = ready.iter().map(|(n, r)| ((*n).to_owned(), *r)).collect();
+    let mut containers = containers.clone();
+    for (name, is_ready) in ready {
+        containers.probed(name, true, *is_ready);
+    }
     let ips = ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
     let observed = Observed {
-        containers,
-        ready: &ready,
+        containers: &containers,
         pod_ips: &ips,
         host_ips: &["172.30.0.11".parse().unwrap()],
         start_time: at(0),
@@ -125,8 +127,8 @@ fn ends_are_told_with_code_signal_and_times() {
         Ended {
             exit_code: 137,
             signal: Some(9),
-            reason: "Error",
-            started_at: Some(at(1)),
+            reason: "Error".into(),
+            started_at: at(1),
             finished_at: at(4),
         },
     );
@@ -152,7 +154,6 @@ fn what_was_told_goes_before_what_is_watched() {
     }];
     let observed = Observed {
         containers: &containers(),
-        ready: &BTreeMap::new(),
         pod_ips: &[],
         host_ips: &[],
         start_time: at(0),

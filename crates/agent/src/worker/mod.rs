@@ -1,12 +1,15 @@
 //! One Pod on this node, from its first sight to its end: a task that owns everything of it.
 
+mod asker;
+mod ending;
+mod probing;
 mod start;
 mod stop;
-mod watch_probe;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use api::object::{ObjectKey, PodCondition, Resource};
 use client::Client;
@@ -16,10 +19,10 @@ use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use crate::containers::{Containers, Ended, Phase, Slot};
+use crate::containers::{Containers, Ended, Memory, Phase, Slot, State};
+use crate::events::{Events, PodEvents};
 use crate::network::addresses::AddressPool;
 use crate::object::{Container, Pod};
-use crate::probe::Readiness;
 use crate::reporter::Reporter;
 use crate::resolv_conf::ResolvConf;
 use crate::runtime::{Happening, Sandbox};
@@ -29,10 +32,12 @@ use crate::settings::{AtEnd, Settings};
 use crate::state_directory::{PodDirectory, StateDirectory};
 use crate::status::{self, Observed};
 
+use asker::Asker;
+use ending::Ending;
 pub use stop::remove_leftover;
 
-/// Results of probes that wait to be counted: one for each container, most often.
-const PROBE_RESULTS_MAX: usize = 16;
+/// Words of the containers' tasks that wait to be heard: one for each container, most often.
+const WORDS_MAX: usize = 16;
 
 /// What all workers of an agent share.
 pub struct Context {
@@ -50,6 +55,10 @@ pub struct Context {
     pub services: Services,
     /// What is kept on disk.
     pub state: StateDirectory,
+    /// What people are told.
+    pub events: Events,
+    /// For probes by HTTPS, which look at no certificate.
+    pub probe_tls: Arc<rustls::ClientConfig>,
 }
 
 /// What the agent wants of a Pod.
@@ -63,20 +72,47 @@ pub enum Wanted {
     AgentEnds,
 }
 
-/// A Pod's sandbox that an earlier agent left running.
+/// What an earlier agent left of a Pod.
 pub struct Leftover {
-    /// The sandbox.
-    pub sandbox: Sandbox,
-    /// What is in it.
-    pub containers: BTreeMap<String, ContainerState>,
-    /// The Pod's addresses.
+    /// Its sandbox if it runs still, and what is in it.
+    pub sandbox: Option<(Sandbox, BTreeMap<String, ContainerState>)>,
+    /// The Pod's addresses, reserved.
     pub addresses: Vec<IpAddr>,
 }
 
-/// The result of a probe.
-struct ProbeResult {
+/// What the task of a container tells the worker.
+struct Word {
     container: String,
-    succeeded: bool,
+    /// The run that it is about.
+    run: u64,
+    what: What,
+}
+
+enum What {
+    /// What the probes say.
+    Probed { is_started: bool, is_ready: bool },
+    /// The container has to end, and may be started anew.
+    End {
+        /// Seconds until it is killed, if they are not the Pod's.
+        grace: Option<Duration>,
+        /// For people.
+        why: String,
+    },
+}
+
+/// What goes on beside the worker for a container that runs.
+struct RunTasks {
+    number: u64,
+    probing: Option<AbortHandle>,
+    ending: Option<Ending>,
+}
+
+impl Drop for RunTasks {
+    fn drop(&mut self) {
+        if let Some(probing) = &self.probing {
+            probing.abort();
+        }
+    }
 }
 
 /// A Pod and everything of it.
@@ -91,13 +127,18 @@ struct Worker {
     sandbox: Option<Sandbox>,
     addresses: Vec<IpAddr>,
     start_time: Timestamp,
+    /// What is on disk of the containers.
+    kept: Memory,
     /// The conditions that were told last.
     told: Vec<PodCondition>,
-    /// By container: whether it is ready.
-    readiness: BTreeMap<String, Readiness>,
-    probes: BTreeMap<String, AbortHandle>,
-    probe_results: mpsc::Receiver<ProbeResult>,
-    probe_sender: mpsc::Sender<ProbeResult>,
+    /// By container, for those that run.
+    runs: BTreeMap<String, RunTasks>,
+    /// Numbers the runs.
+    runs_begun: u64,
+    words: mpsc::Receiver<Word>,
+    word_sender: mpsc::Sender<Word>,
+    is_ending: watch::Sender<bool>,
+    events: PodEvents,
 }
 
 /// Runs a Pod until it is gone. `wanted` must be [`Wanted::Present`] at first.
@@ -139,7 +180,7 @@ impl Worker {
         let now = Timestamp::now();
         let uid = &pod.metadata.uid;
         let key = pod.metadata().key();
-        let (probe_sender, probe_results) = mpsc::channel(PROBE_RESULTS_MAX);
+        let (word_sender, words) = mpsc::channel(WORDS_MAX);
         let mut worker = Self {
             directory: context.state.pod(uid)?,
             link: crate::network::link_name(uid)?,
@@ -152,12 +193,15 @@ impl Worker {
                 .and_then(|t| t.parse().ok())
                 .unwrap_or(now),
             told: pod.status.conditions.clone(),
+            kept: Memory::new(),
             sandbox: None,
             addresses: Vec::new(),
-            readiness: BTreeMap::new(),
-            probes: BTreeMap::new(),
-            probe_results,
-            probe_sender,
+            runs: BTreeMap::new(),
+            runs_begun: 0,
+            words,
+            word_sender,
+            is_ending: watch::channel(false).0,
+            events: context.events.of(&pod),
             key,
             context,
             pod,
@@ -170,18 +214,29 @@ impl Worker {
 
     /// Goes on with what an earlier agent has started.
     fn take_over(&mut self, leftover: Leftover) {
-        tracing::info!(pod = %self.key, "taking over a running Pod");
         self.addresses = leftover.addresses;
-        self.sandbox = Some(leftover.sandbox);
-        for (name, state) in leftover.containers {
+        let memory = self.directory.memory().unwrap_or_default();
+        self.containers.recall(memory.clone());
+        self.kept = memory;
+        let Some((sandbox, containers)) = leftover.sandbox else {
+            tracing::info!(pod = %self.key, "taking up a Pod whose processes are gone");
+            return self.containers.lost(Timestamp::now());
+        };
+        tracing::info!(pod = %self.key, "taking over a running Pod");
+        self.sandbox = Some(sandbox);
+        for (name, state) in &containers {
             match state {
-                ContainerState::Running { started_at } => self.container_started(&name, started_at),
-                ContainerState::Ended(exit) => {
-                    self.container_started(&name, exit.started_at);
-                    self.container_ended(&name, exit);
+                ContainerState::Running { started_at } => {
+                    self.containers.found_running(name, *started_at);
+                    self.follow(name, *started_at, true);
                 }
+                ContainerState::Ended(exit) => self.containers.found_ended(name, ended(exit)),
             }
         }
+        // What was being started when the earlier agent ended, and was not.
+        self.containers.lost_but(Timestamp::now(), |name| {
+            matches!(containers.get(name), Some(ContainerState::Running { .. }))
+        });
     }
 
     /// Keeps the Pod as it should be, until there is a reason to end it.
@@ -195,6 +250,9 @@ impl Worker {
                 return End::Completion;
             }
             self.report();
+            if self.containers.is_done() {
+                self.end_next(Duration::from_secs(self.pod.grace_seconds()), Duration::ZERO);
+            }
             let due = self.containers.next_due();
             let happening = next_happening(&mut self.sandbox);
             tokio::select! {
@@ -210,7 +268,7 @@ impl Worker {
                     }
                 }
                 happening = happening => self.happened(happening).await,
-                Some(result) = self.probe_results.recv() => self.count(&result),
+                Some(word) = self.words.recv() => self.heed(word),
                 () = sleep_until(due) => self.start_due().await,
             }
         }
@@ -233,85 +291,134 @@ impl Worker {
 
     async fn happened(&mut self, happening: Happening) {
         match happening {
-            Happening::Ended { name, exit } => self.container_ended(&name, exit),
+            Happening::Ended { name, exit } => self.container_ended(&name, &exit),
             Happening::Gone => {
                 tracing::warn!(pod = %self.key, "the Pod's sandbox was killed from outside");
                 self.containers.lost(Timestamp::now());
-                self.readiness.clear();
-                for (_, probe) in std::mem::take(&mut self.probes) {
-                    probe.abort();
-                }
+                self.runs.clear();
                 self.remove_sandbox().await;
             }
         }
     }
 
-    fn container_started(&mut self, name: &str, since: Timestamp) {
-        self.containers.started(name, since);
+    fn container_started(&mut self, name: &str) {
+        let now = Timestamp::now();
+        self.containers.started(name, now);
+        self.follow(name, now, false);
+    }
+
+    /// Begins to ask the probes of a container that runs.
+    fn follow(&mut self, name: &str, since: Timestamp, is_adopted: bool) {
+        self.runs_begun += 1;
+        let number = self.runs_begun;
+        let mut tasks = RunTasks {
+            number,
+            probing: None,
+            ending: None,
+        };
         let pod = Arc::clone(&self.pod);
-        let Some(container) = pod.spec.containers.iter().find(|c| c.name == name) else {
+        let is_main = pod.spec.containers.iter().any(|c| c.name == name);
+        if let Some(asker) = self.asker(name) {
+            let needs_task = is_main || asker.container.is_restartable();
+            if needs_task && probing::is_needed(&asker.container) {
+                let ran = Timestamp::now().duration_since(since);
+                let run = probing::Run {
+                    number,
+                    asker,
+                    ran: ran.try_into().unwrap_or_default(),
+                    is_adopted,
+                    was_started: is_adopted && pod.status.was_started(name),
+                    events: self.events.of_container(name),
+                    words: self.word_sender.clone(),
+                    is_ending: self.is_ending.subscribe(),
+                };
+                tasks.probing = Some(tokio::spawn(run.follow()).abort_handle());
+            } else {
+                self.containers.probed(name, true, needs_task);
+            }
+        }
+        self.runs.insert(name.to_owned(), tasks);
+    }
+
+    fn container_ended(&mut self, name: &str, exit: &Exit) {
+        self.runs.remove(name);
+        tracing::debug!(pod = %self.key, container = name, exit_code = exit.code, "a container ended");
+        self.containers.ended(name, ended(exit));
+        let waits = self.containers.slot(name).map(|slot| &slot.state);
+        if let Some(State::Waiting { due, .. }) = waits
+            && *due > exit.finished_at
+        {
+            let message = format!(
+                "Back-off restarting failed container {name} in pod {}",
+                full_name(&self.pod)
+            );
+            self.events.of_container(name).warning("BackOff", message);
+        }
+    }
+
+    /// What a container's task says, unless that run is over.
+    fn heed(&mut self, word: Word) {
+        let name = &word.container;
+        if self.runs.get(name).is_none_or(|run| run.number != word.run) {
+            return;
+        }
+        match word.what {
+            What::Probed { is_started, is_ready } => {
+                tracing::debug!(pod = %self.key, container = name, is_started, is_ready, "probed");
+                self.containers.probed(name, is_started, is_ready);
+            }
+            What::End { grace, why } => {
+                let of_pod = self.pod.spec.termination_grace();
+                let grace = grace.unwrap_or(of_pod);
+                self.end_container(name, grace, Duration::ZERO, &why);
+            }
+        }
+    }
+
+    /// Begins to end the containers whose turn it is.
+    fn end_next(&mut self, grace: Duration, served_for: Duration) {
+        for name in self.containers.to_stop() {
+            self.end_container(&name, grace, served_for, &format!("Stopping container {name}"));
+        }
+    }
+
+    /// Begins to end a container; one that is ending may have to be quicker.
+    fn end_container(&mut self, name: &str, grace: Duration, served_for: Duration, why: &str) {
+        let Some(asker) = self.asker(name) else { return };
+        let Some(tasks) = self.runs.get_mut(name) else {
             return;
         };
-        self.readiness.insert(name.to_owned(), Readiness::default());
-        match (&container.readiness_probe, &self.sandbox) {
-            (Some(_), Some(sandbox)) => {
-                let to = self.probe_address();
-                let probe = watch_probe::start(container, to, sandbox.executor(), self.probe_sender.clone());
-                self.stop_probe(name);
-                self.probes.insert(name.to_owned(), probe);
-            }
-            _ => {
-                let always = crate::object::Probe::default();
-                if let Some(readiness) = self.readiness.get_mut(name) {
-                    readiness.count(true, &always);
-                }
-            }
+        let deadline = tokio::time::Instant::now() + grace;
+        if let Some(ending) = &tasks.ending {
+            return ending.hasten(deadline);
         }
+        let events = self.events.of_container(name);
+        events.normal("Killing", why.to_owned());
+        tasks.ending = Some(Ending::begin(ending::Plan {
+            asker,
+            deadline,
+            served_for,
+            events,
+        }));
     }
 
-    fn container_ended(&mut self, name: &str, exit: Exit) {
-        self.stop_probe(name);
-        self.readiness.remove(name);
-        let ended = Ended {
-            exit_code: exit.code,
-            signal: exit.signal,
-            reason: if exit.code == 0 { "Completed" } else { "Error" },
-            started_at: Some(exit.started_at),
-            finished_at: exit.finished_at,
-        };
-        tracing::debug!(pod = %self.key, container = name, exit_code = exit.code, "a container ended");
-        self.containers.ended(name, ended);
-    }
-
-    fn count(&mut self, result: &ProbeResult) {
-        let name = &result.container;
-        let container = self.pod.spec.containers.iter().find(|c| c.name == *name);
-        let probe = container.and_then(|c| c.readiness_probe.as_ref());
-        // A result of a container that has ended meanwhile finds no readiness here.
-        if let (Some(probe), Some(readiness)) = (probe, self.readiness.get_mut(name))
-            && readiness.count(result.succeeded, probe)
-        {
-            tracing::debug!(pod = %self.key, container = name, ready = readiness.is_ready(), "readiness changed");
-        }
-    }
-
-    fn stop_probe(&mut self, name: &str) {
-        if let Some(probe) = self.probes.remove(name) {
-            probe.abort();
-        }
+    /// The way to a container.
+    fn asker(&self, name: &str) -> Option<Asker> {
+        let mut all = self.pod.spec.all_containers();
+        Some(Asker {
+            container: Arc::new(all.find(|c| c.name == name)?.clone()),
+            address: self.pod_ips().first().copied(),
+            executor: self.sandbox.as_ref()?.executor(),
+            tls: Arc::clone(&self.context.probe_tls),
+        })
     }
 
     /// Tells the API what is.
     fn report(&mut self) {
-        let ready = self
-            .readiness
-            .iter()
-            .map(|(name, r)| (name.clone(), r.is_ready()))
-            .collect();
+        self.keep();
         let pod_ips = self.pod_ips();
         let observed = Observed {
             containers: &self.containers,
-            ready: &ready,
             pod_ips: &pod_ips,
             host_ips: &self.context.host_ips,
             start_time: self.start_time,
@@ -323,6 +430,21 @@ impl Worker {
         self.reporter.tell(status);
     }
 
+    /// Keeps on disk what has changed.
+    fn keep(&mut self) {
+        let memory = self.containers.remember();
+        // Without a sandbox there is no directory, or not yet anything to know.
+        if memory == self.kept || self.sandbox.is_none() && self.kept.is_empty() {
+            return;
+        }
+        match self.directory.write_memory(&memory) {
+            Ok(()) => self.kept = memory,
+            Err(error) => {
+                tracing::warn!(pod = %self.key, %error, "what the next agent should know is not kept")
+            }
+        }
+    }
+
     /// A Pod in the node's network has the node's addresses.
     fn pod_ips(&self) -> Vec<IpAddr> {
         if self.pod.spec.host_network {
@@ -330,10 +452,6 @@ impl Worker {
         } else {
             self.addresses.clone()
         }
-    }
-
-    fn probe_address(&self) -> Option<IpAddr> {
-        self.pod_ips().first().copied()
     }
 }
 
@@ -354,23 +472,45 @@ async fn sleep_until(due: Option<Timestamp>) {
 }
 
 fn containers_of(pod: &Pod, now: Timestamp) -> Containers {
-    let slots = |specs: &[Container], known: &[crate::object::RestartCount]| -> Vec<Slot> {
+    let slots = |specs: &[Container], known: &[crate::object::ContainerStatus]| -> Vec<Slot> {
         let restarts = |name: &str| {
             known
                 .iter()
                 .find(|s| s.name == name)
                 .map_or(0, |s| s.restart_count)
         };
-        specs
-            .iter()
-            .map(|c| Slot::new(&c.name, restarts(&c.name), now))
-            .collect()
+        let slot = |c: &Container| {
+            let slot = Slot::new(&c.name, restarts(&c.name), now);
+            if c.is_restartable() {
+                slot.restartable()
+            } else {
+                slot
+            }
+        };
+        specs.iter().map(slot).collect()
     };
     Containers::new(
+        full_name(pod),
         pod.spec.restart_policy,
         slots(&pod.spec.init_containers, &pod.status.init_container_statuses),
         slots(&pod.spec.containers, &pod.status.container_statuses),
     )
+}
+
+fn ended(exit: &Exit) -> Ended {
+    Ended {
+        exit_code: exit.code,
+        signal: exit.signal,
+        reason: if exit.code == 0 { "Completed" } else { "Error" }.into(),
+        started_at: exit.started_at,
+        finished_at: exit.finished_at,
+    }
+}
+
+/// What messages call a Pod.
+fn full_name(pod: &Pod) -> String {
+    let meta = &pod.metadata;
+    format!("{}_{}({})", meta.name, meta.namespace, meta.uid)
 }
 
 /// Whether Pods end with the agent.

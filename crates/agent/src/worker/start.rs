@@ -1,7 +1,6 @@
 //! Bringing a Pod up: its network, its sandbox, its containers.
 
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use api::object::ObjectKey;
 use client::ClientError;
@@ -59,8 +58,10 @@ impl Worker {
             if let Err(error) = self.start_sandbox().await {
                 tracing::warn!(pod = %self.key, %error, "starting the Pod's sandbox");
                 self.remove_sandbox().await;
+                let message = format!("Failed to create pod sandbox: {error}");
+                self.events.warning("FailedCreatePodSandBox", message.clone());
                 for name in due {
-                    let message = format!("failed to create pod sandbox: {error}");
+                    let message = message.clone();
                     self.containers
                         .failed_to_start(&name, "ContainerCreating", message, Timestamp::now());
                 }
@@ -69,9 +70,16 @@ impl Worker {
         }
         for name in due {
             match self.start_container(&name).await {
-                Ok(()) => self.container_started(&name, Timestamp::now()),
+                Ok(()) => {
+                    let events = self.events.of_container(&name);
+                    events.normal("Created", format!("Created container: {name}"));
+                    events.normal("Started", format!("Started container {name}"));
+                    self.container_started(&name);
+                }
                 Err(NotStarted { reason, message }) => {
                     tracing::info!(pod = %self.key, container = name, reason, message, "a container waits");
+                    let events = self.events.of_container(&name);
+                    events.warning("Failed", format!("Error: {message}"));
                     self.containers
                         .failed_to_start(&name, reason, message, Timestamp::now());
                 }
@@ -94,7 +102,7 @@ impl Worker {
         let cluster_dns = &self.context.settings.cluster_dns;
         let (resolv_conf, warnings) = for_pod(pod, cluster_dns, &self.context.host_resolv_conf);
         for message in warnings {
-            tracing::warn!(pod = %self.key, reason = "DNSConfigForming", "{message}");
+            self.events.warning("DNSConfigForming", message);
         }
         let namespace = if pod.spec.host_network {
             None
@@ -122,12 +130,7 @@ impl Worker {
     }
 
     async fn start_container(&self, name: &str) -> Result<(), NotStarted> {
-        let mut all = self
-            .pod
-            .spec
-            .init_containers
-            .iter()
-            .chain(&self.pod.spec.containers);
+        let mut all = self.pod.spec.all_containers();
         let (Some(container), Some(sandbox)) = (all.find(|c| c.name == name), &self.sandbox) else {
             return Err(NotStarted {
                 reason: "CreateContainerError",
@@ -269,19 +272,6 @@ impl Worker {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(pod = %self.key, %error, "taking the Pod's network away"),
             Err(error) => tracing::error!(pod = %self.key, %error, "taking the Pod's network away"),
-        }
-    }
-
-    /// Waits until everything the Pod has started is gone or `patience` is over.
-    pub(super) async fn wait_for_ends(&mut self, patience: Duration) {
-        let deadline = tokio::time::Instant::now() + patience;
-        while self.containers.any_running() {
-            let happening = super::next_happening(&mut self.sandbox);
-            match tokio::time::timeout_at(deadline, happening).await {
-                Ok(happening) => self.happened(happening).await,
-                Err(_) => return,
-            }
-            self.report();
         }
     }
 }

@@ -4,11 +4,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::process::Signal;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::{Context, End, Leftover, Wanted, Worker, ends_with_agent};
-use crate::containers::State;
 use crate::network;
 use crate::reporter;
 use crate::settings::AtEnd;
@@ -18,8 +17,12 @@ use crate::state_directory::Record;
 const LAST_STATUS_PATIENCE: Duration = Duration::from_secs(30);
 /// The same when the agent ends: nobody waits longer for a service to stop.
 const LAST_STATUS_PATIENCE_AT_END: Duration = Duration::from_secs(2);
-/// How long killed processes may take to be reaped.
-const KILL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long SIGTERM waits where a Service leads to the Pod: until the slice says that it is terminating and every
+/// node's proxy has left it out, so that no client finds a closed port. It counts towards the grace period and takes
+/// no more than half of it.
+const SERVED_FOR: Duration = Duration::from_secs(2);
+/// How long killed processes may take to be reaped, before their sandbox is killed with all that is in it.
+const IMMORTAL_PATIENCE: Duration = Duration::from_secs(4);
 
 impl Worker {
     /// Brings the Pod to its end, whatever the reason, and leaves nothing of it behind.
@@ -60,7 +63,7 @@ impl Worker {
         if !self.pod.is_finished() {
             self.report();
         }
-        self.remove_everything().await;
+        self.release().await;
         loop {
             if wanted.changed().await.is_err() {
                 return;
@@ -71,7 +74,7 @@ impl Worker {
                     reporter::delete(&self.context.client, &self.key, &pod.metadata.uid).await;
                 }
                 Wanted::Present(_) => {}
-                Wanted::Gone => return,
+                Wanted::Gone => return self.remove_directory(),
                 Wanted::AgentEnds => return self.reporter.finish(LAST_STATUS_PATIENCE_AT_END).await,
             }
         }
@@ -79,14 +82,23 @@ impl Worker {
 
     /// Waits for the grace period; a later word of the API may shorten it.
     async fn terminate_gracefully(&mut self, wanted: &mut watch::Receiver<Wanted>) {
-        self.signal_all(Signal::TERM).await;
-        let begun = tokio::time::Instant::now();
+        self.begin_end();
+        let begun = Instant::now();
+        let served_for = if self.is_served() {
+            SERVED_FOR
+        } else {
+            Duration::ZERO
+        };
         while self.containers.any_running() {
             let grace = Duration::from_secs(self.pod.grace_seconds());
+            let left = (begun + grace).saturating_duration_since(Instant::now());
+            // Sidecars come after the others, which the clients may have waited for already.
+            let served_for = served_for.min(grace / 2).saturating_sub(begun.elapsed());
+            self.end_next(left, served_for);
             let happening = super::next_happening(&mut self.sandbox);
             tokio::select! {
                 happening = happening => self.happened(happening).await,
-                Some(result) = self.probe_results.recv() => self.count(&result),
+                Some(word) = self.words.recv() => self.heed(word),
                 changed = wanted.changed() => {
                     let now = wanted.borrow_and_update().clone();
                     match (changed, now) {
@@ -94,60 +106,72 @@ impl Worker {
                         _ => break,
                     }
                 }
-                () = tokio::time::sleep_until(begun + grace) => break,
+                () = sleep(left + IMMORTAL_PATIENCE) => break,
             }
             self.report();
-        }
-        self.terminate(Duration::ZERO).await;
-    }
-
-    /// SIGTERM, `grace`, SIGKILL.
-    async fn terminate(&mut self, grace: Duration) {
-        if !grace.is_zero() {
-            self.signal_all(Signal::TERM).await;
-            self.wait_for_ends(grace).await;
-        }
-        if self.containers.any_running() {
-            self.signal_all(Signal::KILL).await;
-            self.wait_for_ends(KILL_PATIENCE).await;
         }
         self.report();
     }
 
-    async fn signal_all(&mut self, signal: Signal) {
-        let Some(sandbox) = &self.sandbox else { return };
-        let running = self
-            .containers
-            .slots()
-            .filter(|slot| matches!(slot.state, State::Running { .. }));
-        for slot in running {
-            if let Err(error) = sandbox.signal(&slot.name, signal).await {
-                tracing::warn!(pod = %self.key, container = slot.name, ?signal, %error, "signalling a container");
+    /// SIGTERM, `grace`, SIGKILL, for each container in its turn.
+    async fn terminate(&mut self, grace: Duration) {
+        self.begin_end();
+        let deadline = Instant::now() + grace;
+        while self.containers.any_running() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.end_next(left, Duration::ZERO);
+            let happening = super::next_happening(&mut self.sandbox);
+            match tokio::time::timeout(left + IMMORTAL_PATIENCE, happening).await {
+                Ok(happening) => self.happened(happening).await,
+                Err(_) => break,
             }
+            self.report();
         }
+        self.report();
+    }
+
+    fn begin_end(&mut self) {
+        self.containers.end_begins();
+        self.is_ending.send_replace(true);
+    }
+
+    /// Whether clients may come by a Service, and go on coming until all nodes know that the Pod ends.
+    fn is_served(&self) -> bool {
+        let is_ready = self.told.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        is_ready && self.context.services.select(&self.pod.metadata)
     }
 
     async fn remove_everything(&mut self) {
-        for (_, probe) in std::mem::take(&mut self.probes) {
-            probe.abort();
-        }
+        self.release().await;
+        self.remove_directory();
+    }
+
+    /// Gives back all but what is on disk: the logs of a Pod that has ended are of interest still.
+    async fn release(&mut self) {
+        self.runs.clear();
         self.containers.lost(Timestamp::now());
         self.remove_sandbox().await;
+        let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.release(&std::mem::take(&mut self.addresses));
+    }
+
+    fn remove_directory(&self) {
         if let Err(error) = self.directory.remove() {
             tracing::error!(pod = %self.key, %error, "removing the Pod's directory");
         }
-        let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.release(&self.addresses);
     }
 }
 
-/// Takes away what an earlier agent has left of a Pod that is not wanted any more; `alive` if its sandbox runs.
-pub async fn remove_leftover(context: &Context, record: &Record, alive: Option<Leftover>) {
-    tracing::info!(pod = %record.name, uid = %record.uid, running = alive.is_some(), "removing a leftover Pod");
-    if let Some(leftover) = alive {
-        if let Err(error) = leftover.sandbox.kill().await {
-            tracing::error!(uid = %record.uid, %error, "ending a leftover sandbox");
-        }
+/// Takes away what an earlier agent has left of a Pod that is not wanted any more.
+pub async fn remove_leftover(context: &Context, record: &Record, leftover: Leftover) {
+    let is_running = leftover.sandbox.is_some();
+    tracing::info!(pod = %record.name, uid = %record.uid, is_running, "removing a leftover Pod");
+    if let Some((sandbox, _)) = leftover.sandbox
+        && let Err(error) = sandbox.kill().await
+    {
+        tracing::error!(uid = %record.uid, %error, "ending a leftover sandbox");
+    }
+    {
         let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&leftover.addresses);
     }

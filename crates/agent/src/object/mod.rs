@@ -1,7 +1,15 @@
 //! Pods as the agent reads them: more of `spec` than other components need.
 
-use api::object::{ContainerPort, IntOrString, ObjectMeta, PodCondition, PodIp, Resource};
+mod container;
+mod handler;
+
+use std::time::Duration;
+
+use api::object::{ObjectMeta, PodCondition, PodIp, Resource};
 use serde::{Deserialize, Deserializer};
+
+pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
+pub use handler::{Exec, Grpc, HttpGet, HttpHeader, Lifecycle, LifecycleHandler, Probe, Sleep, TcpSocket};
 
 /// Seconds between SIGTERM and SIGKILL where the Pod does not say (`terminationGracePeriodSeconds`).
 const GRACE_SECONDS_DEFAULT: i64 = 30;
@@ -85,6 +93,21 @@ pub struct PodSpec {
     pub readiness_gates: Vec<ReadinessGate>,
 }
 
+impl PodSpec {
+    /// All containers, init containers first.
+    pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().chain(&self.containers)
+    }
+
+    /// Time between SIGTERM and SIGKILL, as long as nobody asked for the Pod's deletion.
+    pub fn termination_grace(&self) -> Duration {
+        let seconds = self
+            .termination_grace_period_seconds
+            .unwrap_or(GRACE_SECONDS_DEFAULT);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+}
+
 /// When an ended container is started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum RestartPolicy {
@@ -141,145 +164,6 @@ pub struct ReadinessGate {
     pub condition_type: String,
 }
 
-/// A container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct Container {
-    pub name: String,
-    pub image: String,
-    #[serde(deserialize_with = "null_as_default")]
-    pub command: Vec<String>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub args: Vec<String>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub env: Vec<EnvVar>,
-    #[serde(deserialize_with = "null_as_default")]
-    pub env_from: Vec<EnvFrom>,
-    pub working_dir: String,
-    #[serde(deserialize_with = "null_as_default")]
-    pub ports: Vec<ContainerPort>,
-    pub readiness_probe: Option<Probe>,
-}
-
-/// One of `env`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct EnvVar {
-    pub name: String,
-    pub value: String,
-    pub value_from: Option<EnvSource>,
-}
-
-/// `valueFrom` of a variable.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct EnvSource {
-    pub field_ref: Option<FieldRef>,
-    pub config_map_key_ref: Option<KeyRef>,
-    pub secret_key_ref: Option<KeyRef>,
-}
-
-/// A field of the Pod itself.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct FieldRef {
-    pub field_path: String,
-}
-
-/// A key of a ConfigMap or Secret.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct KeyRef {
-    pub name: String,
-    pub key: String,
-    pub optional: Option<bool>,
-}
-
-/// One of `envFrom`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct EnvFrom {
-    pub prefix: String,
-    pub config_map_ref: Option<KeyRef>,
-    pub secret_ref: Option<KeyRef>,
-}
-
-/// A probe, with upstream's defaults where a field is absent.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct Probe {
-    pub http_get: Option<HttpGet>,
-    pub tcp_socket: Option<TcpSocket>,
-    pub exec: Option<Exec>,
-    pub initial_delay_seconds: u32,
-    pub timeout_seconds: u32,
-    pub period_seconds: u32,
-    pub success_threshold: u32,
-    pub failure_threshold: u32,
-}
-
-impl Default for Probe {
-    fn default() -> Self {
-        Self {
-            http_get: None,
-            tcp_socket: None,
-            exec: None,
-            initial_delay_seconds: 0,
-            timeout_seconds: 1,
-            period_seconds: 10,
-            success_threshold: 1,
-            failure_threshold: 3,
-        }
-    }
-}
-
-/// `httpGet` of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct HttpGet {
-    pub path: String,
-    pub port: IntOrString,
-    pub host: String,
-    pub scheme: String,
-    #[serde(deserialize_with = "null_as_default")]
-    pub http_headers: Vec<HttpHeader>,
-}
-
-/// One of `httpHeaders`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct HttpHeader {
-    pub name: String,
-    pub value: String,
-}
-
-/// `tcpSocket` of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct TcpSocket {
-    pub port: IntOrString,
-    pub host: String,
-}
-
-/// `exec` of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct Exec {
-    #[serde(deserialize_with = "null_as_default")]
-    pub command: Vec<String>,
-}
-
 /// `status` of a Pod, as far as a restarted agent goes on from it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -292,18 +176,30 @@ pub struct PodStatus {
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<PodCondition>,
     #[serde(deserialize_with = "null_as_default")]
-    pub container_statuses: Vec<RestartCount>,
+    pub container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "null_as_default")]
-    pub init_container_statuses: Vec<RestartCount>,
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+impl PodStatus {
+    /// Whether a container was told to have started.
+    pub fn was_started(&self, container: &str) -> bool {
+        let mut all = self
+            .init_container_statuses
+            .iter()
+            .chain(&self.container_statuses);
+        all.any(|status| status.name == container && status.started == Some(true))
+    }
 }
 
 /// What is read back of a container's status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
-pub struct RestartCount {
+pub struct ContainerStatus {
     pub name: String,
     pub restart_count: u32,
+    pub started: Option<bool>,
 }
 
 /// Reads JSON `null` as the type's default, as the Go decoders do.

@@ -1,0 +1,88 @@
+//! Containers and their environment, as Pods describe them.
+
+use api::object::ContainerPort;
+use serde::Deserialize;
+
+use super::handler::{Lifecycle, Probe};
+use super::{RestartPolicy, null_as_default};
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Container {
+    pub name: String,
+    pub image: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub command: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub args: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub env: Vec<EnvVar>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub env_from: Vec<EnvFrom>,
+    pub working_dir: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<ContainerPort>,
+    pub startup_probe: Option<Probe>,
+    pub liveness_probe: Option<Probe>,
+    pub readiness_probe: Option<Probe>,
+    pub lifecycle: Option<Lifecycle>,
+    /// Of init containers: `Always` makes one run beside the others.
+    pub restart_policy: Option<RestartPolicy>,
+}
+
+impl Container {
+    /// Whether it is an init container that runs on beside the others (a sidecar).
+    pub fn is_restartable(&self) -> bool {
+        self.restart_policy == Some(RestartPolicy::Always)
+    }
+}
+
+/// One of `env`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvVar {
+    pub name: String,
+    pub value: String,
+    pub value_from: Option<EnvSource>,
+}
+
+/// `valueFrom` of a variable.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvSource {
+    pub field_ref: Option<FieldRef>,
+    pub config_map_key_ref: Option<KeyRef>,
+    pub secret_key_ref: Option<KeyRef>,
+}
+
+/// A field of the Pod itself.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct FieldRef {
+    pub field_path: String,
+}
+
+/// A key of a ConfigMap or Secret.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct KeyRef {
+    pub name: String,
+    pub key: String,
+    pub optional: Option<bool>,
+}
+
+/// One of `envFrom`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EnvFrom {
+    pub prefix: String,
+    pub config_map_ref: Option<KeyRef>,
+    pub secret_ref: Option<KeyRef>,
+}

@@ -1,0 +1,68 @@
+//! What a command that is executed in a container prints.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// What is kept of the output; the rest is read and dropped (upstream keeps as much of a probe's).
+const OUTPUT_BYTES_MAX: usize = 10 << 10;
+/// How often the end of the command is looked for while something else holds its output open.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Reads until the command has ended, which `end` tells, or until `deadline`.
+pub(super) fn gather<T>(
+    mut output: PipeReader,
+    end: &Receiver<T>,
+    deadline: Instant,
+) -> io::Result<(Option<T>, String)> {
+    let mut kept = Vec::new();
+    let mut is_open = true;
+    let ended = loop {
+        if let Ok(ended) = end.try_recv() {
+            break Some(ended);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break None;
+        }
+        if is_open {
+            is_open = read_if_ready(&mut output, left.min(SLICE), &mut kept)?;
+        } else {
+            break end.recv_timeout(left).ok();
+        }
+    };
+    while is_open && is_readable(&output, Duration::ZERO)? {
+        is_open = read_if_ready(&mut output, Duration::ZERO, &mut kept)?;
+    }
+    Ok((ended, String::from_utf8_lossy(&kept).into_owned()))
+}
+
+/// Reads once if there is something within `limit`; `false` at the end.
+fn read_if_ready(output: &mut PipeReader, limit: Duration, kept: &mut Vec<u8>) -> io::Result<bool> {
+    if !is_readable(output, limit)? {
+        return Ok(true);
+    }
+    let mut chunk = [0; 4096];
+    let length = output.read(&mut chunk)?;
+    let room = OUTPUT_BYTES_MAX.saturating_sub(kept.len());
+    kept.extend(chunk.iter().take(length.min(room)));
+    Ok(length > 0)
+}
+
+fn is_readable(output: &PipeReader, limit: Duration) -> io::Result<bool> {
+    let mut descriptor = libc::pollfd {
+        fd: output.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: one descriptor structure, which lives through the call.
+    match unsafe { libc::poll(&raw mut descriptor, 1, limit) } {
+        0.. => Ok(descriptor.revents != 0),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+    }
+}

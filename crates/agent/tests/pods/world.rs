@@ -1,0 +1,229 @@
+//! The API server, the agent, and questions to them.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Settings;
+use agent::images::Images;
+use client::{Client, Config, JSON};
+use http::Method;
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore, Store};
+
+use crate::Outcome;
+
+/// Runs the agent in a process of its own.
+pub const AGENT_SUBCOMMAND: &str = "run-agent";
+const NODE: &str = "node-1";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+/// Lines of the agent's log that are shown when something went wrong.
+const LOG_END_LINES: usize = 20;
+
+pub struct World {
+    directory: tempfile::TempDir,
+    _server: apiserver::Server,
+    pub client: Client,
+    agent: Option<Child>,
+}
+
+impl World {
+    /// Starts server and agent.
+    pub async fn start() -> Result<Self, Box<dyn Error>> {
+        let directory = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+        let path = |name: &str| directory.path().join(name);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path("store"), SqliteOptions::default())?);
+        let config = apiserver::Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            data_dir: path("api"),
+            node_name: NODE.to_owned(),
+            advertise_address: None,
+            service_cidrs: vec!["10.96.0.0/16".parse()?],
+            node_ports: apiserver::NODE_PORTS_DEFAULT,
+            token_auth_file: None,
+            kubeconfig: Some(path("admin.conf")),
+            cluster_domain: "cluster.local".to_owned(),
+            access: apiserver::Access::default(),
+        };
+        let server = apiserver::Server::start(config, store).await?;
+        let issued = apiserver::pki::client(
+            &path("api").join("pki"),
+            "node",
+            &format!("system:node:{NODE}"),
+            "system:nodes",
+        )?;
+        let url = apiserver::kubeconfig::server_url(server.address());
+        apiserver::kubeconfig::write_for(&path("node.conf"), &url, "node", &issued)?;
+        let client = Client::new(Config::from_kubeconfig(&path("admin.conf"))?)?;
+        let mut world = Self {
+            directory,
+            _server: server,
+            client,
+            agent: None,
+        };
+        world.start_agent()?;
+        Ok(world)
+    }
+
+    /// A file or directory that Pods and tests share.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts the agent, after it was killed, on what is left.
+    pub fn start_agent(&mut self) -> Outcome {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("agent.log"))?;
+        let child = Command::new("/proc/self/exe")
+            .arg(AGENT_SUBCOMMAND)
+            .arg(self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.agent = Some(child);
+        Ok(())
+    }
+
+    /// Kills the agent as a crash would.
+    pub fn kill_agent(&mut self) -> Outcome {
+        if let Some(mut agent) = self.agent.take() {
+            agent.kill()?;
+            agent.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Creates a Pod on the node.
+    pub async fn create_pod(&self, name: &str, mut spec: Value) -> Outcome {
+        spec["nodeName"] = NODE.into();
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
+        self.create(PODS, &pod).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, collection: &str, object: &Value) -> Outcome {
+        self.client
+            .request(Method::POST, collection, JSON, Some(object))
+            .await?;
+        Ok(())
+    }
+
+    /// Asks for the deletion of a Pod.
+    pub async fn delete_pod(&self, name: &str) -> Outcome {
+        let path = format!("{PODS}/{name}");
+        self.client.request(Method::DELETE, &path, JSON, None).await?;
+        Ok(())
+    }
+
+    /// Waits until the Pod is as it should be, and returns it.
+    pub async fn pod_when(
+        &self,
+        name: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Box<dyn Error>> {
+        let path = format!("{PODS}/{name}");
+        loop {
+            let pod: Value = self.client.get(&path).await?;
+            if holds(&pod) {
+                return Ok(pod);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the Pod is gone.
+    pub async fn until_gone(&self, name: &str) -> Outcome {
+        loop {
+            match self.client.get::<Value>(&format!("{PODS}/{name}")).await {
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// Waits for an Event of that reason about a Pod; its message.
+    pub async fn event(&self, pod: &str, reason: &str) -> Result<String, Box<dyn Error>> {
+        loop {
+            let events: Value = self.client.get("/api/v1/namespaces/default/events").await?;
+            let mut all = events["items"].as_array().into_iter().flatten();
+            let found = all.find(|e| e["involvedObject"]["name"] == pod && e["reason"] == reason);
+            if let Some(event) = found {
+                return Ok(event["message"].as_str().unwrap_or_default().to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The last lines of the agent's log.
+    pub fn log_end(&self) -> String {
+        let text = fs::read_to_string(self.path("agent.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_END_LINES)..].join("\n")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill_agent() {
+            eprintln!("ending the agent: {error}");
+        }
+    }
+}
+
+/// The agent's process: until it is killed.
+pub fn run_agent(arguments: &[String]) -> Outcome {
+    let directory = arguments.first().ok_or("run-agent DIRECTORY")?;
+    let directory = Path::new(directory);
+    let mut settings = Settings::new(NODE.to_owned(), directory.join("agent"));
+    settings.node_ips = vec!["127.0.0.1".parse()?];
+    settings.pod_cidrs = vec!["10.244.1.0/24".parse()?];
+    settings.images = Images {
+        images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = Client::new(Config::from_kubeconfig(&directory.join("node.conf"))?)?;
+        agent::run(client, settings, std::future::pending()).await?;
+        Ok(())
+    })
+}
+
+/// A container that runs a script, with further fields.
+pub fn container(name: &str, script: &str, more: Value) -> Value {
+    let mut container = json!({"name": name, "image": "shell", "args": [script]});
+    for (field, value) in more.as_object().into_iter().flatten() {
+        container[field] = value.clone();
+    }
+    container
+}
+
+/// The status of a condition, "" if there is none.
+pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
+    let mut all = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let found = all.find(|c| c["type"] == kind);
+    found.and_then(|c| c["status"].as_str()).unwrap_or_default()
+}
+
+/// Whether all containers are ready.
+pub fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready") == "True"
+}
+
+pub fn check(holds: bool, what: impl std::fmt::Display) -> Outcome {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.to_string().into())
+    }
+}
