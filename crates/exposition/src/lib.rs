@@ -1,8 +1,10 @@
 //! What components tell about themselves: health and metrics, over a small HTTP server and in Prometheus'
 //! text format.
 
+mod histogram;
 mod http;
 mod text;
 
 pub use crate::http::{Answer, Respond, listen, serve};
+pub use histogram::Histogram;
 pub use text::{Counted, Text};

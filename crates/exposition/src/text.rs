@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use crate::Histogram;
+
 /// Content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -54,6 +56,12 @@ impl Text {
         }
         self.sample(&format!("{name}_sum"), labels, sum);
         self.sample(&format!("{name}_count"), labels, total);
+    }
+
+    /// Writes a histogram.
+    pub fn observations(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        let (bounds, counts) = (histogram.bounds(), histogram.counts());
+        self.histogram(name, labels, bounds, counts, histogram.sum());
     }
 
     /// All that was written.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dataplane::{Counts, IptablesCounts, TableCounts};
-use exposition::Counted;
+use exposition::{Counted, Histogram};
 use jiff::Timestamp;
 use plan::Totals;
 
@@ -87,35 +87,6 @@ fn network_programming_bounds() -> Box<[f64]> {
     [0.25, 0.5].into_iter().chain(whole.map(f64::from)).collect()
 }
 
-/// Observations in buckets.
-#[derive(Debug)]
-pub(crate) struct Histogram {
-    bounds: Box<[f64]>,
-    /// One more than bounds: the last is for what is above all of them.
-    counts: Box<[u64]>,
-    sum: f64,
-}
-
-impl Histogram {
-    fn new(bounds: Box<[f64]>) -> Self {
-        let counts = vec![0; bounds.len() + 1].into();
-        Self {
-            bounds,
-            counts,
-            sum: 0.0,
-        }
-    }
-
-    /// Counts an observation in seconds.
-    pub(crate) fn observe(&mut self, seconds: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < seconds);
-        if let Some(count) = self.counts.get_mut(bucket) {
-            *count += 1;
-            self.sum += seconds;
-        }
-    }
-}
-
 impl Metrics {
     /// Changes values.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Values)) {
@@ -177,8 +148,8 @@ impl Metrics {
         let [ipv4, ipv6] = &values.totals;
         serde_json::json!({
             "lastSync": time_of(values.sync_proxy_rules_last_timestamp_seconds),
-            "syncs": syncs.counts.iter().sum::<u64>(),
-            "secondsInSyncs": syncs.sum,
+            "syncs": syncs.count(),
+            "secondsInSyncs": syncs.sum(),
             "pendingServiceChanges": values.sync_proxy_rules_service_changes_pending,
             "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
@@ -405,8 +376,7 @@ impl Text {
         self.kind(name, Counted::Histogram);
         for family in FAMILIES {
             let labels = format!("ip_family=\"{family}\"");
-            let Histogram { bounds, counts, sum } = histogram;
-            self.0.histogram(&prefixed(name), &labels, bounds, counts, *sum);
+            self.0.observations(&prefixed(name), &labels, histogram);
         }
     }
 }
