@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::Resource;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
@@ -122,26 +121,6 @@ impl Client {
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let body = self.send(Method::GET, path, JSON, Bytes::new()).await?;
         decode(path, &body)
-    }
-
-    /// Creates an object in its collection.
-    pub async fn create<T: Resource + serde::Serialize>(
-        &self,
-        namespace: Option<&str>,
-        object: &T,
-    ) -> Result<Value, ClientError> {
-        let path = T::collection(namespace);
-        let mut body = serde_json::to_value(object).map_err(|source| ClientError::Decode {
-            path: path.clone(),
-            source,
-        })?;
-        body["kind"] = T::KIND.into();
-        body["apiVersion"] = if T::GROUP.is_empty() {
-            T::VERSION.into()
-        } else {
-            format!("{}/{}", T::GROUP, T::VERSION).into()
-        };
-        self.request(Method::POST, &path, JSON, Some(&body)).await
     }
 
     /// Sends a request with an optional JSON body and returns the JSON answer.

@@ -3,12 +3,15 @@
 //! One loop ([`run()`]) owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs
 //! is computed by pure functions ([`endpointslice::reconcile()`], [`endpoints::reconcile()`],
 //! [`mirroring::reconcile()`], [`placement`]); the writes are made by tasks, one per key at a time, so that a
-//! slow answer holds up nobody else. Beside it runs the collector of what nobody owns any more ([`garbage`]).
+//! slow answer holds up nobody else. Beside it run those that share no caches with the others, each in a loop of the
+//! same frame ([`keeper`]): [`garbage`], [`service_cidr`] and [`node_lifecycle`].
 
 pub mod endpoints;
 pub mod endpointslice;
 pub mod events;
 pub mod garbage;
+mod keeper;
+mod metrics;
 pub mod mirroring;
 pub mod node_lifecycle;
 pub mod placement;
@@ -16,8 +19,11 @@ pub mod queue;
 pub mod run;
 pub mod selection;
 pub mod service_cidr;
+mod status;
 pub mod world;
 mod write;
 
+pub use metrics::Metrics;
 pub use run::{Environment, Options, run};
 pub use selection::{Controller, Selection};
+pub use status::serve_status;

@@ -33,19 +33,6 @@ impl RoundRobin {
     }
 }
 
-/// Whether a Pod waits for a Node.
-pub fn needs_node(pod: &Pod) -> bool {
-    pod.spec.node_name.is_empty() && !pod.is_finished() && !pod.is_terminating()
-}
-
-/// Whether the Pod says already that no Node takes it: saying so again would only change the time.
-pub fn says_unschedulable(pod: &Pod) -> bool {
-    let conditions = &pod.status.conditions;
-    conditions
-        .iter()
-        .any(|c| c.kind == "PodScheduled" && c.status == "False")
-}
-
 /// Gives the Pod to a Node, or tells on the Pod why it has none and asks for another try.
 pub(crate) async fn place(
     client: &Client,

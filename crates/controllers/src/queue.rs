@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::metrics::Meter;
 
 /// How long a key rests after failures: `first`, and twice as long after each further one, up to `max`.
 /// A key is never given up (upstream does after 15 tries): what is wrong is wrong until it is mended.
@@ -41,6 +44,7 @@ pub struct Queue<K> {
     ready: VecDeque<K>,
     resting: BTreeSet<(Instant, K)>,
     busy: BTreeSet<(Instant, K)>,
+    meter: Arc<Meter>,
 }
 
 /// Where a key is. It may be busy and asked for, or resting and asked for, at the same time.
@@ -67,6 +71,15 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             ready: VecDeque::new(),
             resting: BTreeSet::new(),
             busy: BTreeSet::new(),
+            meter: Arc::default(),
+        }
+    }
+
+    /// An empty queue whose work is counted.
+    pub(crate) fn metered(meter: Arc<Meter>) -> Self {
+        Self {
+            meter,
+            ..Self::default()
         }
     }
 
@@ -80,6 +93,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         if entry.busy_since.is_none() {
             self.ready.push_back(key);
         }
+        self.meter.added();
+        self.meter.waiting(self.ready.len());
         true
     }
 
@@ -104,6 +119,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let since = entry.asked_since.take().unwrap_or(now);
         entry.busy_since = Some(now);
         self.busy.insert((now, key.clone()));
+        self.meter.waiting(self.ready.len());
+        self.meter.began(now.saturating_duration_since(since), now);
         Some((key, since))
     }
 
@@ -120,6 +137,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let entry = self.entries.entry(key.clone()).or_default();
         let pause = self.back_off.pause(entry.failures);
         entry.failures = entry.failures.saturating_add(1);
+        self.meter.retried();
         self.add_at(key.clone(), now + pause);
         self.release(key, now);
         pause
@@ -162,13 +180,6 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.ready.is_empty() && self.resting.is_empty() && self.busy.is_empty()
     }
 
-    /// For how long the keys that are being looked at have been: all together, and the longest.
-    pub fn unfinished(&self, now: Instant) -> (Duration, Duration) {
-        let since = |(at, _): &(Instant, K)| now.saturating_duration_since(*at);
-        let longest = self.busy.first().map(since).unwrap_or_default();
-        (self.busy.iter().map(since).sum(), longest)
-    }
-
     fn release(&mut self, key: &K, now: Instant) -> Duration {
         let Some(entry) = self.entries.get_mut(key) else {
             return Duration::ZERO;
@@ -183,6 +194,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             return Duration::ZERO;
         };
         self.busy.remove(&(began, key.clone()));
+        self.meter.ended(began, now);
+        self.meter.waiting(self.ready.len());
         now.saturating_duration_since(began)
     }
 }

@@ -47,6 +47,21 @@ impl Controller {
     }
 }
 
+impl Controller {
+    /// The name of the controller's queue in metrics; upstream's where upstream has the queue.
+    pub(crate) fn queue_name(self) -> &'static str {
+        match self {
+            Self::EndpointSlice => "endpoint_slice",
+            Self::Endpoints => "endpoint",
+            Self::EndpointSliceMirroring => "endpoint_slice_mirroring",
+            Self::PodPlacement => "pod_placement",
+            Self::GarbageCollector => "garbage_collector_attempt_to_delete",
+            Self::ServiceCidr => "servicecidrs",
+            Self::NodeLifecycle => "node_lifecycle_controller",
+        }
+    }
+}
+
 /// A set of controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection(BTreeSet<Controller>);

@@ -2,8 +2,10 @@
 
 mod ahead;
 mod endpoints;
+mod graves;
+pub mod interner;
 mod nodes;
-mod pods;
+pub mod pods;
 mod selectors;
 mod slices;
 
@@ -11,11 +13,14 @@ use std::collections::BTreeMap;
 
 use api::object::{Labels, Node, ObjectKey, Pod, Service};
 
+use self::interner::Interner;
+
 use crate::endpointslice::topology::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
 pub use endpoints::EndpointsByKey;
+pub(crate) use graves::Graves;
 pub use nodes::NodeFacts;
-pub use pods::Pods;
+pub use pods::{PodFacts, Pods};
 pub use selectors::Selectors;
 pub use slices::Slices;
 
@@ -37,6 +42,7 @@ pub struct World {
     /// The CPUs of the zones, from the Nodes.
     pub zone_cpus: ZoneCpus,
     selectors: Selectors,
+    interner: Interner,
 }
 
 impl World {
@@ -48,7 +54,11 @@ impl World {
         service.metadata.annotations = annotations;
         service.status = Default::default();
         let key = service.metadata.key();
-        self.selectors.set(&key, &service.spec.selector);
+        let selector_before = self.selectors.set(&key, &service.spec.selector);
+        if selector_before.as_ref() != Some(&service.spec.selector) {
+            self.select(&service.spec.selector);
+            self.unselect(selector_before);
+        }
         let before = self.services.insert(key.clone(), service);
         let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
             return true;
@@ -63,27 +73,24 @@ impl World {
     /// A Service is gone.
     pub fn remove_service(&mut self, key: &ObjectKey) {
         self.services.remove(key);
-        self.selectors.remove(key);
+        let selector = self.selectors.remove(key);
+        self.unselect(selector);
     }
 
     /// A Pod is new or changed; the Services that chose it before or choose it now, if a change
     /// concerns them (EPS-24).
-    pub fn apply_pod(&mut self, mut pod: Pod) -> Vec<ObjectKey> {
-        slim(&mut pod.metadata);
-        slim_pod(&mut pod);
-        let key = pod.metadata.key();
-        let after = self.selectors.matching(&key.namespace, &pod.metadata.labels);
+    pub fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
+        let pod = PodFacts::of(pod, &mut self.interner);
+        let key = pod.key();
+        let after = self.selectors.matching(&pod.namespace, &pod.labels);
         let Some(before) = self.pods.insert(pod) else {
             return after;
         };
-        let unchanged = self
-            .pods
-            .get(&key)
-            .is_some_and(|now| same_for_endpoints(&before, now));
-        if unchanged {
+        let now = self.pods.get(&key);
+        if now.is_some_and(|now| before.is_same_endpoint(now)) {
             return Vec::new();
         }
-        let mut concerned = self.selectors.matching(&key.namespace, &before.metadata.labels);
+        let mut concerned = self.selectors.matching(&before.namespace, &before.labels);
         concerned.extend(after);
         concerned
     }
@@ -93,7 +100,7 @@ impl World {
         let Some(before) = self.pods.remove(key) else {
             return Vec::new();
         };
-        self.selectors.matching(&key.namespace, &before.metadata.labels)
+        self.selectors.matching(&before.namespace, &before.labels)
     }
 
     /// A Node is new or changed; the Services with Pods on it, if its zone changed or it is new, and
@@ -123,7 +130,7 @@ impl World {
     }
 
     /// The Pods that a selector chooses in a namespace.
-    pub fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&Pod> {
+    pub fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
         self.pods.matching(namespace, selector)
     }
 
@@ -139,12 +146,24 @@ impl World {
     }
 
     fn services_on(&self, node: &str) -> Vec<ObjectKey> {
-        let pods = self.pods.iter().filter(|pod| pod.spec.node_name == node);
-        pods.flat_map(|pod| {
-            self.selectors
-                .matching(&pod.metadata.namespace, &pod.metadata.labels)
-        })
-        .collect()
+        let pods = self.pods.iter().filter(|pod| *pod.node_name == *node);
+        pods.flat_map(|pod| self.selectors.matching(&pod.namespace, &pod.labels))
+            .collect()
+    }
+
+    /// Pods are to be found by the keys of a selector.
+    fn select(&mut self, selector: &Labels) {
+        for key in selector.keys() {
+            let key = self.interner.text(key);
+            self.pods.select(&key);
+        }
+    }
+
+    fn unselect(&mut self, selector: Option<Labels>) {
+        for key in selector.iter().flat_map(Labels::keys) {
+            let key = self.interner.text(key);
+            self.pods.unselect(&key);
+        }
     }
 }
 
@@ -153,24 +172,6 @@ fn slim(metadata: &mut api::object::ObjectMeta) {
     metadata.annotations.clear();
     metadata.owner_references.clear();
     metadata.finalizers.clear();
-}
-
-/// Drops what no controller reads of a Pod: containers without ports, and conditions that decide about neither
-/// endpoints nor placement. So a change of these is no change here (EPS-24).
-fn slim_pod(pod: &mut Pod) {
-    let is_read = |kind: &str| matches!(kind, "Ready" | "PodScheduled");
-    pod.status.conditions.retain(|condition| is_read(&condition.kind));
-    for containers in [&mut pod.spec.containers, &mut pod.spec.init_containers] {
-        containers.retain(|container| !container.ports.is_empty());
-    }
-}
-
-fn same_for_endpoints(a: &Pod, b: &Pod) -> bool {
-    a.metadata.labels == b.metadata.labels
-        && a.metadata.uid == b.metadata.uid
-        && a.metadata.deletion_timestamp == b.metadata.deletion_timestamp
-        && a.spec == b.spec
-        && a.status == b.status
 }
 
 #[cfg(test)]

@@ -8,26 +8,54 @@ use serde_json::{Value, json};
 
 /// Creates an object; returns it as the server has it.
 pub(crate) async fn create<T: Resource + Serialize>(client: &Client, object: &T) -> Result<T, ClientError> {
-    let namespace = &object.metadata().namespace;
-    let answer = client.create(Some(namespace), object).await?;
-    decode(T::collection(Some(namespace)), answer)
+    let path = T::collection(Some(&object.metadata().namespace));
+    exchange(client, Method::POST, path, object).await
 }
 
 /// Replaces an object of the resourceVersion that it carries; returns it as the server has it.
 pub(crate) async fn replace<T: Resource + Serialize>(client: &Client, object: &T) -> Result<T, ClientError> {
     let path = path_of::<T>(&object.metadata().key());
-    let mut body = match serde_json::to_value(object) {
+    exchange(client, Method::PUT, path, object).await
+}
+
+/// Sends an object and reads the answer as one. There are many writes, and some are large: they go from the object to
+/// bytes and back without a tree in between.
+async fn exchange<T: Resource + Serialize>(
+    client: &Client,
+    method: Method,
+    path: String,
+    object: &T,
+) -> Result<T, ClientError> {
+    let body = match serde_json::to_vec(&Typed::of(object)) {
         Ok(body) => body,
         Err(source) => return Err(ClientError::Decode { path, source }),
     };
-    body["kind"] = T::KIND.into();
-    body["apiVersion"] = if T::GROUP.is_empty() {
-        T::VERSION.into()
-    } else {
-        format!("{}/{}", T::GROUP, T::VERSION).into()
-    };
-    let answer = client.request(Method::PUT, &path, JSON, Some(&body)).await?;
-    decode(path, answer)
+    let answer = client.send(method, &path, JSON, body.into()).await?;
+    serde_json::from_slice(&answer).map_err(|source| ClientError::Decode { path, source })
+}
+
+/// An object with what says of which kind it is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed<'a, T> {
+    kind: &'static str,
+    api_version: String,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T: Resource> Typed<'a, T> {
+    fn of(object: &'a T) -> Self {
+        let api_version = match T::GROUP {
+            "" => T::VERSION.to_owned(),
+            group => format!("{group}/{}", T::VERSION),
+        };
+        Self {
+            kind: T::KIND,
+            api_version,
+            object,
+        }
+    }
 }
 
 /// Deletes an object of this UID, if nobody wrote it since; one that is gone already is as good.
@@ -64,6 +92,16 @@ pub(crate) async fn list<T: Resource>(
     label_selector: &str,
 ) -> Result<Listed<T>, ClientError> {
     let mut path = format!("{}?labelSelector=", T::collection(Some(namespace)));
+    client::push_escaped(&mut path, label_selector);
+    list_at(client, &path).await
+}
+
+/// Reads the objects of all namespaces, or without one, that a label selector chooses, as they are at the server.
+pub(crate) async fn list_all<T: Resource>(
+    client: &Client,
+    label_selector: &str,
+) -> Result<Listed<T>, ClientError> {
+    let mut path = format!("{}?labelSelector=", T::collection(None));
     client::push_escaped(&mut path, label_selector);
     list_at(client, &path).await
 }

@@ -1,5 +1,6 @@
 //! Values of flags, parsed once at the edge.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -15,6 +16,21 @@ impl std::fmt::Display for BadValue {
 }
 
 impl std::error::Error for BadValue {}
+
+/// An address to listen on, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+/// Parses `ADDRESS:PORT`, or nothing.
+pub fn optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text.is_empty() {
+        return Ok(OptionalAddress(None));
+    }
+    let address = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not ADDRESS:PORT; an example is 0.0.0.0:9153"))?;
+    Ok(OptionalAddress(Some(address)))
+}
 
 /// A range of ports, both ends included, written `A-B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

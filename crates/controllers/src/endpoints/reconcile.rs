@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::object::{
-    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Labels, ObjectMeta, Pod, Service, SubsetPort,
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Labels, ObjectMeta, Service, SubsetPort,
 };
 
 use super::capacity::truncate;
@@ -12,13 +12,14 @@ use super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use crate::endpointslice::endpoint::{endpoint_of, is_candidate, ports_of};
 use crate::endpointslice::slice::address_types;
 use crate::endpointslice::{HEADLESS_LABEL, TRIGGER_TIME};
+use crate::world::PodFacts;
 
 /// Everything that decides about the Endpoints of one Service.
 pub struct Inputs<'a> {
     /// The Service; it has a selector and is not of type ExternalName (EPC-01).
     pub service: &'a Service,
     /// The Pods that its selector chooses.
-    pub pods: &'a [&'a Pod],
+    pub pods: &'a [&'a PodFacts],
     /// The Endpoints of the Service's name, if there are any.
     pub current: Option<&'a Endpoints>,
     /// Time of the change that is being written, RFC 3339 (EPC-10).
@@ -103,7 +104,7 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
     let mut subsets = Vec::new();
     for pod in inputs.pods {
         // Terminating Pods only if readiness does not matter (EPC-03).
-        if !is_candidate(pod) || (pod.is_terminating() && !publishes) {
+        if !is_candidate(pod) || (pod.is_terminating && !publishes) {
             continue;
         }
         let Some(address) = address_of(pod, inputs.service) else {
@@ -122,7 +123,7 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
             ports,
             ..EndpointSubset::default()
         };
-        match publishes || pod.is_ready() {
+        match publishes || pod.is_ready {
             true => subset.addresses.push(address),
             false => subset.not_ready_addresses.push(address),
         }
@@ -132,7 +133,7 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
 }
 
 /// The Pod as an address of the Service's first family (EPC-02, EPC-05).
-fn address_of(pod: &Pod, service: &Service) -> Option<EndpointAddress> {
+fn address_of(pod: &PodFacts, service: &Service) -> Option<EndpointAddress> {
     let family = *address_types(service).first()?;
     let endpoint = endpoint_of(pod, service, family, None)?;
     let ip: IpAddr = endpoint.addresses.first()?.parse().ok()?;

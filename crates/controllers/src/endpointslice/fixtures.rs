@@ -6,6 +6,8 @@ use api::object::{EndpointSlice, Pod, Service};
 use serde_json::{Value, json};
 
 use super::{Inputs, SliceWrite, reconcile};
+use crate::world::PodFacts;
+use crate::world::interner::Interner;
 
 /// Nodes with a zone of the same name, and the CPUs of each in thousandths.
 pub(super) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
@@ -34,13 +36,19 @@ pub(super) fn pod(number: u16, ready: bool, port: u16) -> Pod {
     .expect("a Pod")
 }
 
+pub(crate) fn facts(pods: &[Pod]) -> Vec<PodFacts> {
+    let mut interner = Interner::default();
+    pods.iter().map(|pod| PodFacts::of(pod, &mut interner)).collect()
+}
+
 pub(super) fn writes(
     service: &Service,
     pods: &[Pod],
     slices: &[EndpointSlice],
     max: usize,
 ) -> Vec<SliceWrite> {
-    let pods: Vec<&Pod> = pods.iter().collect();
+    let pods = facts(pods);
+    let pods: Vec<&PodFacts> = pods.iter().collect();
     let slices: Vec<&EndpointSlice> = slices.iter().collect();
     let known = |name: &str| match name {
         "node" => Some(Some("zone".to_owned())),

@@ -2,7 +2,7 @@
 
 pub mod endpoint;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod hints;
 mod packing;
 pub mod reconcile;
@@ -12,7 +12,7 @@ pub mod trigger;
 mod write;
 mod writes;
 
-pub use reconcile::{Inputs, Outcome, SliceWrite, reconcile};
+pub use reconcile::{Counts, Inputs, Outcome, SliceWrite, reconcile};
 pub(crate) use write::{Report, carry_out};
 
 /// Value of the managed-by label on slices of this controller (EPS-03); upstream's own, so that one

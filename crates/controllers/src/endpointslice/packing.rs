@@ -29,13 +29,19 @@ pub(super) fn pack(
 ) {
     let PortSet { ports, mut desired } = set;
     let placeholder = desired.is_empty();
+    let max = inputs.endpoints_per_slice_max.max(1);
+    plan.counts.endpoints += desired.len();
+    plan.counts.slices_desired += desired.len().div_ceil(max).max(1);
     let mut unchanged: Vec<EndpointSlice> = Vec::new();
     let mut changing: Vec<EndpointSlice> = Vec::new();
     for slice in slices {
         match keep_in_place(inputs, slice, &mut desired) {
             Kept::Same => unchanged.push((*slice).clone()),
-            Kept::Changed(slice) => changing.push(*slice),
-            Kept::Nothing => plan.deletes.push((*slice).clone()),
+            Kept::Changed(kept) => {
+                plan.counts.removed += slice.endpoints.len() - kept.endpoints.len();
+                changing.push(*kept);
+            }
+            Kept::Nothing => plan.delete(slice),
         }
     }
     if placeholder && unchanged.is_empty() && changing.is_empty() {
@@ -43,7 +49,7 @@ pub(super) fn pack(
         return;
     }
     let mut rest: Vec<Endpoint> = desired.into_values().collect();
-    let max = inputs.endpoints_per_slice_max.max(1);
+    plan.counts.added += rest.len();
     changing.sort_by_key(|slice| std::cmp::Reverse(slice.endpoints.len()));
     for slice in &mut changing {
         let room = max.saturating_sub(slice.endpoints.len()).min(rest.len());

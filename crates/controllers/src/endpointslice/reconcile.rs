@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::object::{AddressType, EndpointSlice, ObjectMeta, Pod, Service};
+use api::object::{AddressType, EndpointSlice, ObjectMeta, Service};
 
 use super::endpoint::{endpoint_of, is_candidate, ports_of};
 use super::hints;
@@ -11,13 +11,14 @@ use super::slice::{address_types, identity, is_owned, ports_key};
 use super::topology::{self, ZoneCpus, is_auto};
 use super::writes::Writes;
 use crate::events::Finding;
+use crate::world::PodFacts;
 
 /// Everything that decides about the slices of one Service.
 pub struct Inputs<'a> {
     /// The Service; it has a selector and is not of type ExternalName.
     pub service: &'a Service,
     /// The Pods that its selector chooses.
-    pub pods: &'a [&'a Pod],
+    pub pods: &'a [&'a PodFacts],
     /// The zone of each known Node, by the Node's name.
     pub node_zones: &'a dyn Fn(&str) -> Option<Option<String>>,
     /// The CPUs of the zones, for Services in topology mode Auto.
@@ -41,6 +42,37 @@ pub enum SliceWrite {
     Delete(ObjectMeta),
 }
 
+/// What is counted of a reconcile (EPS-27).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Endpoints that come into slices.
+    pub added: usize,
+    /// Endpoints that leave slices.
+    pub removed: usize,
+    /// Endpoints that are wanted.
+    pub endpoints: usize,
+    /// Slices that there are afterwards.
+    pub slices: usize,
+    /// Slices that there would be if all were as full as may be.
+    pub slices_desired: usize,
+}
+
+impl Counts {
+    /// Adds what is counted of another Service.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.endpoints += other.endpoints;
+        self.slices += other.slices;
+        self.slices_desired += other.slices_desired;
+    }
+
+    /// Takes away what was added.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.endpoints -= other.endpoints;
+        self.slices -= other.slices;
+        self.slices_desired -= other.slices_desired;
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -50,6 +82,8 @@ pub struct Outcome {
     pub pods_without_node: Vec<String>,
     /// What the owner of the Service should know (EPS-19).
     pub findings: Vec<Finding>,
+    /// What is counted of it.
+    pub counts: Counts,
 }
 
 /// Computes the writes that bring the slices of a Service to what its Pods say.
@@ -66,13 +100,15 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
     let mut plan = Writes::default();
     for slice in inputs.slices {
         if !is_owned(slice, inputs.service) || !families.contains(&slice.address_type) {
-            plan.deletes.push((*slice).clone());
+            plan.delete(slice);
         }
     }
     for &family in &families {
         reconcile_family(inputs, family, &mut plan, &mut outcome);
     }
+    outcome.counts = plan.counts;
     outcome.writes = plan.finish(inputs);
+    outcome.counts.slices = slices_after(inputs.slices.len(), &outcome.writes);
     outcome
 }
 
@@ -100,13 +136,20 @@ fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes,
     }
     for (key, slices) in &existing {
         if !sets.contains_key(key) {
-            plan.deletes.extend(slices.iter().map(|slice| (*slice).clone()));
+            slices.iter().for_each(|slice| plan.delete(slice));
         }
     }
     for (key, set) in sets {
         let slices = existing.get(&key).map(Vec::as_slice).unwrap_or_default();
         pack(inputs, family, set, slices, plan);
     }
+}
+
+fn slices_after(before: usize, writes: &[SliceWrite]) -> usize {
+    let count = |is_meant: fn(&SliceWrite) -> bool| writes.iter().filter(|write| is_meant(write)).count();
+    let created = count(|write| matches!(write, SliceWrite::Create(_)));
+    let deleted = count(|write| matches!(write, SliceWrite::Delete(_)));
+    (before + created).saturating_sub(deleted)
 }
 
 fn desired_sets(
@@ -116,12 +159,12 @@ fn desired_sets(
 ) -> BTreeMap<String, PortSet> {
     let mut sets: BTreeMap<String, PortSet> = BTreeMap::new();
     for pod in inputs.pods.iter().filter(|pod| is_candidate(pod)) {
-        let zone = match (inputs.node_zones)(&pod.spec.node_name) {
-            _ if pod.spec.node_name.is_empty() => None,
+        let zone = match (inputs.node_zones)(&pod.node_name) {
+            _ if pod.node_name.is_empty() => None,
             Some(zone) => zone,
             None if inputs.service.spec.publish_not_ready_addresses => None,
             None => {
-                unplaced.push(pod.metadata.name.clone());
+                unplaced.push(pod.name.to_string());
                 continue;
             }
         };

@@ -1,55 +1,65 @@
 //! When the change happened that a write answers to (EPS-25): consumers measure latency from it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use api::object::{ObjectKey, Pod, Service};
+use api::object::{ObjectKey, Service};
+use jiff::Timestamp;
+
+use crate::world::PodFacts;
 
 /// Remembers, for each Service, the state that was last written for.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct TriggerTimes {
     services: HashMap<ObjectKey, Seen>,
 }
 
-#[derive(Default)]
+#[derive(Debug)]
 struct Seen {
-    service_created: String,
-    pods: HashMap<String, String>,
+    service_created: Option<Timestamp>,
+    /// Names of Pods, in their order, and since when each was as ready as it is.
+    pods: Box<[(Arc<str>, Timestamp)]>,
+    /// The earliest change that no write has answered to, because it failed.
+    owed: Option<Timestamp>,
 }
 
 impl TriggerTimes {
-    /// The time of the earliest change since the last call for this Service: its own creation at first
-    /// sight, afterwards the transition of a Pod's readiness. `None` if no change has a time of its own.
-    pub fn advance(&mut self, service: &Service, pods: &[&Pod]) -> Option<String> {
-        let created = service.metadata.creation_timestamp.clone().unwrap_or_default();
-        let current: HashMap<String, String> = pods
-            .iter()
-            .filter_map(|pod| Some((pod.metadata.name.clone(), ready_since(pod)?)))
-            .collect();
+    /// The time of the earliest change since what was written last for this Service, whose Pods are sorted by name: its own
+    /// creation at first sight, afterwards the transition of a Pod's readiness. `None` if no change has a
+    /// time of its own.
+    pub fn advance(&mut self, service: &Service, pods: &[&PodFacts]) -> Option<Timestamp> {
+        let created = service.metadata.creation_timestamp.as_ref();
+        let created: Option<Timestamp> = created.and_then(|time| time.parse().ok());
+        let timed = |pod: &&PodFacts| Some((Arc::clone(&pod.name), pod.ready_since?));
+        let now = Seen {
+            service_created: created,
+            pods: pods.iter().filter_map(timed).collect(),
+            owed: created,
+        };
         let key = service.metadata.key();
         let Some(seen) = self.services.get_mut(&key) else {
-            self.services.insert(
-                key,
-                Seen {
-                    service_created: created.clone(),
-                    pods: current,
-                },
-            );
-            return (!created.is_empty()).then_some(created);
+            self.services.insert(key, now);
+            return created;
         };
-        let changed = current
-            .iter()
-            .filter(|(name, time)| seen.pods.get(*name).is_none_or(|before| before < *time))
-            .map(|(_, time)| time.clone());
-        // RFC 3339 times in UTC sort as text.
-        let mut earliest = changed.min();
-        if seen.service_created != created && earliest.as_ref().is_none_or(|time| created < *time) {
-            earliest = Some(created.clone());
+        let before = |name: &Arc<str>| {
+            let place = seen.pods.binary_search_by(|(known, _)| known.cmp(name)).ok()?;
+            seen.pods.get(place).map(|(_, since)| *since)
+        };
+        let changed = now.pods.iter();
+        let changed = changed.filter(|(name, since)| before(name).is_none_or(|before| before < *since));
+        let earliest = changed.map(|(_, since)| *since).min();
+        let is_other_service = seen.service_created != created;
+        let all = [earliest, created.filter(|_| is_other_service), seen.owed];
+        let owed = all.into_iter().flatten().min();
+        *seen = Seen { owed, ..now };
+        owed
+    }
+
+    /// All changes of a Service that were told of are written.
+    pub fn written(&mut self, service: &ObjectKey) {
+        if let Some(seen) = self.services.get_mut(service) {
+            seen.owed = None;
         }
-        *seen = Seen {
-            service_created: created,
-            pods: current,
-        };
-        earliest.filter(|time| !time.is_empty())
     }
 
     /// Forgets a Service that is gone.
@@ -58,11 +68,5 @@ impl TriggerTimes {
     }
 }
 
-fn ready_since(pod: &Pod) -> Option<String> {
-    pod.status
-        .conditions
-        .iter()
-        .find(|c| c.kind == "Ready")?
-        .last_transition_time
-        .clone()
-}
+#[cfg(test)]
+mod tests;

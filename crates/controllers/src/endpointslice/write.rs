@@ -12,6 +12,8 @@ use crate::write;
 pub(crate) struct Report {
     /// Slices as the server has them now.
     pub(crate) written: Vec<EndpointSlice>,
+    /// How many of these are new.
+    pub(crate) created: usize,
     /// Slices that are gone.
     pub(crate) deleted: Vec<ObjectMeta>,
     /// The first failure, which ended the round.
@@ -45,7 +47,10 @@ pub(crate) async fn carry_out(client: &Client, writes: Vec<SliceWrite>) -> Repor
 
 async fn one(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
     match write {
-        SliceWrite::Create(slice) => report.written.push(write::create(client, &slice).await?),
+        SliceWrite::Create(slice) => {
+            report.written.push(write::create(client, &slice).await?);
+            report.created += 1;
+        }
         SliceWrite::Update(slice) => report.written.push(write::replace(client, &slice).await?),
         SliceWrite::Delete(meta) => {
             write::delete::<EndpointSlice>(client, &meta).await?;

@@ -3,7 +3,7 @@
 use api::object::EndpointSlice;
 
 use super::TRIGGER_TIME;
-use super::reconcile::{Inputs, SliceWrite};
+use super::reconcile::{Counts, Inputs, SliceWrite};
 use super::slice::{is_owned, merged};
 
 /// The writes of all families, before deletions and creations are matched up.
@@ -12,9 +12,17 @@ pub(super) struct Writes {
     pub(super) creates: Vec<EndpointSlice>,
     pub(super) updates: Vec<EndpointSlice>,
     pub(super) deletes: Vec<EndpointSlice>,
+    /// What is counted of them; the slices that there are come last.
+    pub(super) counts: Counts,
 }
 
 impl Writes {
+    /// Deletes a slice, or uses it again for another content.
+    pub(super) fn delete(&mut self, slice: &EndpointSlice) {
+        self.counts.removed += slice.endpoints.len();
+        self.deletes.push(slice.clone());
+    }
+
     /// A slice to delete is re-used for one to create, if type and owner allow it (EPS-13); beyond that,
     /// a Service that is being deleted gets no new slices (EPS-15).
     pub(super) fn finish(mut self, inputs: &Inputs<'_>) -> Vec<SliceWrite> {

@@ -1,11 +1,11 @@
 //! The kinds that can own and be owned: what is read of them, where they are, and their watches.
 
 use api::object::{ObjectKey, ObjectMeta, OwnerReference, Resource};
-use client::{Client, Event, Query, watch};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use client::{Event, Query};
+use tokio::sync::mpsc::Sender;
 
-/// Watch events that wait between the watches and the loop, all kinds together.
-const EVENTS_WAITING_MAX: usize = 512;
+use crate::keeper::forward;
+use crate::run::Environment;
 
 /// Declares the kinds: their rows, and a view of each that holds nothing but its metadata.
 macro_rules! kinds {
@@ -62,16 +62,12 @@ macro_rules! kinds {
             )*
         }
 
-        /// Watches all kinds, each in a task of its own that ends when the receiver is dropped.
-        pub(super) fn watch_all(client: &Client) -> Receiver<Change> {
-            let (sender, receiver) = channel(EVENTS_WAITING_MAX);
-            $(tokio::spawn(forward(
-                Kind::$kind,
-                client.clone(),
-                sender.clone(),
-                |view: views::$kind| view.metadata,
-            ));)*
-            receiver
+        /// Watches all kinds, each in a task of its own that ends with the receiver.
+        pub(super) fn watch_all(environment: &Environment, sender: &Sender<Change>) {
+            $(forward(environment, Query::default(), sender.clone(), |event| Change {
+                kind: Kind::$kind,
+                event: metadata_of(event, |view: views::$kind| view.metadata),
+            });)*
         }
     };
 }
@@ -135,22 +131,12 @@ impl Place {
     }
 }
 
-async fn forward<T: Resource>(kind: Kind, client: Client, sender: Sender<Change>, read: fn(T) -> ObjectMeta) {
-    let mut events = watch::<T>(&client, Query::default());
-    loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            () = sender.closed() => return,
-        };
-        let event = match event {
-            Event::Applied(object) => Event::Applied(read(object)),
-            Event::Deleted(key) => Event::Deleted(key),
-            Event::Synced => Event::Synced,
-            Event::Malformed { key, error } => Event::Malformed { key, error },
-        };
-        if sender.send(Change { kind, event }).await.is_err() {
-            return;
-        }
+fn metadata_of<T>(event: Event<T>, read: fn(T) -> ObjectMeta) -> Event<ObjectMeta> {
+    match event {
+        Event::Applied(object) => Event::Applied(read(object)),
+        Event::Deleted(key) => Event::Deleted(key),
+        Event::Synced => Event::Synced,
+        Event::Malformed { key, error } => Event::Malformed { key, error },
     }
 }
 

@@ -12,71 +12,51 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::time::Instant;
 
-use client::{Client, ClientError, Event};
-use tokio::sync::mpsc::Receiver;
-use tokio::task::{JoinError, JoinSet};
+use client::Event;
 
-use crate::queue::{Queue, sleep_until};
-use crate::run::now;
+use crate::keeper::{self, Keeper, Look};
+use crate::queue::Queue;
+use crate::run::Environment;
+use crate::selection::Controller;
 
-use graph::Graph;
+use graph::{Case, Graph};
 use kinds::{Change, Kind, Place};
 
-/// Objects that are looked at at the same time, as many as upstream's `--concurrent-gc-syncs`.
-const CONCURRENT_LOOKS: usize = 20;
-
 /// Collects until `shutdown` resolves; writes under way are finished first.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) {
-    let mut collector = Collector {
-        changes: kinds::watch_all(&client),
-        client,
-        synced: BTreeSet::new(),
-        graph: Graph::default(),
-        queue: Queue::default(),
-        tasks: JoinSet::new(),
+pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+    let (sender, changes) = keeper::changes();
+    kinds::watch_all(&environment, &sender);
+    drop(sender);
+    let meter = environment
+        .metrics
+        .queue(Controller::GarbageCollector.queue_name());
+    let client = environment.client;
+    let carry_out = |place: Place, case: Case| {
+        let client = client.clone();
+        async move { work::look(&client, &place, &case).await }
     };
-    tokio::pin!(shutdown);
-    loop {
-        tokio::select! {
-            () = collector.step() => {}
-            () = &mut shutdown => break,
-        }
-    }
-    while let Some(outcome) = collector.tasks.join_next().await {
-        collector.take_outcome(outcome);
-    }
+    keeper::run(Collector::default(), changes, meter, carry_out, shutdown).await;
 }
 
+/// The state of the controller.
+#[derive(Debug, Default)]
 struct Collector {
-    client: Client,
-    changes: Receiver<Change>,
     /// The kinds of which everything that was there at one moment has been told.
     synced: BTreeSet<Kind>,
     graph: Graph,
-    queue: Queue<Place>,
-    tasks: JoinSet<(Place, Result<(), ClientError>)>,
 }
 
-impl Collector {
-    /// Waits for one thing to happen and takes it in, then starts the work that is due.
-    async fn step(&mut self) {
-        let wake = self.queue.next_wake();
-        tokio::select! {
-            Some(change) = self.changes.recv() => self.take(change),
-            Some(outcome) = self.tasks.join_next() => self.take_outcome(outcome),
-            () = sleep_until(wake) => {}
-        }
-        while let Ok(change) = self.changes.try_recv() {
-            self.take(change);
-        }
-        self.queue.wake(now());
-        if self.synced.len() == Kind::ALL.len() {
-            self.start_work();
-        }
-    }
+impl Keeper for Collector {
+    type Change = Change;
+    type Key = Place;
+    type Job = Case;
+    type Answer = ();
+    /// As many as upstream's `--concurrent-gc-syncs`.
+    const JOBS_MAX: usize = 20;
 
-    fn take(&mut self, Change { kind, event }: Change) {
+    fn take(&mut self, Change { kind, event }: Change, queue: &mut Queue<Place>, now: Instant) {
         let looks = match event {
             Event::Applied(meta) => self.graph.apply(&Place::new(kind, meta.key()), &meta),
             Event::Deleted(key) => self.graph.remove(&Place::new(kind, key)),
@@ -90,37 +70,24 @@ impl Collector {
             }
         };
         for place in looks {
-            self.queue.add(place, now());
+            queue.add(place, now);
         }
     }
 
-    fn start_work(&mut self) {
-        while self.tasks.len() < CONCURRENT_LOOKS {
-            let Some((place, _)) = self.queue.take(now()) else {
-                return;
-            };
-            let Some(case) = self.graph.case(&place).filter(|case| case.is_open()) else {
-                self.queue.done(&place, now());
-                continue;
-            };
-            let client = self.client.clone();
-            self.tasks.spawn(async move {
-                let outcome = work::look(&client, &place, &case).await;
-                (place, outcome)
-            });
-        }
+    fn is_synced(&self) -> bool {
+        self.synced.len() == Kind::ALL.len()
     }
 
-    fn take_outcome(&mut self, outcome: Result<(Place, Result<(), ClientError>), JoinError>) {
-        match outcome {
-            Ok((place, Ok(()))) => {
-                self.queue.done(&place, now());
-            }
-            Ok((place, Err(error))) => {
-                let pause = self.queue.failed(&place, now());
-                tracing::warn!(kind = ?place.kind, object = %place.key, %error, ?pause, "will be tried again");
-            }
-            Err(error) => tracing::error!(%error, "a look at an object failed"),
-        }
+    fn next_turn(&self) -> Option<Instant> {
+        None
     }
+
+    fn turn(&mut self, _: &mut Queue<Place>, _: Instant) {}
+
+    fn look(&mut self, place: &Place, _: Instant) -> Look<Case> {
+        let case = self.graph.case(place).filter(|case| case.is_open());
+        case.map_or(Look::Fine, Look::Do)
+    }
+
+    fn answered(&mut self, _: &Place, (): (), _: &mut Queue<Place>, _: Instant) {}
 }

@@ -3,7 +3,7 @@
 
 pub mod reconcile;
 
-pub use reconcile::{Inputs, Outcome, reconcile};
+pub use reconcile::{Counts, Inputs, Outcome, reconcile};
 
 /// Value of the managed-by label on mirrored slices (EPM-03); upstream's own, so that one takes over the
 /// slices of the other.

@@ -1,6 +1,6 @@
 //! What the slices of Endpoints should become: a pure function from the world to the writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use api::object::{
@@ -31,6 +31,49 @@ pub struct Inputs<'a> {
     pub endpoints_per_subset_max: usize,
 }
 
+/// What is counted of a reconcile (EPM-13).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Endpoints that come into slices.
+    pub added: usize,
+    /// Endpoints that stay in their slices and change.
+    pub updated: usize,
+    /// Endpoints that leave slices.
+    pub removed: usize,
+    /// Addresses that are not mirrored: too many, or no IP addresses.
+    pub skipped: usize,
+    /// Endpoints that are wanted.
+    pub endpoints: usize,
+    /// Slices that there are afterwards.
+    pub slices: usize,
+    /// Slices that are wanted.
+    pub slices_desired: usize,
+}
+
+impl Counts {
+    /// Whether there is nothing to mirror, and nothing was mirrored.
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Counts what becomes of a slice's endpoints.
+    fn compare(&mut self, before: &[Endpoint], after: &[Endpoint]) {
+        let by_address = |endpoint: &'_ Endpoint| endpoint.addresses.first().cloned();
+        let known: HashMap<_, &Endpoint> = before.iter().map(|e| (by_address(e), e)).collect();
+        let mut stays = 0;
+        for endpoint in after {
+            match known.get(&by_address(endpoint)) {
+                None => self.added += 1,
+                Some(before) => {
+                    stays += 1;
+                    self.updated += usize::from(*before != endpoint);
+                }
+            }
+        }
+        self.removed += before.len().saturating_sub(stays);
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -38,6 +81,8 @@ pub struct Outcome {
     pub writes: Vec<SliceWrite>,
     /// What the owner of the Endpoints should know (EPM-08).
     pub findings: Vec<Finding>,
+    /// What is counted of it.
+    pub counts: Counts,
 }
 
 /// Computes the writes that bring the mirrored slices to what the Endpoints say. Without Endpoints to
@@ -49,12 +94,16 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let wanted = match inputs.endpoints {
         Some(endpoints) if is_mirrored(endpoints, inputs.service) => {
-            let wanted = wanted_slices(endpoints, inputs.endpoints_per_subset_max, &mut outcome.findings);
+            let wanted = wanted_slices(endpoints, inputs.endpoints_per_subset_max, &mut outcome);
             wanted.into_values().collect()
         }
         _ => Vec::new(),
     };
-    outcome.writes = writes(wanted, &slices);
+    let counts = &mut outcome.counts;
+    counts.slices_desired = wanted.len();
+    counts.slices = wanted.len();
+    counts.endpoints = wanted.iter().map(|slice| slice.endpoints.len()).sum();
+    outcome.writes = writes(wanted, &slices, counts);
     let is_deleted = |endpoints: &Endpoints| endpoints.metadata.deletion_timestamp.is_some();
     if inputs.endpoints.is_some_and(is_deleted) {
         // The deletion may wait until the slices are gone; new ones would make it wait for ever.
@@ -80,7 +129,7 @@ fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
 /// One slice for each port set and family (EPM-09), with a place for every existing one to match.
 type BySet = BTreeMap<(String, AddressType), EndpointSlice>;
 
-fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>) -> BySet {
+fn wanted_slices(endpoints: &Endpoints, max: usize, outcome: &mut Outcome) -> BySet {
     let mut wanted = BySet::new();
     let mut skipped = 0;
     let mut invalid: Vec<String> = Vec::new();
@@ -109,6 +158,8 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>)
             slice.endpoints.push(endpoint_of(address, ready));
         }
     }
+    outcome.counts.skipped = skipped + invalid.len();
+    let findings = &mut outcome.findings;
     // One Event for all of them, however many somebody wrote.
     if let Some(first) = invalid.first() {
         findings.push(Finding::warning(
@@ -132,7 +183,7 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, findings: &mut Vec<Finding>)
 
 /// Matches what is wanted with what is there: a slice of the same ports and family is kept or updated,
 /// any other of the family is re-used, and what is then left over goes.
-fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice]) -> Vec<SliceWrite> {
+fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Counts) -> Vec<SliceWrite> {
     let mut left: Vec<&EndpointSlice> = slices.to_vec();
     let mut missing = Vec::new();
     let (mut creates, mut updates) = (Vec::new(), Vec::new());
@@ -141,16 +192,28 @@ fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice]) -> Vec<SliceWri
         let fits =
             |old: &&EndpointSlice| old.address_type == slice.address_type && ports_key(&old.ports) == key;
         match left.iter().position(fits) {
-            Some(place) => updates.extend(update_of(left.swap_remove(place), slice)),
+            Some(place) => {
+                let old = left.swap_remove(place);
+                counts.compare(&old.endpoints, &slice.endpoints);
+                updates.extend(update_of(old, slice));
+            }
             None => missing.push(slice),
         }
     }
     for slice in missing {
         match left.iter().position(|old| old.address_type == slice.address_type) {
-            Some(place) => updates.extend(update_of(left.swap_remove(place), slice)),
-            None => creates.push(SliceWrite::Create(slice)),
+            Some(place) => {
+                let old = left.swap_remove(place);
+                counts.compare(&old.endpoints, &slice.endpoints);
+                updates.extend(update_of(old, slice));
+            }
+            None => {
+                counts.compare(&[], &slice.endpoints);
+                creates.push(SliceWrite::Create(slice));
+            }
         }
     }
+    left.iter().for_each(|old| counts.compare(&old.endpoints, &[]));
     let deletes = left.iter().map(|old| SliceWrite::Delete(old.metadata.clone()));
     creates.into_iter().chain(updates).chain(deletes).collect()
 }

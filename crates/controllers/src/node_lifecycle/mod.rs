@@ -7,6 +7,7 @@
 
 mod heartbeats;
 mod judge;
+mod keeper;
 mod lifecycle;
 mod run;
 mod write;

@@ -1,17 +1,13 @@
-use api::object::{Node, Pod};
+use api::object::Node;
 use serde_json::{Value, json};
 
-use super::{RoundRobin, needs_node, says_unschedulable};
+use super::RoundRobin;
 use crate::world::World;
 
 fn node(name: &str, ready: &str, spec: Value) -> Node {
     let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec, "status": status}))
         .expect("a Node")
-}
-
-fn pod(spec: Value, status: Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec, "status": status})).expect("a Pod")
 }
 
 #[test]
@@ -34,27 +30,4 @@ fn nodes_that_accept_pods_take_turns() {
     assert_eq!(turns.choose(&world).as_deref(), Some("a"));
     world.remove_node("a");
     assert_eq!(turns.choose(&world), None);
-}
-
-#[test]
-fn only_living_pods_without_a_node_need_one() {
-    assert!(needs_node(&pod(json!({}), json!({"phase": "Pending"}))));
-    assert!(!needs_node(&pod(json!({"nodeName": "a"}), json!({}))));
-    assert!(!needs_node(&pod(json!({}), json!({"phase": "Failed"}))));
-    let mut going = pod(json!({}), json!({}));
-    going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
-    assert!(!needs_node(&going));
-}
-
-#[test]
-fn what_a_pod_says_already_is_seen() {
-    let said = |status: &str| {
-        pod(
-            json!({}),
-            json!({"conditions": [{"type": "PodScheduled", "status": status}]}),
-        )
-    };
-    assert!(says_unschedulable(&said("False")));
-    assert!(!says_unschedulable(&said("True")));
-    assert!(!says_unschedulable(&pod(json!({}), json!({}))));
 }

@@ -1,4 +1,4 @@
-//! The controllers that have loops of their own: they share no caches with the others.
+//! The controllers that have loops of their own ([`crate::keeper`]): they share no caches with the others.
 
 use std::future::Future;
 
@@ -27,7 +27,7 @@ impl Beside {
         let runs = |controller| options.controllers.contains(controller);
         if runs(Controller::GarbageCollector) {
             let ended = this.ended();
-            this.tasks.spawn(garbage::run(environment.client.clone(), ended));
+            this.tasks.spawn(garbage::run(environment.clone(), ended));
         }
         if runs(Controller::ServiceCidr) {
             let ended = this.ended();

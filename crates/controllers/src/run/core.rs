@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::Options;
@@ -10,12 +11,14 @@ use super::lanes::Lanes;
 use super::work::{Topic, Work};
 use crate::endpointslice::trigger::TriggerTimes;
 use crate::events::{Notice, Told};
+use crate::metrics::{Ending, Metrics};
 use crate::placement::RoundRobin;
 use crate::world::World;
 
 /// All that the controllers know, and what they mean to do.
 pub(super) struct Core {
     pub(super) options: Options,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) world: World,
     pub(super) lanes: Lanes,
     /// Work of which it is open what its last writes did: they failed, or the watch began anew meanwhile.
@@ -40,10 +43,11 @@ pub(super) struct Seen {
 }
 
 impl Core {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(options: Options, metrics: Arc<Metrics>) -> Self {
         Self {
-            lanes: Lanes::new(&options),
+            lanes: Lanes::new(&options, &metrics),
             options,
+            metrics,
             world: World::default(),
             doubtful: HashSet::new(),
             slice_triggers: TriggerTimes::default(),
@@ -80,7 +84,12 @@ impl Core {
             .reading(&self.world)
             .filter(|_| self.doubtful.contains(&work))
         {
-            Some(action) => self.jobs.push(Job { work, action }),
+            Some(action) => {
+                if matches!(work, Work::Slices(_)) {
+                    self.metrics.update(|values| values.slices.ended(Ending::Stale));
+                }
+                self.jobs.push(Job { work, action });
+            }
             None => self.sync(work, now),
         }
     }

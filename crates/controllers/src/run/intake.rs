@@ -9,8 +9,8 @@ use super::core::Core;
 use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
 use crate::endpoints::LEADER_ANNOTATION;
-use crate::placement::needs_node;
 use crate::selection::Controller;
+use crate::world::PodFacts;
 
 /// What somebody else does to a slice is answered after this pause at the earliest, so that two who
 /// disagree do not write without end (EPS-21).
@@ -53,10 +53,12 @@ impl Core {
     fn take_pod(&mut self, event: Event<Pod>, now: Instant) {
         let concerned = match event {
             Event::Applied(pod) => {
-                if needs_node(&pod) {
-                    self.lanes.add(Work::Placement(pod.metadata.key()), now);
+                let concerned = self.world.apply_pod(&pod);
+                let key = pod.metadata.key();
+                if self.world.pods.get(&key).is_some_and(PodFacts::needs_node) {
+                    self.lanes.add(Work::Placement(key), now);
                 }
-                self.world.apply_pod(pod)
+                concerned
             }
             Event::Deleted(key) => self.world.remove_pod(&key),
             Event::Synced => return,

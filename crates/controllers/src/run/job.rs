@@ -2,6 +2,7 @@
 
 use api::object::{EndpointSlice, Endpoints, ObjectKey};
 use client::ClientError;
+use jiff::Timestamp;
 
 use super::Environment;
 use super::work::Work;
@@ -25,8 +26,11 @@ pub(super) enum Action {
     ReadSlices,
     /// Reading the Endpoints of a name from the server, of which this UID is known.
     ReadEndpoints(Option<String>),
-    /// Writes on slices, in this order.
-    WriteSlices(Vec<SliceWrite>),
+    /// Writes on slices, in this order, and the time of the change that they answer to.
+    WriteSlices {
+        writes: Vec<SliceWrite>,
+        trigger_time: Option<Timestamp>,
+    },
     /// A write on Endpoints.
     WriteEndpoints(Box<EndpointsWrite>),
     /// A Node for the Pod of this UID, or a word on it about why it has none, unless it says so already.
@@ -71,7 +75,13 @@ async fn outcome_of(environment: &Environment, work: &Work, action: Action) -> O
             Outcome::SlicesRead(write::list(client, &key.namespace, &slices_of(work, key)).await)
         }
         Action::ReadEndpoints(known) => Outcome::EndpointsRead(write::read(client, key).await, known),
-        Action::WriteSlices(writes) => Outcome::SlicesWritten(endpointslice::carry_out(client, writes).await),
+        Action::WriteSlices { writes, trigger_time } => {
+            let report = endpointslice::carry_out(client, writes).await;
+            if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {
+                environment.metrics.programmed(trigger, environment.clock.now());
+            }
+            Outcome::SlicesWritten(report)
+        }
         Action::WriteEndpoints(write) => {
             Outcome::EndpointsWritten(endpoints::carry_out(client, *write).await)
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Options;
 use super::work::Work;
+use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::selection::Controller;
 
@@ -18,12 +19,13 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options, metrics: &Metrics) -> Self {
         let running = Controller::ALL.into_iter();
         let running = running.filter(|controller| options.controllers.contains(*controller));
+        let running = running.filter(|controller| options.concurrent_syncs(*controller) > 0);
         let lanes = running.map(|controller| {
             let lane = Lane {
-                queue: Queue::default(),
+                queue: Queue::metered(metrics.queue(controller.queue_name())),
                 busy_max: options.concurrent_syncs(controller),
                 batch_period: options.batch_period(controller),
             };
@@ -60,11 +62,10 @@ impl Lanes {
         })
     }
 
-    /// The work is done.
-    pub(super) fn done(&mut self, work: &Work, now: Instant) {
-        if let Some(lane) = self.of(work) {
-            lane.queue.done(work, now);
-        }
+    /// The work is done; returns how long it took.
+    pub(super) fn done(&mut self, work: &Work, now: Instant) -> Duration {
+        self.of(work)
+            .map_or(Duration::ZERO, |lane| lane.queue.done(work, now))
     }
 
     /// The work needs another try after a pause; returns the pause.

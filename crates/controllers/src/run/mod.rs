@@ -38,6 +38,7 @@ use client::{Client, WallClock};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::events::post;
+use crate::metrics::{Metrics, Phase};
 use crate::queue::sleep_until;
 
 use self::beside::Beside;
@@ -67,6 +68,8 @@ pub struct Environment {
     pub clock: WallClock,
     /// What people were told.
     pub events: Arc<Mutex<Correlator>>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Environment {
@@ -76,6 +79,7 @@ impl Environment {
             client,
             clock: WallClock::system(),
             events: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 }
@@ -104,6 +108,7 @@ pub async fn run(environment: Environment, options: Options, shutdown: impl Futu
         }
     };
     beside.end().await;
+    environment.metrics.enter(Phase::StandingBy);
     ending
 }
 
@@ -116,14 +121,17 @@ struct Rim {
     /// What each task works on, for the case that it does not say so itself.
     works: HashMap<Id, Work>,
     events: JoinSet<()>,
+    /// Whether all caches have held everything.
+    is_working: bool,
 }
 
 impl Rim {
     fn new(environment: Environment, options: Options) -> Self {
         Self {
             watches: Watches::open(&environment.client, &options.controllers),
+            core: Core::new(options, Arc::clone(&environment.metrics)),
             environment,
-            core: Core::new(options),
+            is_working: false,
             tasks: JoinSet::new(),
             works: HashMap::new(),
             events: JoinSet::new(),
@@ -132,6 +140,7 @@ impl Rim {
 
     /// Works until a watch fails.
     async fn run(&mut self) {
+        self.environment.metrics.enter(Phase::Reading);
         while self.step().await {}
     }
 
@@ -161,6 +170,9 @@ impl Rim {
             }
         }
         if self.watches.are_synced() {
+            if !std::mem::replace(&mut self.is_working, true) {
+                self.environment.metrics.enter(Phase::Working);
+            }
             for job in self.core.start(now()) {
                 self.spawn(job);
             }

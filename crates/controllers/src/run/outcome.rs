@@ -9,6 +9,7 @@ use super::job::{Done, Outcome};
 use super::work::{Topic, Work};
 use crate::endpoints;
 use crate::events::{Finding, Regarding};
+use crate::metrics::Ending;
 
 /// Why a key is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +47,17 @@ impl Core {
                 return self.go_on(work, now);
             }
             Outcome::SlicesRead(Err(error)) | Outcome::EndpointsRead(Err(error), _) => Some(error),
-            Outcome::SlicesWritten(report) => match work {
-                Work::Mirroring(_) => report.take_into(&mut self.world.mirrored),
-                _ => report.take_into(&mut self.world.slices),
-            },
+            Outcome::SlicesWritten(report) => {
+                let is_mirror = matches!(work, Work::Mirroring(_));
+                self.metrics.update(|values| match is_mirror {
+                    true => values.mirroring.changes.count(&report),
+                    false => values.slices.changes.count(&report),
+                });
+                report.take_into(match is_mirror {
+                    true => &mut self.world.mirrored,
+                    false => &mut self.world.slices,
+                })
+            }
             Outcome::EndpointsWritten(Ok(written)) => {
                 match written {
                     endpoints::Written::Now(endpoints) => self.world.endpoints.answered(endpoints),
@@ -73,13 +81,26 @@ impl Core {
     /// The key is as it should be, or will be looked at again after a pause.
     pub(super) fn settle(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
         let topic = Topic::Failure(work.clone());
+        if matches!(work, Work::Slices(_)) {
+            let ending = error.as_ref().map_or(Ending::Success, |_| Ending::Error);
+            self.metrics.update(|values| values.slices.ended(ending));
+        }
         let Some(error) = error else {
             self.told.news(topic, Vec::new());
+            match work {
+                Work::Slices(key) => self.slice_triggers.written(key),
+                Work::Endpoints(key) => self.endpoints_triggers.written(key),
+                Work::Mirroring(_) | Work::Placement(_) => {}
+            }
             // Doubt that arose meanwhile asks for another look.
             if self.doubtful.contains(work) {
                 self.lanes.add(work.clone(), now);
             }
-            return self.lanes.done(work, now);
+            let took = self.lanes.done(work, now);
+            if matches!(work, Work::Mirroring(_)) {
+                self.metrics.update(|values| values.mirroring.took(took));
+            }
+            return;
         };
         if work.reading(&self.world).is_some() {
             self.doubtful.insert(work.clone());

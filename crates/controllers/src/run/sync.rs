@@ -1,6 +1,7 @@
 //! What is to be done about a key: the pure functions of the controllers, put to the caches.
 
 use api::object::ObjectKey;
+use jiff::Timestamp;
 
 use super::core::Core;
 use super::job::Action;
@@ -8,7 +9,7 @@ use super::work::{Topic, Work, selects_pods};
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::SliceWrite;
 use crate::events::{Finding, Notice, Regarding};
-use crate::placement::{needs_node, says_unschedulable};
+use crate::world::PodFacts;
 use crate::{endpoints, endpointslice, mirroring};
 
 impl Core {
@@ -25,6 +26,7 @@ impl Core {
     fn slices_action(&mut self, key: &ObjectKey) -> Option<Action> {
         let slices = self.world.slices.of(key);
         let service = self.world.services.get(key);
+        let mut trigger_time = None;
         let outcome = match service {
             None => {
                 // What a Service leaves behind is the garbage collector's, unless somebody wants it orphaned.
@@ -34,7 +36,7 @@ impl Core {
             Some(service) if !selects_pods(service) => endpointslice::Outcome::default(),
             Some(service) => {
                 let pods = self.world.pods_of(&key.namespace, &service.spec.selector);
-                let trigger_time = self.slice_triggers.advance(service, &pods);
+                trigger_time = self.slice_triggers.advance(service, &pods);
                 endpointslice::reconcile(&endpointslice::Inputs {
                     service,
                     pods: &pods,
@@ -42,7 +44,7 @@ impl Core {
                     zone_cpus: &self.world.zone_cpus,
                     slices: &slices,
                     endpoints_per_slice_max: self.options.max_endpoints_per_slice,
-                    trigger_time: trigger_time.as_deref(),
+                    trigger_time: trigger_time.map(|time| time.to_string()).as_deref(),
                 })
             }
         };
@@ -50,13 +52,20 @@ impl Core {
             // A Node that appears brings the Service back to the queue by itself.
             tracing::warn!(service = %key, pods = ?outcome.pods_without_node, "Pods on unknown Nodes are left out");
         }
+        self.metrics.update(|values| match service {
+            Some(service) if selects_pods(service) => {
+                let writes = outcome.writes.len();
+                values.slices.synced(key, service, outcome.counts, writes);
+            }
+            _ => values.slices.forget(key),
+        });
         let regarding = service.map(Regarding::object);
         self.tell(
             Topic::Findings(Work::Slices(key.clone())),
             regarding,
             outcome.findings,
         );
-        writes(outcome.writes)
+        writes(outcome.writes, trigger_time)
     }
 
     fn endpoints_action(&mut self, key: &ObjectKey) -> Option<Action> {
@@ -74,7 +83,7 @@ impl Core {
                     service,
                     pods: &pods,
                     current,
-                    trigger_time: trigger_time.as_deref(),
+                    trigger_time: trigger_time.map(|time| time.to_string()).as_deref(),
                 })
             }
         };
@@ -95,13 +104,18 @@ impl Core {
             regarding,
             outcome.findings,
         );
-        writes(outcome.writes)
+        self.metrics
+            .update(|values| values.mirroring.synced(key, outcome.counts));
+        writes(outcome.writes, None)
     }
 
     fn placement_action(&mut self, key: &ObjectKey) -> Option<Action> {
-        let pod = self.world.pods.get(key).filter(|pod| needs_node(pod))?;
-        let uid = pod.metadata.uid.clone();
-        let says_so = says_unschedulable(pod);
+        let pod = self
+            .world
+            .pods
+            .get(key)
+            .filter(|pod: &&PodFacts| pod.needs_node())?;
+        let (uid, says_so) = (pod.uid.to_string(), pod.says_unschedulable);
         let node = self.round_robin.choose(&self.world);
         Some(Action::Place { uid, node, says_so })
     }
@@ -121,6 +135,6 @@ impl Core {
     }
 }
 
-fn writes(writes: Vec<SliceWrite>) -> Option<Action> {
-    (!writes.is_empty()).then_some(Action::WriteSlices(writes))
+fn writes(writes: Vec<SliceWrite>, trigger_time: Option<Timestamp>) -> Option<Action> {
+    (!writes.is_empty()).then_some(Action::WriteSlices { writes, trigger_time })
 }

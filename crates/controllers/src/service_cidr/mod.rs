@@ -1,6 +1,7 @@
 //! ServiceCIDRs: each holds a finalizer and says that it is ready; one that is deleted stays until no cluster
 //! IP would be left without a range (FEATURES CIDR-09 to CIDR-11). The default one is made by the API server.
 
+mod cidrs;
 pub mod reconcile;
 mod run;
 mod write;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use api::object::ServiceCidr;
 use ipnet::IpNet;
-use jiff::Timestamp;
 
 use super::FINALIZER;
 
 /// How long a ServiceCIDR that may go is kept, so that every allocator has heard by then that it goes, and
-/// nobody takes an address from it any more (CIDR-11).
+/// nobody takes an address from it any more (CIDR-11). It is counted by the steady clock of this process, from when it
+/// learned of the deletion: a clock that is wrong or jumps neither shortens it nor makes it last.
 const DELETION_GRACE: Duration = Duration::from_secs(10);
 
 /// Everything that decides about a ServiceCIDR.
@@ -22,8 +22,8 @@ pub struct Inputs<'a> {
     pub all: &'a [&'a ServiceCidr],
     /// The addresses that Services hold.
     pub addresses: &'a BTreeSet<IpAddr>,
-    /// The time now.
-    pub now: Timestamp,
+    /// For how long its deletion has been known here.
+    pub deleted_for: Duration,
 }
 
 /// The next write. After each the ServiceCIDR is looked at again.
@@ -56,13 +56,13 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
         step: Some(step),
         again_after: None,
     };
-    let Some(since) = &metadata.deletion_timestamp else {
+    if metadata.deletion_timestamp.is_none() {
         return match says(inputs.cidr, "True") {
             _ if !is_held => step(Step::Hold),
             true => Outcome::default(),
             false => step(Step::SayReady),
         };
-    };
+    }
     if !is_held {
         return Outcome::default();
     }
@@ -72,12 +72,13 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
             false => step(Step::SayWaiting),
         };
     }
-    match grace_left(since, inputs.now) {
-        Some(left) => Outcome {
-            step: None,
-            again_after: Some(left),
-        },
-        None => step(Step::Release),
+    let left = DELETION_GRACE.saturating_sub(inputs.deleted_for);
+    if left.is_zero() {
+        return step(Step::Release);
+    }
+    Outcome {
+        step: None,
+        again_after: Some(left),
     }
 }
 
@@ -86,17 +87,9 @@ fn says(cidr: &ServiceCidr, status: &str) -> bool {
         .is_some_and(|ready| ready.status == status)
 }
 
-/// What is left of the grace after the deletion; a time from the future, of a clock that was set, counts as
-/// now, and one that cannot be read as long ago.
-fn grace_left(since: &str, now: Timestamp) -> Option<Duration> {
-    let since: Timestamp = since.parse().ok()?;
-    let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    DELETION_GRACE.checked_sub(passed).filter(|left| !left.is_zero())
-}
-
 /// Whether an address in use would be in no range any more without this one. Ranges that are being deleted
 /// themselves hold nothing.
-fn would_orphan(inputs: &Inputs<'_>) -> bool {
+pub(super) fn would_orphan(inputs: &Inputs<'_>) -> bool {
     let is_other = |other: &&&ServiceCidr| {
         other.metadata.uid != inputs.cidr.metadata.uid && other.metadata.deletion_timestamp.is_none()
     };

@@ -8,23 +8,18 @@
 //! - The deletion of an object that the watch has not told yet as we know it is about an earlier one.
 //! - A complete list settles the rest: what it should hold, by its revision, and does not, is gone.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use api::object::{ObjectKey, ObjectMeta};
 
-/// UIDs of deleted objects that are remembered. It has to outlast the deletions that happen while a
-/// watch lags; one that is forgotten too early costs a write that conflicts.
-const GRAVES_MAX: usize = 16_384;
+use super::graves::Graves;
 
 /// What is known ahead of a watch; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// The version of each object as we know it, until the watch tells that version or a later one.
     untold: HashMap<ObjectKey, u64>,
-    graves: HashSet<Arc<str>>,
-    /// The graves, oldest first.
-    burials: VecDeque<Arc<str>>,
+    graves: Graves,
 }
 
 impl Ahead {
@@ -49,21 +44,12 @@ impl Ahead {
     /// The object is gone for good.
     pub(super) fn bury(&mut self, meta: &ObjectMeta) {
         self.untold.remove(&meta.key());
-        let uid: Arc<str> = meta.uid.as_str().into();
-        if uid.is_empty() || !self.graves.insert(Arc::clone(&uid)) {
-            return;
-        }
-        self.burials.push_back(uid);
-        if self.burials.len() > GRAVES_MAX
-            && let Some(oldest) = self.burials.pop_front()
-        {
-            self.graves.remove(&oldest);
-        }
+        self.graves.bury(&meta.uid);
     }
 
     /// Whether the object is known to be gone.
     pub(super) fn is_buried(&self, meta: &ObjectMeta) -> bool {
-        self.graves.contains(meta.uid.as_str())
+        self.graves.hold(&meta.uid)
     }
 
     /// A list of this revision is complete: the keys that it should have confirmed and did not.

@@ -1,78 +1,282 @@
-//! Pods by key and by label.
+//! What matters of Pods, and Pods by key and by label.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use api::object::{Labels, ObjectKey, Pod};
+use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol};
+use jiff::Timestamp;
 
-/// A cache of Pods that finds those of a selector without looking at the others.
-#[derive(Default)]
-pub struct Pods {
-    by_key: BTreeMap<ObjectKey, Pod>,
-    by_label: HashMap<Pair, BTreeSet<ObjectKey>>,
+use super::interner::{Interner, LabelSet};
+
+/// What the controllers need of a Pod, and no more: there may be hundreds of thousands. What many Pods have alike is
+/// shared.
+#[derive(Clone, Debug)]
+pub struct PodFacts {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// UID.
+    pub uid: Arc<str>,
+    /// Labels.
+    pub labels: LabelSet,
+    /// The Node that it is on, or "".
+    pub node_name: Arc<str>,
+    /// Its name in DNS, if it has one of its own.
+    pub host: Option<Box<Host>>,
+    /// Those of its addresses that are such, as it says them.
+    pub addresses: Box<[Arc<str>]>,
+    /// The ports of containers that have names, those of restartable init containers last (EPC-06).
+    pub ports: Arc<[NamedPort]>,
+    /// Since when the condition Ready is as it is.
+    pub ready_since: Option<Timestamp>,
+    /// Whether the condition Ready is true.
+    pub is_ready: bool,
+    /// Whether it has ended for good.
+    pub is_finished: bool,
+    /// Whether its deletion was asked for.
+    pub is_terminating: bool,
+    /// Whether it says that no Node takes it.
+    pub says_unschedulable: bool,
+}
+
+/// The name of a Pod in DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// `spec.hostname`.
+    pub name: String,
+    /// `spec.subdomain`: the name of a headless Service.
+    pub subdomain: String,
+}
+
+/// A port of a container that has a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedPort {
+    /// The name.
+    pub name: Box<str>,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Number.
+    pub number: u16,
+}
+
+impl PodFacts {
+    /// The facts about `pod`.
+    pub fn of(pod: &Pod, interner: &mut Interner) -> Self {
+        let (spec, status) = (&pod.spec, &pod.status);
+        let condition = |kind: &str| status.conditions.iter().find(|c| c.kind == kind);
+        let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
+        let host = Host {
+            name: spec.hostname.clone(),
+            subdomain: spec.subdomain.clone(),
+        };
+        Self {
+            namespace: interner.text(&pod.metadata.namespace),
+            name: pod.metadata.name.as_str().into(),
+            uid: pod.metadata.uid.as_str().into(),
+            labels: interner.labels(&pod.metadata.labels),
+            node_name: interner.text(&spec.node_name),
+            host: (!host.name.is_empty()).then(|| Box::new(host)),
+            addresses: addresses_of(status),
+            ports: interner.ports(ports_of(pod)),
+            ready_since: since.and_then(|since| since.parse().ok()),
+            is_ready: pod.is_ready(),
+            is_finished: pod.is_finished(),
+            is_terminating: pod.is_terminating(),
+            says_unschedulable: condition("PodScheduled").is_some_and(|c| c.status == "False"),
+        }
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: Arc::clone(&self.namespace),
+            name: Arc::clone(&self.name),
+        }
+    }
+
+    /// Whether it waits for a Node.
+    pub fn needs_node(&self) -> bool {
+        self.node_name.is_empty() && !self.is_finished && !self.is_terminating
+    }
+
+    /// Whether endpoints say the same of both (EPS-24).
+    pub fn is_same_endpoint(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.labels == other.labels
+            && self.node_name == other.node_name
+            && self.host == other.host
+            && self.addresses == other.addresses
+            && self.ports == other.ports
+            && self.is_ready == other.is_ready
+            && self.is_finished == other.is_finished
+            && self.is_terminating == other.is_terminating
+    }
+}
+
+fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
+    let is_address = |text: &&str| text.parse::<std::net::IpAddr>().is_ok();
+    if status.pod_ips.is_empty() {
+        let only = Some(status.pod_ip.as_str()).filter(is_address);
+        return only.into_iter().map(Into::into).collect();
+    }
+    let all = status.pod_ips.iter().map(|address| address.ip.as_str());
+    all.filter(is_address).map(Into::into).collect()
+}
+
+fn ports_of(pod: &Pod) -> Vec<NamedPort> {
+    let restartable = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let restartable = pod.spec.init_containers.iter().filter(restartable);
+    let containers = pod.spec.containers.iter().chain(restartable);
+    let ports = containers.flat_map(|container| &container.ports);
+    let named = ports.filter(|port| !port.name.is_empty());
+    named
+        .map(|port| NamedPort {
+            name: port.name.as_str().into(),
+            protocol: port.protocol,
+            number: port.container_port,
+        })
+        .collect()
 }
 
 /// A label in a namespace.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Pair {
-    namespace: String,
-    label: String,
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Pair {
+    pub(super) namespace: Arc<str>,
+    pub(super) key: Arc<str>,
+    pub(super) value: Arc<str>,
+}
+
+/// A cache of Pods that finds those of a selector without looking at the others.
+#[derive(Debug, Default)]
+pub struct Pods {
+    by_key: BTreeMap<ObjectKey, PodFacts>,
+    /// Names of Pods, by those of their labels whose keys a selector names.
+    by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
+    /// The keys that selectors name, and how many do.
+    selected_keys: HashMap<Arc<str>, usize>,
 }
 
 impl Pods {
     /// Adds or replaces a Pod and returns the one before.
-    pub fn insert(&mut self, pod: Pod) -> Option<Pod> {
-        let key = pod.metadata.key();
-        let before = self.remove(&key);
-        for pair in pairs(&pod.metadata.namespace, &pod.metadata.labels) {
-            self.by_label.entry(pair).or_default().insert(key.clone());
+    pub fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
+        let key = pod.key();
+        let before = self.by_key.get(&key);
+        if before.is_none_or(|before| before.labels != pod.labels) {
+            if let Some(before) = self.by_key.remove(&key) {
+                self.unlist(&before);
+                self.list(&pod);
+                self.by_key.insert(key, pod);
+                return Some(before);
+            }
+            self.list(&pod);
         }
-        self.by_key.insert(key, pod);
-        before
+        self.by_key.insert(key, pod)
     }
 
     /// Removes a Pod and returns it.
-    pub fn remove(&mut self, key: &ObjectKey) -> Option<Pod> {
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
         let pod = self.by_key.remove(key)?;
-        for pair in pairs(&pod.metadata.namespace, &pod.metadata.labels) {
-            if let Some(keys) = self.by_label.get_mut(&pair) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.by_label.remove(&pair);
-                }
-            }
-        }
+        self.unlist(&pod);
         Some(pod)
     }
 
     /// The Pod of a key.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Pod> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
         self.by_key.get(key)
     }
 
     /// All Pods.
-    pub fn iter(&self) -> impl Iterator<Item = &Pod> {
+    pub fn iter(&self) -> impl Iterator<Item = &PodFacts> {
         self.by_key.values()
     }
 
-    /// The Pods of a namespace that have all labels of the selector, sorted by name. An empty selector
-    /// chooses none.
-    pub fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&Pod> {
-        let rarest = pairs(namespace, selector)
-            .map(|pair| self.by_label.get(&pair))
-            .min_by_key(|keys| keys.map_or(0, BTreeSet::len));
-        let Some(Some(keys)) = rarest else {
+    /// A selector names this key: Pods are findable by labels of it from now on.
+    pub(super) fn select(&mut self, label_key: &Arc<str>) {
+        let count = self.selected_keys.entry(Arc::clone(label_key)).or_default();
+        *count += 1;
+        if *count > 1 {
+            return;
+        }
+        for pod in self.by_key.values() {
+            for pair in pairs(pod).filter(|pair| pair.key == *label_key) {
+                self.by_label
+                    .entry(pair)
+                    .or_default()
+                    .insert(Arc::clone(&pod.name));
+            }
+        }
+    }
+
+    /// A selector that named this key is gone.
+    pub(super) fn unselect(&mut self, label_key: &Arc<str>) {
+        let Some(count) = self.selected_keys.get_mut(label_key) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.selected_keys.remove(label_key);
+            self.by_label.retain(|pair, _| pair.key != *label_key);
+        }
+    }
+
+    /// The Pods of a namespace that have all labels of a selector, sorted by name. An empty selector
+    /// chooses none, and one whose keys are not selected either.
+    pub fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
+        let named = |(key, value): (&String, &String)| {
+            let pair = Pair {
+                namespace: namespace.into(),
+                key: key.as_str().into(),
+                value: value.as_str().into(),
+            };
+            self.by_label.get_key_value(&pair)
+        };
+        let rarest = selector
+            .iter()
+            .map(named)
+            .min_by_key(|found| found.map_or(0, |(_, names)| names.len()));
+        let Some(Some((pair, names))) = rarest else {
             return Vec::new();
         };
-        keys.iter()
-            .filter_map(|key| self.by_key.get(key))
-            .filter(|pod| super::selectors::chooses(selector, &pod.metadata.labels))
+        let key = |name: &Arc<str>| ObjectKey {
+            namespace: Arc::clone(&pair.namespace),
+            name: Arc::clone(name),
+        };
+        names
+            .iter()
+            .filter_map(|name| self.by_key.get(&key(name)))
+            .filter(|pod| pod.labels.are_chosen_by(selector))
             .collect()
+    }
+
+    fn list(&mut self, pod: &PodFacts) {
+        for pair in pairs(pod).filter(|pair| self.selected_keys.contains_key(&pair.key)) {
+            self.by_label
+                .entry(pair)
+                .or_default()
+                .insert(Arc::clone(&pod.name));
+        }
+    }
+
+    fn unlist(&mut self, pod: &PodFacts) {
+        for pair in pairs(pod) {
+            if let Some(names) = self.by_label.get_mut(&pair) {
+                names.remove(&pod.name);
+                if names.is_empty() {
+                    self.by_label.remove(&pair);
+                }
+            }
+        }
     }
 }
 
-fn pairs<'a>(namespace: &'a str, labels: &'a Labels) -> impl Iterator<Item = Pair> + 'a {
-    labels.iter().map(move |(key, value)| Pair {
-        namespace: namespace.to_owned(),
-        label: format!("{key}={value}"),
+fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
+    pod.labels.iter().map(|(key, value)| Pair {
+        namespace: Arc::clone(&pod.namespace),
+        key: Arc::clone(key),
+        value: Arc::clone(value),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,24 @@
 //! Selectors by one of their labels: which Services choose a Pod, without asking each.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use api::object::{Labels, ObjectKey};
 
+use super::interner::LabelSet;
+use super::pods::Pair;
+
 /// The selectors of all Services.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Selectors {
     by_service: HashMap<ObjectKey, Labels>,
-    by_first_label: HashMap<(String, String), BTreeSet<ObjectKey>>,
+    by_first_label: HashMap<Pair, BTreeSet<ObjectKey>>,
 }
 
 impl Selectors {
-    /// Sets a Service's selector; an empty one chooses nothing.
-    pub fn set(&mut self, service: &ObjectKey, selector: &Labels) {
-        self.remove(service);
+    /// Sets a Service's selector and returns the one before; an empty one chooses nothing.
+    pub fn set(&mut self, service: &ObjectKey, selector: &Labels) -> Option<Labels> {
+        let before = self.remove(service);
         if let Some(first) = first_label(&service.namespace, selector) {
             self.by_first_label
                 .entry(first)
@@ -22,35 +26,34 @@ impl Selectors {
                 .insert(service.clone());
             self.by_service.insert(service.clone(), selector.clone());
         }
+        before
     }
 
-    /// Removes a Service.
-    pub fn remove(&mut self, service: &ObjectKey) {
-        let Some(selector) = self.by_service.remove(service) else {
-            return;
-        };
-        let Some(first) = first_label(&service.namespace, &selector) else {
-            return;
-        };
+    /// Removes a Service; returns its selector.
+    pub fn remove(&mut self, service: &ObjectKey) -> Option<Labels> {
+        let selector = self.by_service.remove(service)?;
+        let first = first_label(&service.namespace, &selector)?;
         if let Some(services) = self.by_first_label.get_mut(&first) {
             services.remove(service);
             if services.is_empty() {
                 self.by_first_label.remove(&first);
             }
         }
+        Some(selector)
     }
 
     /// The Services of a namespace that choose a Pod with these labels.
-    pub fn matching(&self, namespace: &str, labels: &Labels) -> Vec<ObjectKey> {
+    pub fn matching(&self, namespace: &Arc<str>, labels: &LabelSet) -> Vec<ObjectKey> {
         let mut found = Vec::new();
-        for (key, value) in labels {
-            let label = (namespace.to_owned(), format!("{key}={value}"));
-            for service in self.by_first_label.get(&label).into_iter().flatten() {
-                if self
-                    .by_service
-                    .get(service)
-                    .is_some_and(|selector| chooses(selector, labels))
-                {
+        for (key, value) in labels.iter() {
+            let first = Pair {
+                namespace: Arc::clone(namespace),
+                key: Arc::clone(key),
+                value: Arc::clone(value),
+            };
+            for service in self.by_first_label.get(&first).into_iter().flatten() {
+                let selector = self.by_service.get(service);
+                if selector.is_some_and(|selector| labels.are_chosen_by(selector)) {
                     found.push(service.clone());
                 }
             }
@@ -59,12 +62,11 @@ impl Selectors {
     }
 }
 
-/// Whether all labels of the selector are there.
-pub(super) fn chooses(selector: &Labels, labels: &Labels) -> bool {
-    !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-}
-
-fn first_label(namespace: &str, selector: &Labels) -> Option<(String, String)> {
+fn first_label(namespace: &Arc<str>, selector: &Labels) -> Option<Pair> {
     let (key, value) = selector.iter().next()?;
-    Some((namespace.to_owned(), format!("{key}={value}")))
+    Some(Pair {
+        namespace: Arc::clone(namespace),
+        key: key.as_str().into(),
+        value: value.as_str().into(),
+    })
 }

@@ -28,17 +28,17 @@ fn a_pod_concerns_the_services_that_chose_it_before_and_after() {
     world.apply_service(service("a", json!({"app": "x"})));
     world.apply_service(service("b", json!({"app": "x", "tier": "web"})));
     world.apply_service(service("c", json!({"app": "y"})));
-    assert_eq!(names(world.apply_pod(pod("p", json!({"app": "x"})))), ["a"]);
+    assert_eq!(names(world.apply_pod(&pod("p", json!({"app": "x"})))), ["a"]);
     assert_eq!(
-        names(world.apply_pod(pod("p", json!({"app": "x", "tier": "web"})))),
+        names(world.apply_pod(&pod("p", json!({"app": "x", "tier": "web"})))),
         ["a", "b"]
     );
     assert_eq!(
-        names(world.apply_pod(pod("p", json!({"app": "y"})))),
+        names(world.apply_pod(&pod("p", json!({"app": "y"})))),
         ["a", "b", "c"]
     );
     assert_eq!(
-        names(world.apply_pod(pod("p", json!({"app": "y"})))),
+        names(world.apply_pod(&pod("p", json!({"app": "y"})))),
         Vec::<String>::new(),
         "no change"
     );
@@ -59,12 +59,12 @@ fn what_no_endpoint_shows_is_no_change() {
         pod.status.conditions = of(json!([{"type": condition, "status": "True"}]));
         pod
     };
-    assert_eq!(names(world.apply_pod(with("Initialized"))), ["a"]);
+    assert_eq!(names(world.apply_pod(&with("Initialized"))), ["a"]);
     assert_eq!(
-        names(world.apply_pod(with("ContainersReady"))),
+        names(world.apply_pod(&with("ContainersReady"))),
         Vec::<String>::new()
     );
-    assert_eq!(names(world.apply_pod(with("Ready"))), ["a"]);
+    assert_eq!(names(world.apply_pod(&with("Ready"))), ["a"]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_node_concerns_the_services_of_its_pods_when_its_zone_changes() {
     };
     let mut world = World::default();
     world.apply_service(service("a", json!({"app": "x"})));
-    world.apply_pod(pod("p", json!({"app": "x"})));
+    world.apply_pod(&pod("p", json!({"app": "x"})));
     assert_eq!(names(world.apply_node(&node("z1"))), ["a"]);
     assert_eq!(names(world.apply_node(&node("z1"))), Vec::<String>::new());
     assert_eq!(names(world.apply_node(&node("z2"))), ["a"]);

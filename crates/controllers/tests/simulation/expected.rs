@@ -231,8 +231,29 @@ fn endpoints_of(slice: &Value) -> impl Iterator<Item = &Value> {
     slice["endpoints"].as_array().into_iter().flatten()
 }
 
-fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
+/// All objects of a kind.
+pub fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     objects.iter().filter(move |((p, ..), _)| p == plural)
+}
+
+/// The ranges of a ServiceCIDR.
+pub fn ranges(cidr: &Value) -> impl Iterator<Item = ipnet::IpNet> {
+    let ranges = cidr["spec"]["cidrs"].as_array().into_iter().flatten();
+    ranges.filter_map(|range| range.as_str()?.parse().ok())
+}
+
+/// Whether an address would be in no range that stays, if this one went.
+pub fn would_orphan(objects: &Objects, cidr: &Value) -> bool {
+    let stays = |other: &&Value| other["metadata"]["deletionTimestamp"].is_null();
+    let all = of(objects, "servicecidrs").map(|(_, other)| other);
+    let others: Vec<ipnet::IpNet> = all.filter(stays).flat_map(ranges).collect();
+    let addresses = of(objects, "ipaddresses").filter_map(|((_, _, name), _)| name.parse::<IpAddr>().ok());
+    let within: Vec<IpAddr> = addresses
+        .filter(|ip| ranges(cidr).any(|range| range.contains(ip)))
+        .collect();
+    within
+        .iter()
+        .any(|ip| !others.iter().any(|other| other.contains(ip)))
 }
 
 fn key(plural: &str, name: &str) -> Key {

@@ -6,6 +6,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::instance::Instances;
+use crate::keepers::{self, Hearts};
 use crate::server::{Faults, Server};
 
 /// What kind of history a seed gives.
@@ -17,6 +18,8 @@ pub struct Plan {
     pub instances: usize,
     /// Whether they elect a leader; two that do not are there by mistake.
     pub is_led: bool,
+    /// Whether those that look after ServiceCIDRs, Nodes and garbage run too.
+    pub has_keepers: bool,
     /// Things that happen.
     pub events: usize,
 }
@@ -42,29 +45,37 @@ impl Plan {
             instances,
             is_led,
             events: random.usize(10..80),
+            has_keepers: random.bool(),
         }
     }
 }
 
 /// Lets it happen.
-pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances) {
+pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, hearts: &Hearts) {
     let mut random = Rng::with_seed(plan.seed ^ 0xac7);
     for name in 0..2 {
         node(server, &mut random, name);
     }
+    if plan.has_keepers {
+        hearts.start(server);
+    }
     instances.start_all();
     for _ in 0..plan.events {
-        event(server, instances, &mut random);
+        if plan.has_keepers && random.u8(0..4) == 0 {
+            keepers::event(server, hearts, &mut random);
+        } else {
+            event(server, instances, &mut random, plan.has_keepers);
+        }
         // Most often at once or soon, now and then after all has settled.
         let share = random.f64();
         tokio::time::sleep(Duration::from_secs(12).mul_f64(share.powi(4))).await;
     }
 }
 
-fn event(server: &Server, instances: &mut Instances, random: &mut Rng) {
+fn event(server: &Server, instances: &mut Instances, random: &mut Rng, has_keepers: bool) {
     let instance = random.usize(0..instances.len());
     match random.u8(0..100) {
-        0..20 => service(server, random),
+        0..20 => service(server, random, has_keepers),
         20..65 => pod(server, random),
         65..70 => {
             let number = random.u8(0..3);
@@ -80,10 +91,15 @@ fn event(server: &Server, instances: &mut Instances, random: &mut Rng) {
     }
 }
 
-fn service(server: &Server, random: &mut Rng) {
+fn service(server: &Server, random: &mut Rng, has_keepers: bool) {
     let name = format!("s{}", random.u8(0..3));
     if random.u8(0..5) == 0 {
-        return server.put("services", &name, None);
+        let propagation = ["Background", "Foreground", "Orphan"][random.usize(0..3)];
+        return match has_keepers {
+            true => server.delete("services", &name, propagation),
+            // Nobody would do what the others wait for.
+            false => server.put("services", &name, None),
+        };
     }
     let target = if random.bool() { json!("web") } else { json!(8080) };
     let families = if random.u8(0..3) == 0 {
@@ -103,11 +119,12 @@ fn service(server: &Server, random: &mut Rng) {
         spec["selector"] = json!({"app": format!("a{}", random.u8(0..2))});
     }
     let labels = json!({"team": format!("t{}", random.u8(0..2))});
-    server.put(
-        "services",
-        &name,
-        Some(json!({"metadata": {"labels": labels}, "spec": spec})),
-    );
+    let known = server.object("services", &name);
+    // One that is being deleted goes on being so.
+    if known.is_none_or(|known| known["metadata"]["deletionTimestamp"].is_null()) {
+        let service = json!({"metadata": {"labels": labels}, "spec": spec});
+        server.put("services", &name, Some(service));
+    }
 }
 
 fn pod(server: &Server, random: &mut Rng) {
@@ -135,6 +152,8 @@ fn pod(server: &Server, random: &mut Rng) {
             "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": 8000 + u16::from(random.bool())}]}],
         },
         "status": {"phase": phase, "podIPs": addresses, "conditions": [{"type": "Ready", "status": ready}]},
+        // What its Node's agent says of it whenever it is heard.
+        "saysReady": ready,
     });
     if random.u8(0..8) == 0 {
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -145,12 +164,14 @@ fn pod(server: &Server, random: &mut Rng) {
 fn node(server: &Server, random: &mut Rng, number: u8) {
     let name = format!("node{number}");
     let labels = json!({"topology.kubernetes.io/zone": format!("z{}", random.u8(0..2))});
-    let is_there = random.u8(0..4) > 0;
-    server.put(
-        "nodes",
-        &name,
-        is_there.then(|| json!({"metadata": {"labels": labels}})),
-    );
+    if random.u8(0..4) == 0 {
+        return server.put("nodes", &name, None);
+    }
+    let metadata = json!({"metadata": {"labels": labels}});
+    match server.object("nodes", &name) {
+        Some(_) => server.patch("nodes", &name, &metadata),
+        None => server.put("nodes", &name, Some(metadata)),
+    }
 }
 
 /// Endpoints that a user writes.

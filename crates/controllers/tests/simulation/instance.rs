@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::WallClock;
 use client::election::{self, Settings};
-use controllers::{Environment, Options, Selection};
+use controllers::{Environment, Options, Selection, node_lifecycle};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,8 +18,12 @@ use crate::server::Server;
 pub struct Instances {
     server: Server,
     is_led: bool,
+    options: Options,
     instances: Vec<Instance>,
 }
+
+/// How long a Node may be silent.
+pub const GRACE: Duration = Duration::from_secs(20);
 
 struct Instance {
     number: usize,
@@ -44,6 +48,7 @@ impl Instances {
         Self {
             server: server.clone(),
             is_led: plan.is_led,
+            options: options(plan.has_keepers),
             instances: (0..plan.instances).map(instance).collect(),
         }
     }
@@ -60,7 +65,7 @@ impl Instances {
 
     /// Starts an instance that does not run.
     pub fn start(&mut self, number: usize) {
-        let (server, is_led) = (self.server.clone(), self.is_led);
+        let (server, role) = (self.server.clone(), (self.is_led, self.options.clone()));
         let Some(instance) = self.instances.get_mut(number).filter(|i| i.running.is_none()) else {
             return;
         };
@@ -74,7 +79,7 @@ impl Instances {
             Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1_000) + elapsed + skew
         });
         let (end, ended) = watch::channel(false);
-        let task = tokio::spawn(process(server, identity, clock, is_led, ended));
+        let task = tokio::spawn(process(server, identity, clock, role, ended));
         instance.running = Some((end, task));
     }
 
@@ -100,24 +105,42 @@ impl Instances {
     }
 }
 
+/// What the controllers are told to do.
+fn options(has_keepers: bool) -> Options {
+    let mut controllers = vec![
+        "endpointslice-controller",
+        "endpoints-controller",
+        "endpointslice-mirroring-controller",
+    ];
+    if has_keepers {
+        controllers.extend([
+            "service-cidr-controller",
+            "node-lifecycle-controller",
+            "garbage-collector-controller",
+        ]);
+    }
+    Options {
+        controllers: Selection::parse(&controllers).expect("names of controllers"),
+        max_endpoints_per_slice: 3,
+        node_lifecycle: node_lifecycle::Settings {
+            monitor_period: Duration::from_secs(1),
+            monitor_grace_period: GRACE,
+            startup_grace_period: GRACE,
+            eviction_rate_per_second: 0.5,
+            ..node_lifecycle::Settings::default()
+        },
+        ..Options::default()
+    }
+}
+
 async fn process(
     server: Server,
     identity: String,
     clock: WallClock,
-    is_led: bool,
+    (is_led, options): (bool, Options),
     ended: watch::Receiver<bool>,
 ) {
     let client = server.client(&identity);
-    let options = Options {
-        controllers: Selection::parse(&[
-            "endpointslice-controller",
-            "endpoints-controller",
-            "endpointslice-mirroring-controller",
-        ])
-        .expect("names of controllers"),
-        max_endpoints_per_slice: 3,
-        ..Options::default()
-    };
     if !is_led {
         let environment = Environment {
             clock,

@@ -10,17 +10,23 @@
 mod expected;
 mod history;
 mod instance;
+mod invariants;
+mod keepers;
+mod patch;
 mod server;
+mod state;
 
 use std::time::Duration;
 
 use history::Plan;
 use instance::Instances;
+use keepers::Hearts;
 use server::Server;
 
 /// Seeds of a usual run.
 const SEEDS: u64 = 400;
-/// Seeds beyond those that brought something to light: 622 an answer "not found" that was older than what the watch had told.
+/// Seeds beyond those that brought something to light: 622 an answer "not found" that was older than what the watch had
+/// told. (18, among the usual ones, a ServiceCIDR that was released twice, since the answer was not taken in.)
 const TELLING_SEEDS: [u64; 1] = [622];
 /// Longer than the longest pause of a queue and the longest lease together.
 const TIME_TO_SETTLE: Duration = Duration::from_secs(180);
@@ -43,7 +49,8 @@ fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
         let plan = Plan::of(seed);
         let server = Server::new(seed, plan.faults, says_all);
         let mut instances = Instances::new(&server, &plan);
-        history::play(&plan, &server, &mut instances).await;
+        let hearts = Hearts::default();
+        history::play(&plan, &server, &mut instances, &hearts).await;
         server.end_faults();
         instances.start_all();
         tokio::time::sleep(TIME_TO_SETTLE).await;
@@ -51,6 +58,9 @@ fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
         tokio::time::sleep(TIME_OF_REST).await;
         let mut wrong = server.wrong();
         wrong.extend(expected::differences(&server.objects()));
+        if plan.has_keepers {
+            wrong.extend(keepers::differences(&server.objects(), &hearts));
+        }
         if server.writes() != at_rest {
             wrong.push(format!("{} writes came at rest", server.writes() - at_rest));
         }

@@ -13,6 +13,9 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
+use crate::patch::patched;
+use crate::state::{Change, State, parts, plural_of, status, version};
+
 /// Plural, namespace and name.
 pub type Key = (String, String, String);
 /// All objects.
@@ -36,9 +39,9 @@ pub struct Faults {
 }
 
 /// Who sends a request, and what he knew then of the object that it is about.
-struct Sender {
-    name: String,
-    known: u64,
+pub struct Sender {
+    pub name: String,
+    pub known: u64,
 }
 
 /// The namespace, name and version of the object that an answer tells of.
@@ -52,48 +55,9 @@ pub struct Server {
     changes: Arc<Notify>,
 }
 
-struct State {
-    revision: u64,
-    /// The oldest revision that can be watched from.
-    compacted: u64,
-    objects: Objects,
-    log: Vec<Change>,
-    random: fastrand::Rng,
-    faults: Faults,
-    says_all: bool,
-    requests: Vec<String>,
-    writes: usize,
-    wrong: Vec<String>,
-    /// Whether only the holder of the lease may write.
-    is_led: bool,
-    /// The version of each object that an instance was told as its own last write.
-    own: BTreeMap<(String, Key), u64>,
-}
-
-#[derive(Clone)]
-struct Change {
-    revision: u64,
-    kind: &'static str,
-    plural: String,
-    object: Value,
-}
-
 impl Server {
     pub fn new(seed: u64, faults: Faults, says_all: bool) -> Self {
-        let state = State {
-            revision: 1,
-            compacted: 0,
-            objects: Objects::new(),
-            log: Vec::new(),
-            random: fastrand::Rng::with_seed(seed),
-            faults,
-            says_all,
-            requests: Vec::new(),
-            writes: 0,
-            wrong: Vec::new(),
-            is_led: false,
-            own: BTreeMap::new(),
-        };
+        let state = State::new(seed, faults, says_all);
         Self {
             state: Arc::new(Mutex::new(state)),
             changes: Arc::default(),
@@ -110,7 +74,13 @@ impl Server {
         let exchange: Exchange = Arc::new(move |request| {
             let (server, who) = (server.clone(), who.clone());
             let (arrives, path) = (server.clone(), request.uri().path().to_owned());
-            let writes = request.method() != Method::GET;
+            // The collector, which patches, keeps none of these: it reads before it writes.
+            let is_collected = matches!(&*plural_of(&path), "endpointslices" | "endpoints" | "services");
+            let writes = match *request.method() {
+                Method::GET => false,
+                Method::PATCH => !is_collected,
+                _ => true,
+            };
             // What has been sent arrives, whether the sender lives or not.
             let sender = Sender {
                 known: server.state().known(&who, &path),
@@ -150,6 +120,11 @@ impl Server {
         state.compacted = state.revision;
     }
 
+    /// An object, if it is there.
+    pub fn object(&self, plural: &str, name: &str) -> Option<Value> {
+        self.state().objects.get(&key(plural, name)).cloned()
+    }
+
     pub fn objects(&self) -> Objects {
         self.state().objects.clone()
     }
@@ -165,13 +140,12 @@ impl Server {
 
     /// What the server saw that must not be.
     pub fn wrong(&self) -> Vec<String> {
-        self.state().wrong.clone()
+        self.state().invariants.wrong()
     }
 
-    /// A user writes or, with `None`, deletes an object.
+    /// A user writes or, with `None`, deletes an object and whatever holds it.
     pub fn put(&self, plural: &str, name: &str, object: Option<Value>) {
-        let namespace = if plural == "nodes" { "" } else { "n" };
-        let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        let key = key(plural, name);
         let mut state = self.state();
         match object {
             Some(object) => {
@@ -181,6 +155,30 @@ impl Server {
         }
         drop(state);
         self.changes.notify_waiters();
+    }
+
+    /// A user changes an object that is there.
+    pub fn patch(&self, plural: &str, name: &str, patch: &Value) {
+        let key = key(plural, name);
+        let mut state = self.state();
+        if let Some(object) = state.objects.get(&key).cloned() {
+            state.store(&key, patched(object, patch, true));
+        }
+        drop(state);
+        self.changes.notify_waiters();
+    }
+
+    /// A user deletes an object as `kubectl delete --cascade` does.
+    pub fn delete(&self, plural: &str, name: &str, propagation: &str) {
+        let options = json!({"propagationPolicy": propagation});
+        self.state().delete(&key(plural, name), &options);
+        self.changes.notify_waiters();
+    }
+
+    /// A Node renews its Lease.
+    pub fn beat(&self, node: &str, lease: Value) {
+        self.state().invariants.beat(node);
+        self.put("leases", node, Some(lease));
     }
 
     async fn answer(
@@ -223,14 +221,14 @@ impl Server {
     /// Opens a watch, whose events come in order, late, until it breaks.
     fn watch(&self, request: &Request<Bytes>) -> Response<Body> {
         let query = Query::of(request.uri().query().unwrap_or_default());
-        let plural = plural_of(request.uri().path());
+        let (plural, namespace, _) = parts(request.uri().path());
         let from: u64 = query.resource_version.parse().unwrap_or(0);
         if from < self.state().compacted {
             return failure(410, "Expired");
         }
         let (sender, receiver) = mpsc::channel::<Result<Frame<Bytes>, TransportError>>(16);
         let server = self.clone();
-        tokio::spawn(async move { server.feed(&plural, &query, from, &sender).await });
+        tokio::spawn(async move { server.feed((&plural, &namespace), &query, from, &sender).await });
         let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
             let frame = receiver.recv().await?;
             Some((frame, receiver))
@@ -240,7 +238,7 @@ impl Server {
 
     async fn feed(
         &self,
-        plural: &str,
+        (plural, namespace): (&str, &str),
         query: &Query,
         mut from: u64,
         sender: &mpsc::Sender<Result<Frame<Bytes>, TransportError>>,
@@ -253,7 +251,12 @@ impl Server {
             let (changes, pause, is_cut) = {
                 let mut state = self.state();
                 let news = state.log.get(told..).unwrap_or_default().iter();
-                let news = news.filter(|change| change.revision > from && change.plural == plural);
+                let is_meant = |change: &&Change| {
+                    let is_within =
+                        namespace.is_empty() || change.object["metadata"]["namespace"] == namespace;
+                    change.revision > from && change.plural == plural && is_within
+                };
+                let news = news.filter(is_meant);
                 let changes: Vec<Change> = news.filter(|c| query.selects(&c.object)).cloned().collect();
                 told = state.log.len();
                 let faults = state.faults;
@@ -283,175 +286,15 @@ impl Server {
     }
 }
 
-impl State {
-    /// The version of the object at a path that `who` was told as its own last write.
-    fn known(&self, who: &str, path: &str) -> u64 {
-        self.own.get(&(who.to_owned(), parts(path))).copied().unwrap_or(0)
-    }
-
-    /// A random time up to `most`, most often a short one.
-    fn pause(&mut self, most: Duration) -> Duration {
-        let share = self.random.f64();
-        most.mul_f64(share * share * share)
-    }
-
-    /// Answers a request other than a watch.
-    fn handle(&mut self, who: &Sender, request: &Request<Bytes>) -> (u16, Value) {
-        let path = request.uri().path().to_owned();
-        let method = request.method().clone();
-        let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-        let (plural, namespace, name) = parts(&path);
-        let key = (plural.clone(), namespace.clone(), name.clone());
-        let line = format!("{} {method} {path} at {}", who.name, self.revision);
-        if self.says_all {
-            println!("{:?} {line} {body}", tokio::time::Instant::now());
-        }
-        self.requests.push(line);
-        if method == Method::GET && name.is_empty() {
-            let query = Query::of(request.uri().query().unwrap_or_default());
-            let items = self
-                .objects
-                .iter()
-                .filter(|((p, ..), object)| *p == plural && query.selects(object));
-            let items: Vec<&Value> = items.map(|(_, object)| object).collect();
-            let meta = json!({"resourceVersion": self.revision.to_string()});
-            return (200, json!({"metadata": meta, "items": items}));
-        }
-        if method == Method::GET {
-            return match self.objects.get(&key) {
-                Some(object) => (200, object.clone()),
-                None => status(404, "NotFound"),
-            };
-        }
-        if plural == "events" {
-            return (201, body);
-        }
-        if plural != "leases" {
-            self.check_leader(&who.name, &key);
-        }
-        let answer = match method {
-            Method::POST => self.create(&plural, &namespace, body),
-            Method::PUT => self.replace(who, &key, body),
-            _ => self.delete(who, &key, &body["preconditions"]),
-        };
-        if answer.0 < 300 && plural != "leases" {
-            self.writes += 1;
-        }
-        answer
-    }
-
-    /// Two instances never both write.
-    fn check_leader(&mut self, who: &str, key: &Key) {
-        let lease = ("leases".to_owned(), "kube-system".to_owned(), "lock".to_owned());
-        let holder = self
-            .objects
-            .get(&lease)
-            .map(|l| l["spec"]["holderIdentity"].clone());
-        if self.is_led && holder.as_ref().and_then(Value::as_str) != Some(who) {
-            self.wrong
-                .push(format!("{who} wrote {key:?} though {holder:?} leads"));
-        }
-    }
-
-    fn create(&mut self, plural: &str, namespace: &str, mut object: Value) -> (u16, Value) {
-        let meta = &mut object["metadata"];
-        if meta["name"].is_null() {
-            let prefix = meta["generateName"].as_str().unwrap_or_default();
-            meta["name"] = format!("{prefix}{:05x}", self.random.u32(..)).into();
-        }
-        let name = meta["name"].as_str().unwrap_or_default().to_owned();
-        let key = (plural.to_owned(), namespace.to_owned(), name);
-        if self.objects.contains_key(&key) {
-            return status(409, "AlreadyExists");
-        }
-        (201, self.store(&key, object))
-    }
-
-    fn replace(&mut self, who: &Sender, key: &Key, object: Value) -> (u16, Value) {
-        let Some(current) = self.objects.get(key).cloned() else {
-            return status(404, "NotFound");
-        };
-        if self.is_stale(who, key, &object["metadata"], &current) {
-            return status(409, "Conflict");
-        }
-        if plain(&current) == plain(&object) && key.0 != "leases" {
-            self.wrong
-                .push(format!("{} wrote {key:?} and changed nothing", who.name));
-        }
-        (200, self.store(key, object))
-    }
-
-    fn delete(&mut self, who: &Sender, key: &Key, preconditions: &Value) -> (u16, Value) {
-        let Some(current) = self.objects.get(key).cloned() else {
-            return status(404, "NotFound");
-        };
-        if self.is_stale(who, key, preconditions, &current) {
-            return status(409, "Conflict");
-        }
-        self.remove(key);
-        (200, json!({"kind": "Status", "status": "Success"}))
-    }
-
-    /// Whether a write means another version than there is. Nobody may mean one from before his own last
-    /// write that was answered.
-    fn is_stale(&mut self, who: &Sender, key: &Key, meant: &Value, current: &Value) -> bool {
-        let is_other = |field: &str| !meant[field].is_null() && meant[field] != current["metadata"][field];
-        let meant = version(&json!({"metadata": meant}));
-        let own = who.known;
-        if meant < own && key.0 != "leases" {
-            self.wrong.push(format!(
-                "{} wrote {key:?} of {meant}, and had written {own} before",
-                who.name
-            ));
-        }
-        is_other("resourceVersion") || is_other("uid")
-    }
-
-    /// Stores an object, as a new one or another state of one.
-    fn store(&mut self, key: &Key, mut object: Value) -> Value {
-        self.revision += 1;
-        let before = self.objects.get(key);
-        let meta = &mut object["metadata"];
-        meta["name"] = key.2.as_str().into();
-        if !key.1.is_empty() {
-            meta["namespace"] = key.1.as_str().into();
-        }
-        let uid = before.map(|before| before["metadata"]["uid"].clone());
-        meta["uid"] = uid.unwrap_or_else(|| format!("uid-{}", self.revision).into());
-        meta["resourceVersion"] = self.revision.to_string().into();
-        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
-        self.objects.insert(key.clone(), object.clone());
-        self.tell(kind, key, object.clone());
-        object
-    }
-
-    fn remove(&mut self, key: &Key) {
-        let Some(mut object) = self.objects.remove(key) else {
-            return;
-        };
-        self.revision += 1;
-        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        self.tell("DELETED", key, object);
-    }
-
-    fn tell(&mut self, kind: &'static str, key: &Key, object: Value) {
-        self.log.push(Change {
-            revision: self.revision,
-            kind,
-            plural: key.0.clone(),
-            object,
-        });
-    }
-}
-
 /// What a list or a watch asks for.
-struct Query {
+pub struct Query {
     labels: Vec<(String, String)>,
+    fields: Vec<(String, String)>,
     resource_version: String,
 }
 
 impl Query {
-    fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let text = text.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
         let value = |name: &str| {
             let found = text
@@ -459,61 +302,36 @@ impl Query {
                 .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
             found.unwrap_or_default().to_owned()
         };
-        let selector = value("labelSelector");
-        let labels = selector.split(',').filter_map(|label| label.split_once('='));
+        let pairs = |selector: String| -> Vec<(String, String)> {
+            let pairs = selector.split(',').filter_map(|pair| pair.split_once('='));
+            pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+        };
         Self {
-            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            labels: pairs(value("labelSelector")),
+            fields: pairs(value("fieldSelector")),
             resource_version: value("resourceVersion"),
         }
     }
 
-    fn selects(&self, object: &Value) -> bool {
+    pub fn selects(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
-        self.labels
-            .iter()
-            .all(|(key, value)| labels[key] == value.as_str())
+        let has = |(key, value): &(String, String)| labels[key] == value.as_str();
+        let is = |(path, value): &(String, String)| {
+            let found = path.split('.').fold(object, |object, field| &object[field]);
+            found == value.as_str()
+        };
+        self.labels.iter().all(has) && self.fields.iter().all(is)
     }
 }
 
-/// Plural, namespace and name of a path; the name is "" for a collection.
-fn parts(path: &str) -> Key {
-    let mut segments = path
-        .split('/')
-        .filter(|s| !s.is_empty())
-        .skip_while(|s| !s.starts_with('v'));
-    segments.next();
-    let mut segments = segments.map(str::to_owned).peekable();
-    let mut namespace = String::new();
-    if segments.next_if(|s| s == "namespaces").is_some() {
-        namespace = segments.next().unwrap_or_default();
-    }
-    let plural = segments.next().unwrap_or_default();
-    (plural, namespace, segments.next().unwrap_or_default())
-}
-
-fn plural_of(path: &str) -> String {
-    parts(path).0
-}
-
-fn version(object: &Value) -> u64 {
-    let text = object["metadata"]["resourceVersion"].as_str();
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// The object without what the server sets.
-fn plain(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(meta) = object["metadata"].as_object_mut() {
-        meta.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "ownerReferences"));
-    }
-    object
-}
-
-fn status(code: u16, reason: &str) -> (u16, Value) {
-    (
-        code,
-        json!({"kind": "Status", "code": code, "reason": reason, "message": reason}),
-    )
+/// Where the objects of a kind are.
+fn key(plural: &str, name: &str) -> Key {
+    let namespace = match plural {
+        "nodes" | "servicecidrs" | "ipaddresses" => "",
+        "leases" => "kube-node-lease",
+        _ => "n",
+    };
+    (plural.to_owned(), namespace.to_owned(), name.to_owned())
 }
 
 fn failure(code: u16, reason: &str) -> Response<Body> {

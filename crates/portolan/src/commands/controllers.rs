@@ -1,16 +1,18 @@
 //! `portolan controllers`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use client::{WallClock, election};
-use controllers::{Environment, Options, Selection};
+use controllers::{Environment, Metrics, Options, Selection, serve_status};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::election::ElectionFlags;
 use super::{ClientFlags, Failure, runtime};
-use crate::flags::duration;
+use crate::flags::{OptionalAddress, duration, optional_address};
 
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
@@ -19,6 +21,9 @@ pub struct Flags {
     client: ClientFlags,
     #[command(flatten)]
     election: ElectionFlags,
+    /// Where /metrics, /healthz, /livez and /readyz are served; empty for nowhere
+    #[arg(long, default_value = "127.0.0.1:10267", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    metrics_bind_address: OptionalAddress,
     /// Services whose EndpointSlices are synced at the same time
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrent_service_endpoint_syncs: u16,
@@ -138,15 +143,25 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         let client = flags.client.client()?;
         tracing::info!(server = client.server(), "controllers started");
         let shutdown = crate::signal::asked_to_end();
+        let metrics = Arc::<Metrics>::default();
+        let mut status = JoinSet::new();
+        if let Some(address) = flags.metrics_bind_address.0 {
+            status.spawn(serve_status(address, Arc::clone(&metrics)));
+        }
+        let environment = |client| Environment {
+            metrics: Arc::clone(&metrics),
+            ..Environment::new(client)
+        };
         match election {
             None => {
-                controllers::run(Environment::new(client), options, shutdown).await;
+                controllers::run(environment(client), options, shutdown).await;
             }
             Some(settings) => {
-                let work = |client, end| {
-                    controllers::run(Environment::new(client), options.clone(), election::asked(end))
-                };
                 let is_leader = watch::Sender::new(false);
+                metrics.elect(&settings.name, is_leader.subscribe());
+                let work = |client, end| {
+                    controllers::run(environment(client), options.clone(), election::asked(end))
+                };
                 let clock = WallClock::system();
                 election::lead(client, settings, clock, is_leader, shutdown, work).await;
             }

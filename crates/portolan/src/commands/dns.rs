@@ -14,7 +14,7 @@ use ipnet::IpNet;
 pub use zone::ZoneFlags;
 
 use super::{ClientFlags, Failure, runtime};
-use crate::flags::{BadValue, cidr};
+use crate::flags::{BadValue, OptionalAddress, cidr, optional_address};
 
 /// The address that NodeLocal DNSCache has on every node (DNS-30).
 pub const NODE_LOCAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10));
@@ -173,18 +173,4 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
         age_seconds_max: status.state_max_age,
     });
     Ok(config)
-}
-
-/// An address to listen on, or none.
-#[derive(Clone, Copy, Debug)]
-struct OptionalAddress(Option<SocketAddr>);
-
-fn optional_address(text: &str) -> Result<OptionalAddress, String> {
-    if text.is_empty() {
-        return Ok(OptionalAddress(None));
-    }
-    let address = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not ADDRESS:PORT; an example is 0.0.0.0:9153"))?;
-    Ok(OptionalAddress(Some(address)))
 }

@@ -74,6 +74,7 @@ impl Components {
                 "controllers",
                 &this.kubeconfig_of("system:kube-controller-manager", "")?,
                 "--leader-elect=false",
+                "--metrics-bind-address=",
             ],
         )?;
         let listen = format!(

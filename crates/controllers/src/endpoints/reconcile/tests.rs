@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
+use crate::endpointslice::fixtures::facts;
+use crate::world::PodFacts;
 
 fn service(spec: Value) -> Service {
     let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
@@ -34,7 +36,8 @@ fn pod(number: u16, ready: bool, port: u16) -> Pod {
 }
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
-    let pods: Vec<&Pod> = pods.iter().collect();
+    let pods = facts(pods);
+    let pods: Vec<&PodFacts> = pods.iter().collect();
     reconcile(&Inputs {
         service,
         pods: &pods,
@@ -150,8 +153,8 @@ fn too_many_addresses_are_cut_in_proportion_and_the_annotation_says_so() {
 #[test]
 fn the_trigger_time_is_written_with_a_change_and_makes_none() {
     let service = plain();
-    let pods = [pod(1, true, 80)];
-    let pods: Vec<&Pod> = pods.iter().collect();
+    let pods = facts(&[pod(1, true, 80)]);
+    let pods: Vec<&PodFacts> = pods.iter().collect();
     let inputs = |current| Inputs {
         service: &service,
         pods: &pods,

@@ -2,17 +2,20 @@ use api::object::{AddressType, Pod, Service};
 use serde_json::{Value, json};
 
 use super::{endpoint_of, is_candidate, ports_of};
+use crate::world::PodFacts;
+use crate::world::interner::Interner;
 
 fn service(spec: Value) -> Service {
     serde_json::from_value(json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec}))
         .expect("a Service")
 }
 
-fn pod(spec: Value, status: Value) -> Pod {
-    serde_json::from_value(
+fn pod(spec: Value, status: Value) -> PodFacts {
+    let pod: Pod = serde_json::from_value(
         json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec, "status": status}),
     )
-    .expect("a Pod")
+    .expect("a Pod");
+    PodFacts::of(&pod, &mut Interner::default())
 }
 
 fn running(ready: &str) -> Value {
@@ -25,17 +28,17 @@ fn conditions_follow_readiness_and_deletion() {
     let plain = service(json!({}));
     let publishes = service(json!({"publishNotReadyAddresses": true}));
     let mut pod = pod(json!({}), running("True"));
-    let conditions = |pod: &Pod, service: &Service| {
+    let conditions = |pod: &PodFacts, service: &Service| {
         let c = endpoint_of(pod, service, AddressType::IPv4, None)
             .expect("an endpoint")
             .conditions;
         (c.ready, c.serving, c.terminating)
     };
     assert_eq!(conditions(&pod, &plain), (Some(true), Some(true), Some(false)));
-    pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    pod.is_terminating = true;
     assert_eq!(conditions(&pod, &plain), (Some(false), Some(true), Some(true)));
     assert_eq!(conditions(&pod, &publishes), (Some(true), Some(true), Some(true)));
-    pod.status.conditions[0].status = "False".into();
+    pod.is_ready = false;
     assert_eq!(conditions(&pod, &plain), (Some(false), Some(false), Some(true)));
 }
 

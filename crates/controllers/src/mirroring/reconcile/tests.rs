@@ -243,7 +243,7 @@ proptest! {
             prop_assert_eq!(said(&slices), wanted.collect::<BTreeSet<_>>());
             let sets: BTreeSet<_> = slices.iter().map(|s| (s.address_type, s.ports[0].port)).collect();
             prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
-            prop_assert_eq!(outcome(&endpoints, &slices, 1_000), Outcome::default(), "the result is a fixpoint");
+            prop_assert_eq!(outcome(&endpoints, &slices, 1_000).writes, vec![], "the result is a fixpoint");
         }
     }
 
@@ -277,6 +277,6 @@ proptest! {
         let half_way = applied(&slices, writes, 1);
         let end = mirrored(&endpoints, &half_way, 2);
         prop_assert_eq!(said(&end), said(&mirrored(&endpoints, &[], 0)));
-        prop_assert_eq!(outcome(&endpoints, &end, 1_000), Outcome::default());
+        prop_assert_eq!(outcome(&endpoints, &end, 1_000).writes, vec![]);
     }
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::object::{EndpointSlice, Service};
@@ -18,7 +19,7 @@ fn core() -> (Core, Instant) {
         controllers: Selection::parse(&["endpointslice-controller"]).expect("a name"),
         ..Options::default()
     };
-    let mut core = Core::new(options);
+    let mut core = Core::new(options, Arc::default());
     let now = Instant::now();
     core.take(Change::Slice(arrival(Event::Synced, 1)), now);
     core.take(Change::Service(arrival(Event::Applied(service()), 0)), now);
@@ -39,7 +40,7 @@ fn service() -> Service {
 
 /// The slice that a job creates, as the server answers it.
 fn created(job: &Job, version: u64) -> EndpointSlice {
-    let Action::WriteSlices(writes) = &job.action else {
+    let Action::WriteSlices { writes, .. } = &job.action else {
         panic!("{job:?} writes no slices");
     };
     let [SliceWrite::Create(slice)] = writes.as_slice() else {
@@ -95,7 +96,7 @@ fn a_key_has_one_job_at_a_time_and_its_answer_comes_before_its_next_look() {
     let slice = created(&job, 5);
     done(&mut core, job, written(&slice), now);
     // The watch has told nothing of the slice, and it is updated, not created again.
-    let Action::WriteSlices(writes) = only(core.start(now)).action else {
+    let Action::WriteSlices { writes, .. } = only(core.start(now)).action else {
         panic!("no writes");
     };
     assert!(

@@ -1,0 +1,80 @@
+use api::object::{Pod, Service};
+use serde_json::json;
+
+use super::TriggerTimes;
+use crate::world::PodFacts;
+use crate::world::interner::Interner;
+
+fn service(created: &str) -> Service {
+    let metadata = json!({"name": "s", "namespace": "n", "creationTimestamp": created});
+    serde_json::from_value(json!({"metadata": metadata})).expect("a Service")
+}
+
+fn pod(name: &str, ready_since: Option<&str>) -> PodFacts {
+    let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": ready_since});
+    let pod: Pod =
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": [condition]}}))
+            .expect("a Pod");
+    PodFacts::of(&pod, &mut Interner::default())
+}
+
+fn advance(times: &mut TriggerTimes, created: &str, pods: &[PodFacts]) -> Option<String> {
+    let pods: Vec<&PodFacts> = pods.iter().collect();
+    let time = times
+        .advance(&service(created), &pods)
+        .map(|time| time.to_string());
+    times.written(&service(created).metadata.key());
+    time
+}
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+#[test]
+fn at_first_sight_it_is_the_creation_of_the_service() {
+    let mut times = TriggerTimes::default();
+    let pods = [pod("a", Some("2025-01-01T00:00:00Z"))];
+    assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(CREATED));
+    assert_eq!(advance(&mut times, CREATED, &pods), None, "nothing changed");
+}
+
+#[test]
+fn later_it_is_the_earliest_change_of_a_pod() {
+    let mut times = TriggerTimes::default();
+    advance(&mut times, CREATED, &[pod("a", Some(CREATED)), pod("c", None)]);
+    let changed = [
+        pod("a", Some("2026-01-01T00:00:09Z")),
+        pod("b", Some("2026-01-01T00:00:07.5Z")),
+        pod("c", None),
+    ];
+    assert_eq!(
+        advance(&mut times, CREATED, &changed).as_deref(),
+        Some("2026-01-01T00:00:07.5Z")
+    );
+    assert_eq!(
+        advance(&mut times, CREATED, &changed[..1]),
+        None,
+        "a deletion has no time of its own"
+    );
+}
+
+#[test]
+fn another_service_of_the_name_counts_by_its_creation() {
+    let mut times = TriggerTimes::default();
+    advance(&mut times, CREATED, &[]);
+    let again = "2026-01-02T00:00:00Z";
+    assert_eq!(advance(&mut times, again, &[]).as_deref(), Some(again));
+    times.forget(&service(CREATED).metadata.key());
+    assert_eq!(advance(&mut times, again, &[]).as_deref(), Some(again));
+}
+
+#[test]
+fn what_could_not_be_written_is_still_owed() {
+    let mut times = TriggerTimes::default();
+    advance(&mut times, CREATED, &[]);
+    let (first, second) = ("2026-01-01T00:00:05Z", "2026-01-01T00:00:06Z");
+    let pods = [pod("a", Some(first)), pod("b", Some(second))];
+    let failed = times.advance(&service(CREATED), &[&pods[0]]);
+    assert_eq!(failed.map(|time| time.to_string()).as_deref(), Some(first));
+    assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(first));
+    assert_eq!(advance(&mut times, CREATED, &pods), None);
+}

@@ -1,0 +1,79 @@
+//! What is counted of mirrored EndpointSlices (EPM-13).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use api::object::ObjectKey;
+use exposition::{Histogram, Text};
+
+use super::{Changes, per_sync, write_gauge, write_histogram};
+use crate::mirroring::Counts;
+
+const PREFIX: &str = "endpoint_slice_mirroring_controller";
+
+#[derive(Debug)]
+pub(crate) struct MirroringMetrics {
+    added_per_sync: Histogram,
+    updated_per_sync: Histogram,
+    removed_per_sync: Histogram,
+    skipped_per_sync: Histogram,
+    sync_duration: Histogram,
+    pub(crate) changes: Changes,
+    mirrored: HashMap<ObjectKey, Counts>,
+}
+
+impl Default for MirroringMetrics {
+    fn default() -> Self {
+        Self {
+            added_per_sync: per_sync(),
+            updated_per_sync: per_sync(),
+            removed_per_sync: per_sync(),
+            skipped_per_sync: per_sync(),
+            sync_duration: Histogram::exponential(0.001, 2.0, 15),
+            changes: Changes::default(),
+            mirrored: HashMap::new(),
+        }
+    }
+}
+
+impl MirroringMetrics {
+    /// Counts what a sync of Endpoints found. Those of which nothing is mirrored are forgotten.
+    pub(crate) fn synced(&mut self, key: &ObjectKey, counts: Counts) {
+        if counts.is_nothing() {
+            self.mirrored.remove(key);
+            return;
+        }
+        self.added_per_sync.observe(counts.added as f64);
+        self.updated_per_sync.observe(counts.updated as f64);
+        self.removed_per_sync.observe(counts.removed as f64);
+        self.skipped_per_sync.observe(counts.skipped as f64);
+        self.mirrored.insert(key.clone(), counts);
+    }
+
+    /// Counts the time that a sync took, its writes among it.
+    pub(crate) fn took(&mut self, duration: Duration) {
+        self.sync_duration.observe(duration.as_secs_f64());
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.mirrored.clear();
+    }
+
+    pub(super) fn write(&self, text: &mut Text) {
+        let name = |suffix: &str| format!("{PREFIX}_{suffix}");
+        write_histogram(text, &name("endpoints_added_per_sync"), &self.added_per_sync);
+        write_histogram(text, &name("endpoints_updated_per_sync"), &self.updated_per_sync);
+        write_histogram(text, &name("endpoints_removed_per_sync"), &self.removed_per_sync);
+        write_histogram(text, &name("addresses_skipped_per_sync"), &self.skipped_per_sync);
+        write_histogram(text, &name("endpoints_sync_duration"), &self.sync_duration);
+        let sum = |of: fn(&Counts) -> usize| self.mirrored.values().map(of).sum();
+        write_gauge(text, &name("endpoints_desired"), sum(|counts| counts.endpoints));
+        write_gauge(text, &name("num_endpoint_slices"), sum(|counts| counts.slices));
+        write_gauge(
+            text,
+            &name("desired_endpoint_slices"),
+            sum(|counts| counts.slices_desired),
+        );
+        self.changes.write(text, &name("changes"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Metrics under the names of upstream's controllers (FEATURES EPS-27, EPM-13), as Prometheus text.
+//!
+//! They outlive the caches and the queues, which begin anew with each term as leader.
+
+mod mirroring;
+mod queues;
+mod slices;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use exposition::{Counted, Histogram, Text};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::endpointslice::Report;
+
+pub(crate) use mirroring::MirroringMetrics;
+pub(crate) use queues::Meter;
+pub(crate) use slices::{Ending, SliceMetrics};
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    values: Mutex<Values>,
+    queues: Mutex<BTreeMap<&'static str, Arc<Meter>>>,
+}
+
+/// The values, by controller.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) slices: SliceMetrics,
+    pub(crate) mirroring: MirroringMetrics,
+    election: Option<(String, watch::Receiver<bool>)>,
+    phase: Phase,
+}
+
+/// What this process does at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits to become leader.
+    #[default]
+    StandingBy,
+    /// It leads, and reads what is there.
+    Reading,
+    /// It leads, and its caches hold everything.
+    Working,
+}
+
+impl Metrics {
+    /// Tells of the election that this process is a candidate in.
+    pub fn elect(&self, name: &str, is_leader: watch::Receiver<bool>) {
+        self.values().election = Some((name.to_owned(), is_leader));
+    }
+
+    /// All of them as text.
+    pub fn render(&self, now: Instant) -> String {
+        let mut text = Text::default();
+        {
+            let values = self.values();
+            values.slices.write(&mut text);
+            values.mirroring.write(&mut text);
+            if let Some((name, is_leader)) = &values.election {
+                let family = "leader_election_master_status";
+                text.family(family, Counted::Gauge);
+                text.sample(family, &format!("name=\"{name}\""), u8::from(*is_leader.borrow()));
+            }
+        }
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues::write(&queues, now, &mut text);
+        text.finish()
+    }
+
+    /// Whether this process does its work, or has none to do.
+    pub fn is_ready(&self) -> bool {
+        self.values().phase != Phase::Reading
+    }
+
+    /// What counts for a new queue of this name, upstream's where upstream has the queue.
+    pub(crate) fn queue(&self, name: &'static str) -> Arc<Meter> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let meter = queues.entry(name).or_default();
+        meter.begin_anew();
+        Arc::clone(meter)
+    }
+
+    /// Says what this process does from now on.
+    pub(crate) fn enter(&self, phase: Phase) {
+        let mut values = self.values();
+        values.phase = phase;
+        if phase != Phase::Working {
+            // Who knows nothing of the cluster says nothing about it.
+            values.slices.forget_all();
+            values.mirroring.forget_all();
+        }
+    }
+
+    /// Changes values.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Values)) {
+        change(&mut self.values());
+    }
+
+    /// Counts that slices were written for a change of this time.
+    pub(crate) fn programmed(&self, trigger: Timestamp, now: Timestamp) {
+        let seconds = now.duration_since(trigger).as_secs_f64();
+        self.update(|values| {
+            values
+                .slices
+                .programming_duration_seconds
+                .observe(seconds.max(0.0))
+        });
+    }
+
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many slices were created, updated and deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Changes([u64; 3]);
+
+impl Changes {
+    /// Counts what a round of writes achieved.
+    pub(crate) fn count(&mut self, report: &Report) {
+        let updated = report.written.len() - report.created.min(report.written.len());
+        let rounds = [report.created, updated, report.deleted.len()];
+        for (sum, count) in self.0.iter_mut().zip(rounds) {
+            *sum += count as u64;
+        }
+    }
+
+    fn write(&self, text: &mut Text, name: &str) {
+        text.family(name, Counted::Counter);
+        for (operation, count) in ["create", "update", "delete"].iter().zip(self.0) {
+            text.sample(name, &format!("operation=\"{operation}\""), count);
+        }
+    }
+}
+
+/// How many endpoints or addresses a sync concerned: 2 doubled 14 times, as upstream has it.
+fn per_sync() -> Histogram {
+    Histogram::exponential(2.0, 2.0, 15)
+}
+
+fn write_histogram(text: &mut Text, name: &str, histogram: &Histogram) {
+    text.family(name, Counted::Histogram);
+    text.observations(name, "", histogram);
+}
+
+fn write_gauge(text: &mut Text, name: &str, value: usize) {
+    text.family(name, Counted::Gauge);
+    text.sample(name, "", value);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What is counted of EndpointSlices (EPS-27).
+
+use std::collections::{BTreeMap, HashMap};
+
+use api::object::{ObjectKey, Service};
+use exposition::{Counted, Histogram, Text};
+
+use super::{Changes, per_sync, write_gauge, write_histogram};
+use crate::endpointslice::Counts;
+use crate::endpointslice::topology::is_auto;
+
+const PREFIX: &str = "endpoint_slice_controller";
+/// Prometheus' usual bounds, which upstream leaves this histogram with.
+const USUAL_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// From the change of a Pod, whose time is in whole seconds, to the slice that says it.
+const PROGRAMMING_BOUNDS: [f64; 12] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+
+/// How a sync ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The slices are as they should be.
+    Success,
+    /// A write failed.
+    Error,
+    /// What is there had to be read first, since it was open what earlier writes had done.
+    Stale,
+}
+
+/// What hints a Service asks for: its topology mode and its `trafficDistribution`, as upstream labels them.
+type Hints = (&'static str, &'static str);
+
+#[derive(Debug)]
+pub(crate) struct SliceMetrics {
+    added_per_sync: Histogram,
+    removed_per_sync: Histogram,
+    changed_per_sync: BTreeMap<Hints, Histogram>,
+    /// From the change that a write answers to until the server had it.
+    pub(crate) programming_duration_seconds: Histogram,
+    pub(crate) changes: Changes,
+    syncs: [u64; 3],
+    services: HashMap<ObjectKey, (Counts, &'static str)>,
+    total: Counts,
+}
+
+impl Default for SliceMetrics {
+    fn default() -> Self {
+        Self {
+            added_per_sync: per_sync(),
+            removed_per_sync: per_sync(),
+            changed_per_sync: BTreeMap::new(),
+            programming_duration_seconds: Histogram::new(PROGRAMMING_BOUNDS.into()),
+            changes: Changes::default(),
+            syncs: [0; 3],
+            services: HashMap::new(),
+            total: Counts::default(),
+        }
+    }
+}
+
+impl SliceMetrics {
+    /// Counts what a sync of a Service found, and how many slices it writes.
+    pub(crate) fn synced(&mut self, key: &ObjectKey, service: &Service, counts: Counts, writes: usize) {
+        let hints = hints_of(service);
+        self.added_per_sync.observe(counts.added as f64);
+        self.removed_per_sync.observe(counts.removed as f64);
+        let changed = self.changed_per_sync.entry(hints);
+        let changed = changed.or_insert_with(|| Histogram::new(USUAL_BOUNDS.into()));
+        changed.observe(writes as f64);
+        self.forget(key);
+        self.total.add(&counts);
+        self.services
+            .insert(key.clone(), (counts, distribution_of(service)));
+    }
+
+    /// Counts the end of a sync.
+    pub(crate) fn ended(&mut self, ending: Ending) {
+        if let Some(count) = self.syncs.get_mut(ending as usize) {
+            *count += 1;
+        }
+    }
+
+    /// The Service is gone, or has no slices of this controller any more.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        if let Some((counts, _)) = self.services.remove(key) {
+            self.total.subtract(&counts);
+        }
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.services.clear();
+        self.total = Counts::default();
+    }
+
+    pub(super) fn write(&self, text: &mut Text) {
+        let name = |suffix: &str| format!("{PREFIX}_{suffix}");
+        write_histogram(text, &name("endpoints_added_per_sync"), &self.added_per_sync);
+        write_histogram(text, &name("endpoints_removed_per_sync"), &self.removed_per_sync);
+        write_gauge(text, &name("endpoints_desired"), self.total.endpoints);
+        write_gauge(text, &name("num_endpoint_slices"), self.total.slices);
+        write_gauge(text, &name("desired_endpoint_slices"), self.total.slices_desired);
+        self.changes.write(text, &name("changes"));
+        let changed = name("endpointslices_changed_per_sync");
+        text.family(&changed, Counted::Histogram);
+        for ((topology, distribution), histogram) in &self.changed_per_sync {
+            let labels = format!("topology=\"{topology}\",traffic_distribution=\"{distribution}\"");
+            text.observations(&changed, &labels, histogram);
+        }
+        let syncs = name("syncs");
+        text.family(&syncs, Counted::Counter);
+        for (result, count) in ["success", "error", "stale"].iter().zip(self.syncs) {
+            text.sample(&syncs, &format!("result=\"{result}\""), count);
+        }
+        self.write_distributions(text, &name("services_count_by_traffic_distribution"));
+        let programming = "portolan_controllers_endpointslice_programming_duration_seconds";
+        write_histogram(text, programming, &self.programming_duration_seconds);
+    }
+
+    fn write_distributions(&self, text: &mut Text, name: &str) {
+        let mut services: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, distribution) in self.services.values().filter(|(_, name)| !name.is_empty()) {
+            *services.entry(distribution).or_default() += 1;
+        }
+        text.family(name, Counted::Gauge);
+        for (distribution, count) in services {
+            text.sample(name, &format!("traffic_distribution=\"{distribution}\""), count);
+        }
+    }
+}
+
+/// The value of `trafficDistribution`, "" if there is none. What nobody knows is one value, so that nobody who writes
+/// Services can make any number of series.
+fn distribution_of(service: &Service) -> &'static str {
+    match service.spec.traffic_distribution.as_deref() {
+        None => "",
+        Some("PreferClose") => "PreferClose",
+        Some("PreferSameZone") => "PreferSameZone",
+        Some("PreferSameNode") => "PreferSameNode",
+        Some(_) => "ImplementationSpecific",
+    }
+}
+
+fn hints_of(service: &Service) -> Hints {
+    match is_auto(service) {
+        true => ("Auto", ""),
+        false => ("Disabled", distribution_of(service)),
+    }
+}

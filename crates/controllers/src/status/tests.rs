@@ -1,0 +1,21 @@
+use http::{StatusCode, Uri};
+
+use super::answer;
+use crate::metrics::{Metrics, Phase};
+
+fn status(metrics: &Metrics, path: &'static str) -> StatusCode {
+    answer(metrics, &Uri::from_static(path)).status
+}
+
+#[test]
+fn who_reads_what_is_there_is_alive_and_not_ready() {
+    let metrics = Metrics::default();
+    assert_eq!(status(&metrics, "/readyz"), StatusCode::OK, "standing by");
+    metrics.enter(Phase::Reading);
+    assert_eq!(status(&metrics, "/readyz"), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(status(&metrics, "/livez"), StatusCode::OK);
+    metrics.enter(Phase::Working);
+    assert_eq!(status(&metrics, "/readyz"), StatusCode::OK);
+    assert_eq!(status(&metrics, "/healthz?verbose"), StatusCode::OK);
+    assert_eq!(status(&metrics, "/else"), StatusCode::NOT_FOUND);
+}

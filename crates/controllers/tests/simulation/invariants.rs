@@ -1,0 +1,86 @@
+//! What must hold of each single write, whatever the history.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::expected::would_orphan;
+use crate::instance::GRACE;
+use crate::server::{Key, Objects};
+
+/// Signs of life that are remembered of a Node.
+const BEATS: usize = 3;
+
+/// What was seen that must not be.
+#[derive(Debug, Default)]
+pub struct Invariants {
+    wrong: Vec<String>,
+    /// When each Node renewed its Lease, the last few times.
+    beats: BTreeMap<String, VecDeque<Instant>>,
+}
+
+impl Invariants {
+    /// Something is wrong.
+    pub fn violated(&mut self, what: String) {
+        self.wrong.push(what);
+    }
+
+    /// All that was wrong.
+    pub fn wrong(&self) -> Vec<String> {
+        self.wrong.clone()
+    }
+
+    /// A Node renews its Lease.
+    pub fn beat(&mut self, node: &str) {
+        let beats = self.beats.entry(node.to_owned()).or_default();
+        beats.push_back(Instant::now());
+        if beats.len() > BEATS {
+            beats.pop_front();
+        }
+    }
+
+    /// Looks at a write of a controller on an object that is there.
+    pub fn check(&mut self, who: &str, key: &Key, before: &Value, after: &Value, objects: &Objects) {
+        match key.0.as_str() {
+            "nodes" => self.check_node(who, key, before, after),
+            "servicecidrs" => self.check_cidr(who, before, after, objects),
+            _ => {}
+        }
+    }
+
+    /// No Node is called silent that renews its Lease: one that did so several times within the grace was heard, or
+    /// could have been.
+    fn check_node(&mut self, who: &str, key: &Key, before: &Value, after: &Value) {
+        let is_unknown = |node: &Value| ready_of(node) == "Unknown";
+        let beats = self.beats.get(&key.2);
+        let first = beats
+            .filter(|beats| beats.len() == BEATS)
+            .and_then(|beats| beats.front());
+        let is_heard = first.is_some_and(|first| first.elapsed() < GRACE - Duration::from_secs(1));
+        if is_heard && is_unknown(after) && !is_unknown(before) {
+            self.violated(format!(
+                "{who} called {} silent though it renews its Lease",
+                key.2
+            ));
+        }
+    }
+
+    /// No range is released that an address needs.
+    fn check_cidr(&mut self, who: &str, before: &Value, after: &Value, objects: &Objects) {
+        let is_held = |cidr: &Value| cidr["metadata"]["finalizers"][0].is_string();
+        if is_held(before) && !is_held(after) && would_orphan(objects, before) {
+            self.violated(format!("{who} released {before}, which addresses need"));
+        }
+    }
+}
+
+/// The status of the condition Ready, "" if there is none.
+pub fn ready_of(object: &Value) -> &str {
+    let conditions = object["status"]["conditions"].as_array();
+    let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
+    ready
+        .and_then(|ready| ready["status"].as_str())
+        .unwrap_or_default()
+}

@@ -1,0 +1,334 @@
+//! What the model of a server holds, and what its verbs do with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::invariants::Invariants;
+use crate::patch::patched;
+use crate::server::{Faults, Key, Objects, Query, Sender};
+
+/// Everything behind the server.
+pub struct State {
+    pub revision: u64,
+    /// The oldest revision that can be watched from.
+    pub compacted: u64,
+    pub objects: Objects,
+    pub log: Vec<Change>,
+    pub random: fastrand::Rng,
+    pub faults: Faults,
+    pub says_all: bool,
+    pub requests: Vec<String>,
+    pub writes: usize,
+    pub invariants: Invariants,
+    /// Whether only the holder of the lease may write.
+    pub is_led: bool,
+    /// The version of each object that an instance was told as its own last write.
+    pub own: BTreeMap<(String, Key), u64>,
+}
+
+/// A change that watches tell.
+#[derive(Clone)]
+pub struct Change {
+    pub revision: u64,
+    pub kind: &'static str,
+    pub plural: String,
+    pub object: Value,
+}
+
+impl State {
+    /// An empty one.
+    pub fn new(seed: u64, faults: Faults, says_all: bool) -> Self {
+        Self {
+            revision: 1,
+            compacted: 0,
+            objects: Objects::new(),
+            log: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+            faults,
+            says_all,
+            requests: Vec::new(),
+            writes: 0,
+            invariants: Invariants::default(),
+            is_led: false,
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// The version of the object at a path that `who` was told as its own last write.
+    pub fn known(&self, who: &str, path: &str) -> u64 {
+        self.own.get(&(who.to_owned(), parts(path))).copied().unwrap_or(0)
+    }
+
+    /// A random time up to `most`, most often a short one.
+    pub fn pause(&mut self, most: Duration) -> Duration {
+        let share = self.random.f64();
+        most.mul_f64(share * share * share)
+    }
+
+    /// Answers a request other than a watch.
+    pub fn handle(&mut self, who: &Sender, request: &Request<Bytes>) -> (u16, Value) {
+        let path = request.uri().path().to_owned();
+        let method = request.method().clone();
+        let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let (plural, namespace, name) = parts(&path);
+        let key = (plural.clone(), namespace.clone(), name.clone());
+        let line = format!("{} {method} {path} at {}", who.name, self.revision);
+        if self.says_all {
+            println!("{:?} {line} {body}", Instant::now());
+        }
+        self.requests.push(line);
+        if method == Method::GET && name.is_empty() {
+            let query = Query::of(request.uri().query().unwrap_or_default());
+            let items = self.objects.iter().filter(|((p, n, _), object)| {
+                *p == plural && (namespace.is_empty() || *n == namespace) && query.selects(object)
+            });
+            let items: Vec<&Value> = items.map(|(_, object)| object).collect();
+            let meta = json!({"resourceVersion": self.revision.to_string()});
+            return (200, json!({"metadata": meta, "items": items}));
+        }
+        if method == Method::GET {
+            return match self.objects.get(&key) {
+                Some(object) => (200, object.clone()),
+                None => status(404, "NotFound"),
+            };
+        }
+        if plural == "events" {
+            return (201, body);
+        }
+        if plural != "leases" {
+            self.check_leader(&who.name, &key);
+        }
+        let answer = match method {
+            Method::POST => self.create(&plural, &namespace, body),
+            Method::PUT => self.replace(who, &key, body),
+            Method::PATCH => self.patch(who, &key, body, is_strategic(request)),
+            _ => self.delete_for(who, &key, &body),
+        };
+        if answer.0 < 300 && plural != "leases" {
+            self.writes += 1;
+        }
+        answer
+    }
+
+    /// Two instances never both write.
+    fn check_leader(&mut self, who: &str, key: &Key) {
+        let lease = ("leases".to_owned(), "kube-system".to_owned(), "lock".to_owned());
+        let holder = self
+            .objects
+            .get(&lease)
+            .map(|l| l["spec"]["holderIdentity"].clone());
+        if self.is_led && holder.as_ref().and_then(Value::as_str) != Some(who) {
+            self.invariants
+                .violated(format!("{who} wrote {key:?} though {holder:?} leads"));
+        }
+    }
+
+    fn create(&mut self, plural: &str, namespace: &str, mut object: Value) -> (u16, Value) {
+        let meta = &mut object["metadata"];
+        if meta["name"].is_null() {
+            let prefix = meta["generateName"].as_str().unwrap_or_default();
+            meta["name"] = format!("{prefix}{:05x}", self.random.u32(..)).into();
+        }
+        let name = meta["name"].as_str().unwrap_or_default().to_owned();
+        let key = (plural.to_owned(), namespace.to_owned(), name);
+        if self.objects.contains_key(&key) {
+            return status(409, "AlreadyExists");
+        }
+        (201, self.store(&key, object))
+    }
+
+    fn replace(&mut self, who: &Sender, key: &Key, object: Value) -> (u16, Value) {
+        let Some(current) = self.objects.get(key).cloned() else {
+            return status(404, "NotFound");
+        };
+        if self.is_stale(who, key, &object["metadata"], &current) {
+            return status(409, "Conflict");
+        }
+        self.check(who, key, &current, &object);
+        (200, self.store(key, object))
+    }
+
+    fn patch(&mut self, who: &Sender, key: &Key, mut patch: Value, is_strategic: bool) -> (u16, Value) {
+        let Some(current) = self.objects.get(key).cloned() else {
+            return status(404, "NotFound");
+        };
+        if self.is_stale(who, key, &patch["metadata"], &current) {
+            return status(409, "Conflict");
+        }
+        if let Some(meta) = patch["metadata"].as_object_mut() {
+            meta.retain(|field, _| !matches!(field.as_str(), "uid" | "resourceVersion"));
+        }
+        let object = patched(current.clone(), &patch, is_strategic);
+        self.check(who, key, &current, &object);
+        (200, self.store(key, object))
+    }
+
+    /// A controller deletes an object.
+    fn delete_for(&mut self, who: &Sender, key: &Key, options: &Value) -> (u16, Value) {
+        let Some(current) = self.objects.get(key).cloned() else {
+            return status(404, "NotFound");
+        };
+        if self.is_stale(who, key, &options["preconditions"], &current) {
+            return status(409, "Conflict");
+        }
+        self.delete(key, options);
+        (200, json!({"kind": "Status", "status": "Success"}))
+    }
+
+    /// Deletes an object; one that has finalizers stays until they are gone.
+    pub fn delete(&mut self, key: &Key, options: &Value) {
+        let Some(mut object) = self.objects.get(key).cloned() else {
+            return;
+        };
+        let meta = &mut object["metadata"];
+        let finalizers = meta["finalizers"].as_array().cloned().unwrap_or_default();
+        let mut finalizers: Vec<Value> = finalizers
+            .into_iter()
+            .filter(|name| name != "orphan" && name != "foregroundDeletion")
+            .collect();
+        match options["propagationPolicy"].as_str() {
+            Some("Orphan") => finalizers.push("orphan".into()),
+            Some("Foreground") => finalizers.push("foregroundDeletion".into()),
+            _ => {}
+        }
+        if finalizers.is_empty() {
+            return self.remove(key);
+        }
+        if meta["deletionTimestamp"].is_null() {
+            meta["deletionTimestamp"] = "1970-02-11T16:00:00Z".into();
+            meta["finalizers"] = finalizers.into();
+            self.store(key, object);
+        }
+    }
+
+    /// Looks whether a write of a controller may be.
+    fn check(&mut self, who: &Sender, key: &Key, before: &Value, after: &Value) {
+        if key.0 == "leases" {
+            return;
+        }
+        if plain(before) == plain(after) {
+            let what = format!("{} wrote {key:?} and changed nothing", who.name);
+            self.invariants.violated(what);
+        }
+        self.invariants
+            .check(&who.name, key, before, after, &self.objects);
+    }
+
+    /// Whether a write means another version than there is. Nobody may mean one from before his own last
+    /// write that was answered.
+    fn is_stale(&mut self, who: &Sender, key: &Key, meant: &Value, current: &Value) -> bool {
+        let is_other = |field: &str| !meant[field].is_null() && meant[field] != current["metadata"][field];
+        let version = version(&json!({"metadata": meant}));
+        let own = who.known;
+        if version < own && key.0 != "leases" && !meant["resourceVersion"].is_null() {
+            self.invariants.violated(format!(
+                "{} wrote {key:?} of {version}, and had written {own} before",
+                who.name
+            ));
+        }
+        is_other("resourceVersion") || is_other("uid")
+    }
+
+    /// Stores an object, as a new one or another state of one.
+    pub fn store(&mut self, key: &Key, mut object: Value) -> Value {
+        self.revision += 1;
+        let before = self.objects.get(key);
+        let meta = &mut object["metadata"];
+        meta["name"] = key.2.as_str().into();
+        if !key.1.is_empty() {
+            meta["namespace"] = key.1.as_str().into();
+        }
+        let uid = before.map(|before| before["metadata"]["uid"].clone());
+        meta["uid"] = uid.unwrap_or_else(|| format!("uid-{}", self.revision).into());
+        meta["resourceVersion"] = self.revision.to_string().into();
+        let is_held = meta["finalizers"]
+            .as_array()
+            .is_some_and(|names| !names.is_empty());
+        if !meta["deletionTimestamp"].is_null() && meta["finalizers"].is_array() && !is_held {
+            // The last finalizer was all that held it.
+            self.remove(key);
+            return object;
+        }
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        self.objects.insert(key.clone(), object.clone());
+        self.tell(kind, key, object.clone());
+        object
+    }
+
+    pub fn remove(&mut self, key: &Key) {
+        let Some(mut object) = self.objects.remove(key) else {
+            return;
+        };
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        self.tell("DELETED", key, object);
+    }
+
+    fn tell(&mut self, kind: &'static str, key: &Key, object: Value) {
+        self.log.push(Change {
+            revision: self.revision,
+            kind,
+            plural: key.0.clone(),
+            object,
+        });
+    }
+}
+
+fn is_strategic(request: &Request<Bytes>) -> bool {
+    let kind = request.headers().get(http::header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/strategic"))
+}
+
+/// Plural, namespace and name of a path; the name is "" for a collection.
+pub fn parts(path: &str) -> Key {
+    let mut segments = path
+        .split('/')
+        .filter(|s| !s.is_empty())
+        .skip_while(|s| !s.starts_with('v'));
+    segments.next();
+    let mut segments = segments.map(str::to_owned).peekable();
+    let mut namespace = String::new();
+    if segments.next_if(|s| s == "namespaces").is_some() {
+        namespace = segments.next().unwrap_or_default();
+    }
+    let plural = segments.next().unwrap_or_default();
+    (plural, namespace, segments.next().unwrap_or_default())
+}
+
+/// Plural of a path.
+pub fn plural_of(path: &str) -> String {
+    parts(path).0
+}
+
+/// The version of an object as a number.
+pub fn version(object: &Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str();
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The object without what the server sets.
+fn plain(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.retain(|field, _| {
+            matches!(
+                field.as_str(),
+                "labels" | "annotations" | "ownerReferences" | "finalizers"
+            )
+        });
+    }
+    object
+}
+
+/// A failure as the API tells it.
+pub fn status(code: u16, reason: &str) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "code": code, "reason": reason, "message": reason}),
+    )
+}
