@@ -12,6 +12,7 @@
 //! waiting; only the connections' own work is asynchronous, on threads that belong to this dataplane.
 
 mod balance;
+mod bulk;
 mod listener;
 mod relay;
 mod tcp;

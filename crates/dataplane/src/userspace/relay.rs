@@ -10,9 +10,15 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::bulk::{Passed, Pipe};
+
 /// What is read at once. One buffer for all connections of a thread, so that connections which say nothing cost none;
 /// a direction whose reader is slow holds as much until it was taken.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// So many reads in a row that fill the buffer, or that the other side takes slowly, make a stream one with much to
+/// say.
+const BULK_STEPS: usize = 4;
 
 thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
@@ -20,9 +26,11 @@ thread_local! {
 
 /// What one read came to.
 enum Step {
-    /// All of it was passed on, or there was nothing.
-    Passed,
-    /// So much is left to write.
+    /// Nothing was there yet.
+    Nothing,
+    /// All of it was passed on; whether there was as much as is read at once.
+    Passed { is_full: bool },
+    /// So much is left to write, since the reader is slow.
     Left(Box<[u8]>),
     /// The sender has no more to say.
     End,
@@ -47,14 +55,33 @@ pub fn reset_at_close(stream: &TcpStream) {
 
 /// Passes on one direction until it ends.
 async fn pump(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
+    let mut full_steps = 0;
     loop {
         from.readable().await?;
         match step(from, to)? {
-            Step::Passed => {}
-            Step::Left(rest) => write_all(to, &rest).await?,
-            Step::End => return SockRef::from(to).shutdown(Shutdown::Write),
+            Step::Nothing => continue,
+            Step::Passed { is_full: false } => full_steps = 0,
+            Step::Passed { is_full: true } => full_steps += 1,
+            Step::Left(rest) => {
+                write_all(to, &rest).await?;
+                full_steps += 1;
+            }
+            Step::End => return end(to),
+        }
+        if full_steps < BULK_STEPS {
+            continue;
+        }
+        full_steps = 0;
+        if let Some(pipe) = Pipe::open()
+            && pipe.pass_on(from, to).await? == Passed::End
+        {
+            return end(to);
         }
     }
+}
+
+fn end(to: &TcpStream) -> io::Result<()> {
+    SockRef::from(to).shutdown(Shutdown::Write)
 }
 
 fn step(from: &TcpStream, to: &TcpStream) -> io::Result<Step> {
@@ -62,9 +89,10 @@ fn step(from: &TcpStream, to: &TcpStream) -> io::Result<Step> {
         let bytes = match from.try_read(buffer) {
             Ok(0) => return Ok(Step::End),
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Passed),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Nothing),
             Err(error) => return Err(error),
         };
+        let is_full = bytes == buffer.len();
         let read = buffer.get(..bytes).unwrap_or_default();
         // A new connection is not known to be writable yet, though it is.
         let written = match SockRef::from(to).send(read) {
@@ -73,7 +101,7 @@ fn step(from: &TcpStream, to: &TcpStream) -> io::Result<Step> {
             Err(error) => return Err(error),
         };
         Ok(match read.get(written..).unwrap_or_default() {
-            [] => Step::Passed,
+            [] => Step::Passed { is_full },
             rest => Step::Left(rest.into()),
         })
     })

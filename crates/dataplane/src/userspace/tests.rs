@@ -144,6 +144,32 @@ fn each_direction_ends_by_itself_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_stream_may_say_much_and_little_by_turns() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo();
+        machine.endpoints("TCP", &[endpoint]);
+        let much: Vec<u8> = (0..4 << 20).map(|index: u32| (index % 251) as u8).collect();
+        let mut stream = connect();
+        let mut said = Vec::new();
+        for _ in 0..3 {
+            stream.write_all(&much).unwrap();
+            said.extend_from_slice(&much);
+            for little in 0..64 {
+                stream.write_all(&[little]).unwrap();
+                said.push(little);
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        assert!(heard.starts_with(&said), "what was echoed is not what was said");
+        assert_eq!(heard[said.len()..], *endpoint.to_string().as_bytes());
+    });
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_is_replaced() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
