@@ -61,10 +61,17 @@ impl Listener {
         let address = socket.local_addr()?.as_socket().unwrap_or(at);
         let _context = runtime.enter();
         let task = if is_tcp {
+            // For all connections that it takes.
+            socket.set_tcp_nodelay(true)?;
             socket.listen(BACKLOG)?;
             let listener = TcpListener::from_std(socket.into())?;
             let (until, closed) = oneshot::channel();
-            runtime.spawn(tcp::serve(listener, place.clone(), open.clone(), closed));
+            let door = tcp::Door {
+                address,
+                place: place.clone(),
+                open: open.clone(),
+            };
+            runtime.spawn(tcp::serve(listener, door, closed));
             Task::Tcp { _until: until }
         } else {
             let socket = UdpSocket::from_std(socket.into())?;

@@ -6,6 +6,7 @@ use std::io;
 use std::net::Shutdown;
 use std::time::Duration;
 
+use rustix::net::RecvFlags;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -38,7 +39,7 @@ enum Step {
 
 /// Passes on until both have ended. After an error both are reset.
 pub async fn relay(client: &TcpStream, endpoint: &TcpStream) -> io::Result<()> {
-    let result = tokio::try_join!(pump(client, endpoint), pump(endpoint, client));
+    let result = tokio::try_join!(pump_at_once(client, endpoint), pump(endpoint, client));
     if result.is_err() {
         reset_at_close(client);
         reset_at_close(endpoint);
@@ -53,12 +54,26 @@ pub fn reset_at_close(stream: &TcpStream) {
     }
 }
 
+/// The same for a sender who most likely has said something already: a new connection is not known to be readable
+/// yet, and asking the runtime for it would be a round through the kernel.
+async fn pump_at_once(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
+    let read = |buffer: &mut [u8]| Ok(rustix::net::recv(from, buffer, RecvFlags::DONTWAIT)?.0);
+    match step(read, to)? {
+        Step::Nothing | Step::Passed { .. } => pump(from, to).await,
+        Step::Left(rest) => {
+            write_all(to, &rest).await?;
+            pump(from, to).await
+        }
+        Step::End => end(to),
+    }
+}
+
 /// Passes on one direction until it ends.
 async fn pump(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
     let mut full_steps = 0;
     loop {
         from.readable().await?;
-        match step(from, to)? {
+        match step(|buffer| from.try_read(buffer), to)? {
             Step::Nothing => continue,
             Step::Passed { is_full: false } => full_steps = 0,
             Step::Passed { is_full: true } => full_steps += 1,
@@ -84,9 +99,9 @@ fn end(to: &TcpStream) -> io::Result<()> {
     SockRef::from(to).shutdown(Shutdown::Write)
 }
 
-fn step(from: &TcpStream, to: &TcpStream) -> io::Result<Step> {
+fn step(read: impl FnOnce(&mut [u8]) -> io::Result<usize>, to: &TcpStream) -> io::Result<Step> {
     BUFFER.with_borrow_mut(|buffer| {
-        let bytes = match from.try_read(buffer) {
+        let bytes = match read(buffer) {
             Ok(0) => return Ok(Step::End),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Nothing),

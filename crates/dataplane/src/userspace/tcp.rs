@@ -24,21 +24,27 @@ const CONNECT_TIMEOUTS: [Duration; 4] = [
 /// Pause after a connection could not be taken, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Takes connections for a place, as long as `open` has room, until `closed` resolves. Those that are taken go on then,
-/// and those that wait are taken before: their clients hold them for open.
-pub async fn serve(
-    listener: TcpListener,
-    place: Arc<Place>,
-    open: Arc<Semaphore>,
-    mut closed: oneshot::Receiver<Infallible>,
-) {
+/// Where connections are taken, and where they go on.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// The listener's address.
+    pub address: SocketAddr,
+    /// Who is behind it.
+    pub place: Arc<Place>,
+    /// How many connections may be open at the same time.
+    pub open: Arc<Semaphore>,
+}
+
+/// Takes connections, as long as there is room for them, until `closed` resolves. Those that are taken go on then, and
+/// those that wait are taken before: their clients hold them for open.
+pub async fn serve(listener: TcpListener, door: Door, mut closed: oneshot::Receiver<Infallible>) {
     loop {
         let taken = tokio::select! {
             taken = listener.accept() => taken,
             _ = &mut closed => break,
         };
         match taken {
-            Ok((client, peer)) => begin(client, peer, &place, &open).await,
+            Ok((client, peer)) => begin(client, peer, &door).await,
             Err(error) => {
                 tracing::debug!(%error, "a connection is not taken yet");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -46,20 +52,20 @@ pub async fn serve(
         }
     }
     match listener.into_std() {
-        Ok(listener) => take_waiting(&listener, &place, &open).await,
+        Ok(listener) => take_waiting(&listener, &door).await,
         Err(error) => tracing::warn!(%error, "connections that waited for a Service that goes are reset"),
     }
 }
 
 /// Takes the connections that wait. The kernel is asked itself: the runtime knows only of those it was told about.
-async fn take_waiting(listener: &std::net::TcpListener, place: &Arc<Place>, open: &Arc<Semaphore>) {
+async fn take_waiting(listener: &std::net::TcpListener, door: &Door) {
     loop {
         let taken = listener.accept().and_then(|(client, peer)| {
             client.set_nonblocking(true)?;
             Ok((TcpStream::from_std(client)?, peer))
         });
         match taken {
-            Ok((client, peer)) => begin(client, peer, place, open).await,
+            Ok((client, peer)) => begin(client, peer, door).await,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => {
@@ -71,30 +77,29 @@ async fn take_waiting(listener: &std::net::TcpListener, place: &Arc<Place>, open
 }
 
 /// Passes on a connection in a task of its own.
-async fn begin(client: TcpStream, peer: SocketAddr, place: &Arc<Place>, open: &Arc<Semaphore>) {
+async fn begin(client: TcpStream, peer: SocketAddr, door: &Door) {
     // Nobody closes the semaphore.
-    let Ok(permit) = open.clone().acquire_owned().await else {
+    let Ok(permit) = door.open.clone().acquire_owned().await else {
         return;
     };
-    let place = place.clone();
+    let (place, here) = (door.place.clone(), door.address);
     tokio::spawn(async move {
-        pass_on(&client, peer, &place).await;
+        pass_on(&client, peer, here, &place).await;
         drop(permit);
     });
 }
 
-async fn pass_on(client: &TcpStream, peer: SocketAddr, place: &Place) {
-    if !is_redirected(client) {
+async fn pass_on(client: &TcpStream, peer: SocketAddr, here: SocketAddr, place: &Place) {
+    if !is_redirected(client, here) {
         // Who comes by the listener's own address would pass by who is let in.
         return reset_at_close(client);
     }
     let Some((endpoint, counted)) = connect(peer, place).await else {
         return reset_at_close(client);
     };
-    for stream in [client, &endpoint] {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::trace!(%error, "a connection waits for more to send");
-        }
+    // The client's has it from the listener.
+    if let Err(error) = endpoint.set_nodelay(true) {
+        tracing::trace!(%error, "a connection waits for more to send");
     }
     if let Err(error) = relay(client, &endpoint).await {
         tracing::trace!(%error, "a connection broke");
@@ -118,11 +123,10 @@ async fn connect(peer: SocketAddr, place: &Place) -> Option<(TcpStream, Counted)
     None
 }
 
-/// Whether a connection was sent to another address than the one that it was taken at.
-fn is_redirected(stream: &TcpStream) -> bool {
+/// Whether a connection was sent to another address than the one that it was taken at, which is the listener's.
+fn is_redirected(stream: &TcpStream, here: SocketAddr) -> bool {
     let socket = SockRef::from(stream);
     let redirected = || -> io::Result<bool> {
-        let here = stream.local_addr()?;
         let original = match here {
             SocketAddr::V4(_) => socket.original_dst_v4(),
             SocketAddr::V6(_) => socket.original_dst_v6(),
