@@ -69,7 +69,7 @@ impl NftablesDataplane {
             batch.flush_chain(chain, NOBODY);
         }
         write_chains(&mut batch, &mending.chains);
-        self.nftables.commit(batch)?;
+        self.commit(batch)?;
         if let Err(error) = self.delete_chains(&mending.stale_chains) {
             tracing::debug!(%error, "chains that nothing leads to stay until the next repair");
         }
@@ -92,7 +92,7 @@ impl NftablesDataplane {
             for (change, item) in attempt {
                 write_items(&mut batch, *change, std::slice::from_ref(*item), NOBODY);
             }
-            match self.nftables.commit(batch) {
+            match self.commit(batch) {
                 Ok(()) => return true,
                 Err(error) => tracing::debug!(%error, "an element is not as it was told"),
             }

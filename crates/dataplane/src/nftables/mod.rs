@@ -38,7 +38,7 @@ mod treatment;
 use std::collections::HashSet;
 
 use api::object::ObjectKey;
-use netlink::nftables::{Batch, Chain, Change, CommitError, Monitor, Nftables, Rule, Touched};
+use netlink::nftables::{Batch, Chain, Change, CommitError, Generation, Monitor, Nftables, Rule, Touched};
 use plan::{Changes, Plan, Scheduler};
 
 use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
@@ -82,6 +82,8 @@ pub struct NftablesDataplane {
     table: String,
     /// Whether what is below is what the kernel has.
     is_known: bool,
+    /// The state of all of nftables that was left behind, or found to be right, if nobody else has made another since.
+    generation: Option<Generation>,
     in_force: InForce,
     codes: Codes,
     chains: Vec<(Chain, Vec<Rule>)>,
@@ -101,6 +103,7 @@ impl NftablesDataplane {
             nftables,
             table: options.table,
             is_known: false,
+            generation: None,
             in_force: InForce::default(),
             codes: Codes::default(),
             chains: Vec::new(),
@@ -131,8 +134,30 @@ impl NftablesDataplane {
         }
         let mut batch = Batch::new(&self.table, None);
         batch.table(Change::Delete, &skeleton::table(&self.table), NOBODY);
-        self.nftables.commit(batch)?;
+        self.commit(batch)?;
         Ok(true)
+    }
+
+    /// Does a transaction, and keeps track of whether others do any.
+    fn commit(&mut self, batch: Batch) -> Result<(), CommitError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let before = self.generation.take();
+        self.nftables.commit(batch)?;
+        if let Some(before) = before {
+            let now = self.nftables.generation().ok();
+            self.generation = now.filter(|now| now.follows(before));
+        }
+        Ok(())
+    }
+
+    /// Whether nobody has changed anything in nftables since it was as it should be.
+    fn is_untouched(&mut self) -> Result<bool, DataplaneError> {
+        match self.generation.filter(|_| self.is_known) {
+            Some(known) => Ok(self.nftables.generation()? == known),
+            None => Ok(false),
+        }
     }
 
     /// Brings what settings ask for into force.
@@ -152,7 +177,7 @@ impl NftablesDataplane {
         let (going, coming) = difference(self.ranges.clone(), ranges.clone());
         write_items(&mut batch, Change::Delete, &going, NOBODY);
         write_items(&mut batch, Change::Add, &coming, NOBODY);
-        self.nftables.commit(batch)?;
+        self.commit(batch)?;
         self.chains = chains;
         self.ranges = ranges;
         Ok(going.len() + coming.len())
@@ -174,7 +199,7 @@ impl NftablesDataplane {
                 &mut self.in_force,
                 &mut self.codes,
             );
-            let error = match self.nftables.commit(draft.batch(&self.table, &self.codes)) {
+            let error = match self.commit(draft.batch(&self.table, &self.codes)) {
                 Ok(()) => {
                     let elements = draft.elements();
                     self.let_go(&draft);
@@ -212,7 +237,7 @@ impl NftablesDataplane {
             let result = stale.map_err(DataplaneError::from).and_then(|stale| {
                 let mut batch = Batch::new(&self.table, None);
                 write_items(&mut batch, Change::Delete, &stale, NOBODY);
-                Ok(self.nftables.commit(batch)?)
+                Ok(self.commit(batch)?)
             });
             if let Err(error) = result {
                 self.cleanup_failures += 1;
@@ -221,12 +246,9 @@ impl NftablesDataplane {
         }
     }
 
-    /// Takes treatments away that no Service has any more, once there are many. A failure costs nothing but
-    /// memory of the kernel's; the next repair finds them.
+    /// Takes treatments away that no Service has any more. A failure costs nothing but memory of the kernel's; the
+    /// next repair finds them.
     fn sweep(&mut self) {
-        if !self.codes.is_crowded() {
-            return;
-        }
         let used: HashSet<u32> = self
             .in_force
             .services()
@@ -237,15 +259,15 @@ impl NftablesDataplane {
             .in_force()
             .filter(|code| !used.contains(code))
             .collect();
+        if unused.is_empty() {
+            return;
+        }
         let items: Vec<Item> = unused.iter().filter_map(|code| self.codes.item(*code)).collect();
         let chains = self.codes.take_out_of_force(&unused);
         let mut elements = Batch::new(&self.table, None);
         write_items(&mut elements, Change::Delete, &items, NOBODY);
         // Kernels before 6.2 cannot delete an element and the chain that it leads to at once (NFT-21).
-        let result = self
-            .nftables
-            .commit(elements)
-            .and_then(|()| self.delete_chains(&chains));
+        let result = self.commit(elements).and_then(|()| self.delete_chains(&chains));
         if let Err(error) = result {
             self.cleanup_failures += 1;
             tracing::debug!(%error, "unused treatments stay until the next repair");
@@ -266,7 +288,7 @@ impl NftablesDataplane {
             };
             batch.chain(Change::Delete, &chain, NOBODY);
         }
-        self.nftables.commit(batch)
+        self.commit(batch)
     }
 
     fn apply_changes(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
@@ -284,7 +306,9 @@ impl NftablesDataplane {
         }
         let mut applied = self.apply_services(plan, &services)?;
         applied.elements += elements;
-        self.sweep();
+        if self.codes.is_crowded() {
+            self.sweep();
+        }
         Ok(applied)
     }
 }
@@ -305,6 +329,10 @@ impl Dataplane for NftablesDataplane {
     }
 
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
+        if self.is_untouched()? {
+            self.sweep();
+            return Ok(0);
+        }
         self.synchronize(plan).map(|applied| applied.elements)
     }
 

@@ -1,7 +1,7 @@
 //! What the kernel has, read back and compared with what is wanted.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
@@ -193,6 +193,31 @@ impl Elements {
     }
 }
 
+/// The elements of a set or map as one number each, sorted; the same ones in two lists have the same number as long as
+/// these are made with one `state`.
+pub fn fingerprints(
+    nftables: &mut Nftables,
+    table: &str,
+    place: Place,
+    state: &RandomState,
+) -> Result<Vec<u64>, ReadError> {
+    let mut found = nftables.elements(table, place.name(), |element| fingerprint(&element, state))?;
+    found.sort_unstable();
+    // While the kernel enlarges a map's hash table, a list of it may have an element twice.
+    found.dedup();
+    Ok(found)
+}
+
+/// The number of one element.
+pub fn fingerprint(element: &Element<'_>, state: &RandomState) -> u64 {
+    let mut hasher = state.build_hasher();
+    element.is_interval_end.hash(&mut hasher);
+    element.key.hash(&mut hasher);
+    element.key_end.hash(&mut hasher);
+    hash_content(element, &mut hasher);
+    hasher.finish()
+}
+
 /// Affinities that keep clients at endpoints for whose keys `is_stale`.
 pub fn stale_affinities(
     nftables: &mut Nftables,
@@ -235,11 +260,15 @@ fn identity(element: &Element<'_>) -> Box<[u8]> {
 
 fn content(element: &Element<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
+    hash_content(element, &mut hasher);
+    hasher.finish()
+}
+
+fn hash_content(element: &Element<'_>, hasher: &mut impl Hasher) {
     match element.data {
-        Some(ElementData::Value(value)) => value.hash(&mut hasher),
-        Some(ElementData::Verdict(verdict)) => verdict.hash(&mut hasher),
+        Some(ElementData::Value(value)) => value.hash(hasher),
+        Some(ElementData::Verdict(verdict)) => verdict.hash(hasher),
         None => {}
     }
-    element.comment.hash(&mut hasher);
-    hasher.finish()
+    element.comment.hash(hasher);
 }

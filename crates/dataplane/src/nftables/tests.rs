@@ -93,6 +93,7 @@ fn drift_is_counted_and_mended() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(3);
         let before = dump();
+        write_elsewhere();
         assert_eq!(dataplane.repair(&plan).unwrap(), 0);
         tamper(|batch| {
             batch
@@ -120,6 +121,32 @@ fn told(monitor: &mut Monitor) -> Vec<Touched> {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     panic!("the watch tells nothing");
+}
+
+/// Writes something that is no concern of the dataplane's, so that it reads everything back.
+fn write_elsewhere() {
+    let mut batch = Batch::new("other", None);
+    batch.table(Change::Add, &skeleton::table("other"), 0);
+    Nftables::open().unwrap().commit(batch).unwrap();
+}
+
+#[test]
+fn nothing_is_read_back_as_long_as_nobody_else_writes() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(3);
+        assert!(dataplane.is_untouched().unwrap());
+        put(&mut plan, 1, 5);
+        update(&mut plan, &mut dataplane);
+        assert!(dataplane.is_untouched().unwrap());
+        write_elsewhere();
+        assert!(!dataplane.is_untouched().unwrap());
+        // A change of its own does not hide that of the other.
+        put(&mut plan, 1, 4);
+        update(&mut plan, &mut dataplane);
+        assert!(!dataplane.is_untouched().unwrap());
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0, "read back");
+        assert!(dataplane.is_untouched().unwrap());
+    });
 }
 
 #[test]
@@ -324,6 +351,7 @@ fn settings_change_without_touching_services() {
             "255.255.0.0/16".parse().unwrap(),
         ]);
         update(&mut plan, &mut dataplane);
+        write_elsewhere();
         assert_eq!(dataplane.repair(&plan).unwrap(), 0);
         plan.set_node_addresses(own("172.30.0.12"), NodePortAddresses::Primary(own("172.30.0.12")));
         assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
@@ -340,6 +368,7 @@ fn treatments_that_nobody_has_are_swept_away() {
         }
         let chains = Nftables::open().unwrap().chains(TABLE).unwrap().len();
         assert!(chains < 400, "{chains} chains");
+        write_elsewhere();
         assert_eq!(dataplane.repair(&plan).unwrap(), 0);
         let chains = Nftables::open().unwrap().chains(TABLE).unwrap().len();
         assert!(chains < 20, "{chains} chains");

@@ -15,6 +15,7 @@ use dataplane::nftables::NftablesDataplane;
 use dataplane::userspace::UserspaceDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
 use netlink::conntrack::{Conntrack, Family};
+use netlink::nftables::{Batch, Change, Nftables, Table};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -189,6 +190,7 @@ impl Run {
         let (plan, dataplane) = (&*plan, &mut *dataplane);
         let (applied, drift): (Applied, usize) = node.enter(move || {
             let applied = dataplane.apply(plan, &changes).unwrap();
+            write_elsewhere();
             (applied, dataplane.repair(plan).unwrap())
         });
         node.enter(forget_datagram_flows);
@@ -311,6 +313,17 @@ fn forget_datagram_flows() {
             conntrack.forget(&flow).unwrap();
         }
     }
+}
+
+/// Writes something that is no concern of the dataplane's, so that it reads everything back.
+fn write_elsewhere() {
+    let mut batch = Batch::new("other", None);
+    let table = Table {
+        name: "other".to_owned(),
+        comment: String::new(),
+    };
+    batch.table(Change::Add, &table, 0);
+    Nftables::open().unwrap().commit(batch).unwrap();
 }
 
 fn by_range() -> PodDetection {

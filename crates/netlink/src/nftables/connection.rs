@@ -25,6 +25,14 @@ const SEND_OVERHEAD_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub(super) u32);
 
+impl Generation {
+    /// Whether this is the state that one transaction has made of another.
+    pub fn follows(self, before: Self) -> bool {
+        // The kernel leaves out zero.
+        self.0 == before.0.checked_add(1).unwrap_or(1)
+    }
+}
+
 /// A connection to the nftables of the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct Nftables {
