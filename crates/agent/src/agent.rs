@@ -146,6 +146,7 @@ async fn prepare(
         services,
         state,
         events,
+        capacity: node::capacity(),
         probe_tls: Arc::new(client::tls_without_verification()?),
     };
     Ok((context, background))

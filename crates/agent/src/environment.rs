@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use api::object::{Service, ServicePort};
 
-use crate::object::{Container, EnvSource, EnvVar, FieldRef, KeyRef, Pod};
+use crate::object::{Container, EnvSource, EnvVar, FieldRef, KeyRef, Pod, ResourceFieldRef, Resources};
+use crate::quantity::Quantity;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,14 @@ impl SourceKind {
         match self {
             Self::ConfigMap => "configmaps",
             Self::Secret => "secrets",
+        }
+    }
+
+    /// The word in messages.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmap",
+            Self::Secret => "secret",
         }
     }
 }
@@ -73,9 +82,17 @@ pub enum EnvironmentError {
         /// Its name.
         name: String,
     },
+    /// A variable asks for a resource that no container has. Only another Pod helps.
+    #[error("variable {variable}: resourceFieldRef {resource:?} is none of a container of this Pod")]
+    Resource {
+        /// The variable.
+        variable: String,
+        /// What is asked for.
+        resource: String,
+    },
     /// `valueFrom` says nothing that is known here. Only another Pod helps.
     #[error(
-        "variable {variable}: valueFrom names no source that is supported: fieldRef, configMapKeyRef, secretKeyRef"
+        "variable {variable}: valueFrom names no source that is supported: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef"
     )]
     NoSource {
         /// The variable.
@@ -90,6 +107,17 @@ pub struct PodFacts {
     pub host_ips: Vec<IpAddr>,
     /// The Pod's addresses, the primary one first.
     pub pod_ips: Vec<IpAddr>,
+    /// What the node has: the limits of containers that have none.
+    pub capacity: Capacity,
+}
+
+/// What a node has for its Pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cores.
+    pub cpus: u64,
+    /// Memory.
+    pub memory_bytes: u64,
 }
 
 /// The Services that a Pod of `namespace` is told of (ENV-01).
@@ -176,7 +204,7 @@ pub fn container_variables(
             None => Some(expand(&variable.value, |name| {
                 own.get(name).or_else(|| services.get(name)).map(String::as_str)
             })),
-            Some(source) => value_from(variable, source, pod, facts, sources)?,
+            Some(source) => value_from(variable, source, pod, container, facts, sources)?,
         };
         if let Some(value) = value {
             own.insert(variable.name.clone(), value);
@@ -238,6 +266,7 @@ fn value_from(
     variable: &EnvVar,
     source: &EnvSource,
     pod: &Pod,
+    container: &Container,
     facts: &PodFacts,
     sources: &Sources,
 ) -> Result<Option<String>, EnvironmentError> {
@@ -248,6 +277,13 @@ fn value_from(
                 variable: variable.name.clone(),
                 path: field_path.clone(),
             });
+    }
+    if let Some(reference) = &source.resource_field_ref {
+        let value = resource_field(reference, pod, Some(container), facts);
+        return value.map(Some).ok_or_else(|| EnvironmentError::Resource {
+            variable: variable.name.clone(),
+            resource: reference.resource.clone(),
+        });
     }
     let (kind, reference) = match (&source.config_map_key_ref, &source.secret_key_ref) {
         (Some(reference), _) => (SourceKind::ConfigMap, reference),
@@ -282,8 +318,45 @@ fn key(
     }
 }
 
+/// A resource of a container, `own` if the reference names none: `limits.cpu` in cores, `requests.memory` in bytes, by
+/// the divisor and rounded up. A limit that is not set is what the node has. `None` if there is no such thing.
+pub fn resource_field(
+    reference: &ResourceFieldRef,
+    pod: &Pod,
+    own: Option<&Container>,
+    facts: &PodFacts,
+) -> Option<String> {
+    let named = pod
+        .spec
+        .all_containers()
+        .find(|c| c.name == reference.container_name);
+    let container = if reference.container_name.is_empty() {
+        own
+    } else {
+        named
+    }?;
+    let (kind, resource) = reference.resource.split_once('.')?;
+    let Resources { limits, requests } = &container.resources;
+    let whole = match resource {
+        "cpu" => Quantity::whole(facts.capacity.cpus),
+        "memory" => Quantity::whole(facts.capacity.memory_bytes),
+        _ => Quantity::default(),
+    };
+    let set = |amounts: &BTreeMap<String, String>| Quantity::parse(amounts.get(resource)?);
+    let amount = match kind {
+        "limits" => set(limits).unwrap_or(whole),
+        "requests" => set(requests).or_else(|| set(limits)).unwrap_or_default(),
+        _ => return None,
+    };
+    let divisor = match reference.divisor.as_str() {
+        "" | "0" => Quantity::whole(1),
+        text => Quantity::parse(text)?,
+    };
+    amount.divided_by(divisor).map(|number| number.to_string())
+}
+
 /// The value at a `fieldPath` that variables may have; `None` for any other path.
-fn field(path: &str, pod: &Pod, facts: &PodFacts) -> Option<String> {
+pub fn field(path: &str, pod: &Pod, facts: &PodFacts) -> Option<String> {
     let first = |ips: &[IpAddr]| ips.first().map(ToString::to_string).unwrap_or_default();
     let joined = |ips: &[IpAddr]| {
         let texts: Vec<String> = ips.iter().map(ToString::to_string).collect();

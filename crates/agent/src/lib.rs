@@ -10,6 +10,7 @@
 //! program under hidden subcommands.
 
 mod agent;
+mod confinement;
 pub mod containers;
 pub mod echo;
 pub mod environment;
@@ -19,6 +20,7 @@ pub mod network;
 mod node;
 pub mod object;
 pub mod probe;
+pub mod quantity;
 mod reporter;
 pub mod resolv_conf;
 mod rfc3339;
@@ -28,6 +30,7 @@ mod services;
 pub mod settings;
 pub mod state_directory;
 pub mod status;
+pub mod volumes;
 pub mod worker;
 
 use std::process::ExitCode;
@@ -43,6 +46,7 @@ pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
     match name.as_str() {
         sandbox::SUBCOMMAND => Some(sandbox::run(settings)),
         sandbox::INIT_SUBCOMMAND => Some(sandbox::run_init(settings)),
+        sandbox::CONTAINER_SUBCOMMAND => Some(sandbox::run_container()),
         echo::SUBCOMMAND => Some(match echo::Settings::parse(rest) {
             Ok(settings) => echo::run(settings),
             Err(message) => {

@@ -145,6 +145,18 @@ impl PodDirectory {
             .join(format!("{}.log", container.replace('/', "_")))
     }
 
+    /// Where its volumes are.
+    pub fn volumes(&self) -> PathBuf {
+        self.path.join("volumes")
+    }
+
+    /// An empty directory.
+    pub fn staging(&self) -> Result<PathBuf, StateError> {
+        let path = self.path.join("staging");
+        create_private(&path)?;
+        Ok(path)
+    }
+
     /// Removes the directory with all that is in it; fine if it is gone.
     pub fn remove(&self) -> Result<(), StateError> {
         match fs::remove_dir_all(&self.path) {

@@ -143,7 +143,7 @@ fn shell(script: &str) -> Program {
     Program {
         command: ["/bin/sh", "-c", script].map(str::to_owned).into(),
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        directory: String::new(),
+        ..Program::default()
     }
 }
 

@@ -107,6 +107,13 @@ impl Containers {
         }
     }
 
+    /// A container cannot be started before `due`, for no fault of its own.
+    pub fn hold_up(&mut self, name: &str, message: String, due: Timestamp) {
+        if let Some(slot) = self.slot_mut(name) {
+            slot.wait("ContainerCreating", message, due);
+        }
+    }
+
     /// A container has ended.
     pub fn ended(&mut self, name: &str, ended: Ended) {
         let is_init = self.init.iter().any(|slot| slot.name == name);

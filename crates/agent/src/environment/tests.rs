@@ -101,6 +101,10 @@ fn own_variables_win_and_may_use_services_and_earlier_ones() {
     let facts = PodFacts {
         host_ips: vec![],
         pod_ips: vec!["10.1.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
+        capacity: Capacity {
+            cpus: 2,
+            memory_bytes: 4 << 30,
+        },
     };
     let services = service_variables(&[service("shop", "web", "10.0.0.3")]);
     let made =
@@ -134,4 +138,34 @@ fn keys_of_config_maps_and_secrets_are_looked_up() {
         Err(EnvironmentError::Source { .. })
     ));
     assert_eq!(referenced(container).count(), 4);
+}
+
+#[test]
+fn resources_are_numbers_by_their_divisor() {
+    let pod: Pod = serde_json::from_value(serde_json::json!({"spec": {"containers": [
+        {"name": "a", "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}}}, {"name": "b"}]}}))
+    .unwrap();
+    let facts = PodFacts {
+        capacity: Capacity {
+            cpus: 2,
+            memory_bytes: 4 << 30,
+        },
+        ..PodFacts::default()
+    };
+    let value = |name: &str, resource: &str, divisor: &str| {
+        let reference = ResourceFieldRef {
+            container_name: name.to_owned(),
+            resource: resource.to_owned(),
+            divisor: divisor.to_owned(),
+        };
+        resource_field(&reference, &pod, pod.spec.containers.first(), &facts)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(value("", "limits.cpu", ""), some("2"));
+    assert_eq!(value("a", "limits.cpu", "1m"), some("1500"));
+    assert_eq!(value("a", "requests.memory", "1Mi"), some("64"));
+    assert_eq!(value("b", "limits.memory", "1Gi"), some("4"));
+    assert_eq!(value("b", "requests.cpu", "0"), some("0"));
+    assert_eq!(value("c", "limits.cpu", ""), None);
+    assert_eq!(value("a", "cpu", ""), None);
 }

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::environment::Capacity;
 use crate::settings::{PODS_MAX, Settings};
 use crate::status::seconds;
 
@@ -192,11 +193,16 @@ fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) 
             .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()})),
     );
     addresses.push(json!({"type": "Hostname", "address": settings.node_name}));
-    let pods = PODS_MAX.to_string();
+    let Capacity { cpus, memory_bytes } = capacity();
+    let capacity = json!({
+        "pods": PODS_MAX.to_string(),
+        "cpu": cpus.to_string(),
+        "memory": format!("{}Ki", memory_bytes / 1024),
+    });
     json!({
         "addresses": addresses,
-        "capacity": {"pods": pods},
-        "allocatable": {"pods": pods},
+        "capacity": capacity,
+        "allocatable": capacity,
         "conditions": [
             condition("MemoryPressure", false, "KubeletHasSufficientMemory", "agent has sufficient memory available"),
             condition("DiskPressure", false, "KubeletHasNoDiskPressure", "agent has no disk pressure"),
@@ -251,6 +257,17 @@ async fn renew_lease(client: &Client, settings: &Settings) -> Result<(), ClientE
 /// A time with six digits after the second, as `MicroTime` wants it.
 fn microseconds(time: Timestamp) -> String {
     format!("{time:.6}")
+}
+
+/// What this machine has.
+pub fn capacity() -> Capacity {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    Capacity {
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+        memory_bytes: kib.unwrap_or(0) * 1024,
+    }
 }
 
 fn architecture() -> &'static str {

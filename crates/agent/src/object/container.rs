@@ -4,7 +4,7 @@ use api::object::ContainerPort;
 use serde::Deserialize;
 
 use super::handler::{Lifecycle, Probe};
-use super::{RestartPolicy, null_as_default};
+use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeMount, null_as_default};
 
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -28,6 +28,12 @@ pub struct Container {
     pub liveness_probe: Option<Probe>,
     pub readiness_probe: Option<Probe>,
     pub lifecycle: Option<Lifecycle>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub volume_mounts: Vec<VolumeMount>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub security_context: SecurityContext,
+    #[serde(deserialize_with = "null_as_default")]
+    pub resources: Resources,
     /// Of init containers: `Always` makes one run beside the others.
     pub restart_policy: Option<RestartPolicy>,
 }
@@ -57,6 +63,7 @@ pub struct EnvSource {
     pub field_ref: Option<FieldRef>,
     pub config_map_key_ref: Option<KeyRef>,
     pub secret_key_ref: Option<KeyRef>,
+    pub resource_field_ref: Option<ResourceFieldRef>,
 }
 
 /// A field of the Pod itself.

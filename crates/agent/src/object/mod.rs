@@ -2,6 +2,8 @@
 
 mod container;
 mod handler;
+mod security;
+mod volume;
 
 use std::time::Duration;
 
@@ -10,6 +12,11 @@ use serde::{Deserialize, Deserializer};
 
 pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
 pub use handler::{Exec, Grpc, HttpGet, HttpHeader, Lifecycle, LifecycleHandler, Probe, Sleep, TcpSocket};
+pub use security::{Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SecurityContext};
+pub use volume::{
+    DownwardItem, DownwardSource, EmptyDir, FileSource, HostPath, KeyToPath, Projected, Projection,
+    TokenSource, Volume, VolumeMount,
+};
 
 /// Seconds between SIGTERM and SIGKILL where the Pod does not say (`terminationGracePeriodSeconds`).
 const GRACE_SECONDS_DEFAULT: i64 = 30;
@@ -91,6 +98,10 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     #[serde(deserialize_with = "null_as_default")]
     pub readiness_gates: Vec<ReadinessGate>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub volumes: Vec<Volume>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub security_context: PodSecurityContext,
 }
 
 impl PodSpec {

@@ -5,7 +5,10 @@
 //! as a hidden subcommand of the same binary, in two steps, because a process enters a new pid namespace only
 //! by its children.
 
+mod credentials;
+mod launch;
 mod log;
+mod mounts;
 mod output;
 mod programs;
 pub mod protocol;
@@ -21,6 +24,8 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
+
+pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::launch::launch;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
-use super::{OWN_PROGRAM, log, output, serve};
+use super::{log, output, serve};
 
 /// Added to the number of the signal that ended a program, as shells do.
 const SIGNAL_BASE: i32 = 128;
@@ -93,11 +92,7 @@ impl Programs {
             return Err(io::Error::other(format!("container {name} is running")));
         }
         let (output, input) = io::pipe()?;
-        let mut command = prepare(program)?;
-        command.stdout(input.try_clone()?).stderr(input);
-        let pid = command.spawn()?.id().cast_signed();
-        // The command holds the pipe's other end; the log would never end with it.
-        drop(command);
+        let pid = launch(program, None, input)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
@@ -115,11 +110,9 @@ impl Programs {
     /// Sends a signal to a container; done, too, if it has ended meanwhile.
     pub fn signal(&self, name: &str, signal: i32, group: bool) -> io::Result<()> {
         let shared = self.lock();
-        let running = shared
-            .processes
-            .iter()
-            .find(|(_, process)| matches!(&process.role, Role::Container(n) if n == name));
-        let Some((&pid, _)) = running else { return Ok(()) };
+        let Some(pid) = shared.pid_of(name) else {
+            return Ok(());
+        };
         // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
         let sent = unsafe { libc::kill(if group { -pid } else { pid }, signal) };
         if sent == 0 {
@@ -143,11 +136,7 @@ impl Programs {
             return Err(io::Error::other("too many programs are being executed"));
         }
         let (reading, writing) = io::pipe()?;
-        let mut command = prepare(&program)?;
-        command.stdout(writing.try_clone()?).stderr(writing);
-        let pid = command.spawn()?.id().cast_signed();
-        // The command holds the pipe's other end.
-        drop(command);
+        let pid = launch(&program, shared.pid_of(container), writing)?;
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
@@ -200,6 +189,13 @@ impl Programs {
 }
 
 impl Shared {
+    /// The first process of a container that runs.
+    fn pid_of(&self, container: &str) -> Option<i32> {
+        let is_its = |process: &Process| matches!(&process.role, Role::Container(name) if name == container);
+        let mut all = self.processes.iter();
+        all.find(|(_, process)| is_its(process)).map(|(pid, _)| *pid)
+    }
+
     /// `command` as a program of a container, which has to run.
     fn program_of(&self, container: &str, command: Vec<String>) -> io::Result<Program> {
         let runs = matches!(
@@ -236,35 +232,6 @@ impl Shared {
             self.agent = None;
         }
     }
-}
-
-fn prepare(program: &Program) -> io::Result<Command> {
-    let Some((first, arguments)) = program.command.split_first() else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "no command specified",
-        ));
-    };
-    let mut command = Command::new(first);
-    if first == OWN_PROGRAM {
-        command.arg0("portolan");
-    }
-    let directory = if program.directory.is_empty() {
-        "/"
-    } else {
-        &program.directory
-    };
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(&program.environment)
-        .current_dir(directory)
-        .stdin(Stdio::null());
-    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
-    unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from));
-    }
-    Ok(command)
 }
 
 fn exit(status: i32, started_at: Timestamp) -> Exit {

@@ -20,6 +20,45 @@ pub struct Program {
     pub environment: BTreeMap<String, String>,
     /// Where it starts; "" for the root directory.
     pub directory: String,
+    /// What it sees and may do.
+    #[serde(default)]
+    pub confinement: Confinement,
+}
+
+/// What a program sees and may do, where that is not what all of its Pod do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Volumes.
+    pub mounts: Vec<Mount>,
+    /// An empty directory, for a root of its own.
+    pub staging: PathBuf,
+    /// Whether it can write to volumes only.
+    pub has_read_only_root: bool,
+    /// Its user.
+    pub user: Option<u32>,
+    /// Its group; 0 if only a user is given.
+    pub group: Option<u32>,
+    /// Its further groups.
+    pub groups: Vec<u32>,
+    /// The capabilities that root keeps, by their bits; all if there are none here.
+    pub capabilities: Option<u64>,
+    /// Whether programs with set-user-ID give it nothing.
+    pub has_no_new_privileges: bool,
+    /// The control groups that it joins, by their directories.
+    pub cgroups: Vec<PathBuf>,
+}
+
+/// A volume in a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// The volume's directory or file on the node.
+    pub source: PathBuf,
+    /// What of it; "" for all.
+    pub sub_path: PathBuf,
+    /// Where in the container.
+    pub target: PathBuf,
+    /// Whether the container can only read it.
+    pub is_read_only: bool,
 }
 
 /// From the agent.

@@ -13,7 +13,7 @@ fn requests_and_messages_survive_their_lines() {
             program: Program {
                 command: vec!["/bin/true".to_owned(), "x\ny".to_owned()],
                 environment: BTreeMap::from([("A".to_owned(), "é".to_owned())]),
-                directory: String::new(),
+                ..Program::default()
             },
             log: "/tmp/a.log".into(),
         },

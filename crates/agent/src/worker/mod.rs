@@ -8,6 +8,7 @@ mod stop;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::containers::{Containers, Ended, Memory, Phase, Slot, State};
+use crate::environment::Capacity;
 use crate::events::{Events, PodEvents};
 use crate::network::addresses::AddressPool;
 use crate::object::{Container, Pod};
@@ -57,6 +59,8 @@ pub struct Context {
     pub state: StateDirectory,
     /// What people are told.
     pub events: Events,
+    /// What the node has.
+    pub capacity: Capacity,
     /// For probes by HTTPS, which look at no certificate.
     pub probe_tls: Arc<rustls::ClientConfig>,
 }
@@ -100,6 +104,15 @@ enum What {
     },
 }
 
+/// Keeps volumes up to date, until it is dropped.
+struct RefreshTask(AbortHandle);
+
+impl Drop for RefreshTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// What goes on beside the worker for a container that runs.
 struct RunTasks {
     number: u64,
@@ -127,6 +140,9 @@ struct Worker {
     sandbox: Option<Sandbox>,
     addresses: Vec<IpAddr>,
     start_time: Timestamp,
+    /// Where the volumes are, once they are.
+    volumes: Option<BTreeMap<String, PathBuf>>,
+    refreshing: Option<RefreshTask>,
     /// What is on disk of the containers.
     kept: Memory,
     /// The conditions that were told last.
@@ -193,6 +209,8 @@ impl Worker {
                 .and_then(|t| t.parse().ok())
                 .unwrap_or(now),
             told: pod.status.conditions.clone(),
+            volumes: None,
+            refreshing: None,
             kept: Memory::new(),
             sandbox: None,
             addresses: Vec::new(),

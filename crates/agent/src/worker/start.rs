@@ -1,13 +1,13 @@
 //! Bringing a Pod up: its network, its sandbox, its containers.
 
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
-use api::object::ObjectKey;
 use client::ClientError;
-use jiff::Timestamp;
-use serde_json::Value;
+use jiff::{SignedDuration, Timestamp};
 
-use super::Worker;
+use super::{RefreshTask, Worker};
+use crate::confinement::confinement;
 use crate::echo;
 use crate::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
@@ -21,6 +21,7 @@ use crate::runtime::{RuntimeError, Sandbox};
 use crate::sandbox::protocol::Program;
 use crate::sandbox::{self, OWN_PROGRAM};
 use crate::state_directory::{Record, StateError};
+use crate::volumes::{VolumeError, Volumes, read_object};
 
 /// Why a Pod has no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ enum SandboxError {
     Ending,
 }
 
+/// How long a Pod waits until its network or its volumes are tried again.
+const SANDBOX_PAUSE: SignedDuration = SignedDuration::from_secs(2);
+
 /// Why a container was not started: what its status says.
 struct NotStarted {
     reason: &'static str,
@@ -60,13 +64,16 @@ impl Worker {
                 self.remove_sandbox().await;
                 let message = format!("Failed to create pod sandbox: {error}");
                 self.events.warning("FailedCreatePodSandBox", message.clone());
-                for name in due {
-                    let message = message.clone();
-                    self.containers
-                        .failed_to_start(&name, "ContainerCreating", message, Timestamp::now());
-                }
-                return;
+                return self.hold_up(&due, &message);
             }
+        }
+        if self.volumes.is_none()
+            && let Err((name, error)) = self.prepare_volumes().await
+        {
+            let message = format!("MountVolume.SetUp failed for volume {name:?} : {error}");
+            tracing::info!(pod = %self.key, message, "a Pod waits");
+            self.events.warning("FailedMount", message.clone());
+            return self.hold_up(&due, &message);
         }
         for name in due {
             match self.start_container(&name).await {
@@ -87,18 +94,53 @@ impl Worker {
         }
     }
 
+    /// None of them can be started yet, for which none of them can do anything.
+    fn hold_up(&mut self, names: &[String], message: &str) {
+        let now = Timestamp::now();
+        let due = now.checked_add(SANDBOX_PAUSE).unwrap_or(now);
+        for name in names {
+            self.containers.hold_up(name, message.to_owned(), due);
+        }
+    }
+
+    /// What the next agent finds of this Pod.
+    pub(super) fn record(&self) -> Record {
+        let meta = &self.pod.metadata;
+        Record {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            addresses: self.addresses.clone(),
+        }
+    }
+
+    async fn prepare_volumes(&mut self) -> Result<(), (String, VolumeError)> {
+        let directory = self.directory.volumes();
+        let client = self.context.client.clone();
+        let mut volumes = Volumes::new(directory, client, Arc::clone(&self.pod), self.facts());
+        let places = volumes.prepare().await?;
+        if volumes.can_change() {
+            self.refreshing = Some(RefreshTask(tokio::spawn(volumes.keep_fresh()).abort_handle()));
+        }
+        self.volumes = Some(places);
+        Ok(())
+    }
+
+    fn facts(&self) -> PodFacts {
+        PodFacts {
+            host_ips: self.context.host_ips.clone(),
+            pod_ips: self.pod_ips(),
+            capacity: self.context.capacity,
+        }
+    }
+
     async fn start_sandbox(&mut self) -> Result<(), SandboxError> {
         let pod = &self.pod;
         if !pod.spec.host_network && self.addresses.is_empty() {
             let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
             self.addresses = pool.allocate()?;
         }
-        self.directory.create(&Record {
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            addresses: self.addresses.clone(),
-        })?;
+        self.directory.create(&self.record())?;
         let cluster_dns = &self.context.settings.cluster_dns;
         let (resolv_conf, warnings) = for_pod(pod, cluster_dns, &self.context.host_resolv_conf);
         for message in warnings {
@@ -146,10 +188,22 @@ impl Worker {
             reason: "CreateContainerConfigError",
             message: error.to_string(),
         })?;
+        let none = BTreeMap::new();
+        let volumes = self.volumes.as_ref().unwrap_or(&none);
+        let confinement = confinement(&self.pod, container, volumes, &environment);
+        let mut confinement = confinement.map_err(|error| NotStarted {
+            reason: "CreateContainerConfigError",
+            message: error.to_string(),
+        })?;
+        confinement.staging = self.directory.staging().map_err(|error| NotStarted {
+            reason: "CreateContainerError",
+            message: error.to_string(),
+        })?;
         let program = Program {
             command: self.command(container, entrypoint, &environment),
             environment,
             directory: container.working_dir.clone(),
+            confinement,
         };
         let started = sandbox
             .start_container(name, program, &self.directory.log(name))
@@ -195,13 +249,9 @@ impl Worker {
     }
 
     async fn environment(&self, container: &Container) -> Result<Variables, EnvironmentError> {
-        let facts = PodFacts {
-            host_ips: self.context.host_ips.clone(),
-            pod_ips: self.pod_ips(),
-        };
         let services = self.service_variables().await;
         let sources = self.sources(container).await;
-        container_variables(&self.pod, container, &facts, &services, &sources)
+        container_variables(&self.pod, container, &self.facts(), &services, &sources)
     }
 
     async fn service_variables(&self) -> Variables {
@@ -235,28 +285,9 @@ impl Worker {
     }
 
     async fn source(&self, kind: SourceKind, name: &str) -> Result<Variables, ClientError> {
-        let key = ObjectKey::new(&self.pod.metadata.namespace, name);
-        let path = format!(
-            "/api/v1/namespaces/{}/{}/{}",
-            key.namespace,
-            kind.plural(),
-            key.name
-        );
-        let object: Value = self.context.client.get(&path).await?;
-        let entries = object
-            .get("data")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten();
-        let values = entries.filter_map(|(key, value)| {
-            let text = value.as_str()?;
-            let plain = match kind {
-                SourceKind::ConfigMap => text.to_owned(),
-                SourceKind::Secret => String::from_utf8_lossy(&decode_base64(text)?).into_owned(),
-            };
-            Some((key.clone(), plain))
-        });
-        Ok(values.collect())
+        let read = read_object(&self.context.client, &self.pod.metadata.namespace, kind, name).await?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(read.into_iter().map(|(key, value)| (key, text(value))).collect())
     }
 
     /// Ends the sandbox, if there is one, and takes the network away; the addresses stay the Pod's.
@@ -274,9 +305,4 @@ impl Worker {
             Err(error) => tracing::error!(pod = %self.key, %error, "taking the Pod's network away"),
         }
     }
-}
-
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.decode(text).ok()
 }

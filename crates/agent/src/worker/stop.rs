@@ -64,6 +64,7 @@ impl Worker {
             self.report();
         }
         self.release().await;
+        self.forget_addresses();
         loop {
             if wanted.changed().await.is_err() {
                 return;
@@ -149,10 +150,18 @@ impl Worker {
     /// Gives back all but what is on disk: the logs of a Pod that has ended are of interest still.
     async fn release(&mut self) {
         self.runs.clear();
+        self.refreshing = None;
         self.containers.lost(Timestamp::now());
         self.remove_sandbox().await;
         let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&std::mem::take(&mut self.addresses));
+    }
+
+    /// The addresses may be another Pod's soon, and the next agent must not find them here.
+    fn forget_addresses(&self) {
+        if let Err(error) = self.directory.create(&self.record()) {
+            tracing::warn!(pod = %self.key, %error, "the record of an ended Pod");
+        }
     }
 
     fn remove_directory(&self) {

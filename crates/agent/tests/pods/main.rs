@@ -4,6 +4,7 @@
 mod ending;
 mod probes;
 mod taking_over;
+mod volumes;
 mod world;
 
 use std::error::Error;
@@ -81,6 +82,9 @@ fn inside(filter: Option<&str>) -> Outcome {
             ending::a_pod_that_has_done_its_work_stays_so,
             taking_over::a_killed_agent_leaves_its_pods_running,
             taking_over::a_reboot_brings_them_back,
+            volumes::volumes_are_filled_shared_and_refreshed,
+            volumes::a_volume_that_is_not_there_is_waited_for,
+            volumes::rights_are_given_up,
         );
         Ok(())
     })

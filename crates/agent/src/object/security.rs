@@ -1,0 +1,67 @@
+//! Users, rights and resources, as Pods describe them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::null_as_default;
+
+/// `securityContext` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct PodSecurityContext {
+    pub run_as_user: Option<u32>,
+    pub run_as_group: Option<u32>,
+    pub run_as_non_root: Option<bool>,
+    pub fs_group: Option<u32>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub supplemental_groups: Vec<u32>,
+}
+
+/// `securityContext` of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct SecurityContext {
+    pub run_as_user: Option<u32>,
+    pub run_as_group: Option<u32>,
+    pub run_as_non_root: Option<bool>,
+    pub read_only_root_filesystem: Option<bool>,
+    pub allow_privilege_escalation: Option<bool>,
+    pub privileged: Option<bool>,
+    pub capabilities: Option<Capabilities>,
+}
+
+/// `capabilities` of a security context.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Capabilities {
+    #[serde(deserialize_with = "null_as_default")]
+    pub add: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub drop: Vec<String>,
+}
+
+/// `resources` of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Resources {
+    #[serde(deserialize_with = "null_as_default")]
+    pub limits: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub requests: BTreeMap<String, String>,
+}
+
+/// A resource of a container, as a value.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct ResourceFieldRef {
+    pub container_name: String,
+    pub resource: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub divisor: String,
+}

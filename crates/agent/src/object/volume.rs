@@ -1,0 +1,128 @@
+//! Volumes and what they are filled with, as Pods describe them.
+
+use serde::Deserialize;
+
+use super::container::FieldRef;
+use super::{ResourceFieldRef, null_as_default};
+
+/// One of `volumes`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Volume {
+    pub name: String,
+    pub empty_dir: Option<EmptyDir>,
+    pub host_path: Option<HostPath>,
+    pub config_map: Option<FileSource>,
+    pub secret: Option<FileSource>,
+    #[serde(rename = "downwardAPI")]
+    pub downward_api: Option<DownwardSource>,
+    pub projected: Option<Projected>,
+}
+
+/// `emptyDir` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct EmptyDir {
+    pub medium: String,
+    pub size_limit: Option<String>,
+}
+
+/// `hostPath` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct HostPath {
+    pub path: String,
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    pub kind: String,
+}
+
+/// `configMap` or `secret`, of a volume or of a projected one. Secrets of plain volumes are named by `secretName`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct FileSource {
+    #[serde(alias = "secretName")]
+    pub name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub items: Vec<KeyToPath>,
+    pub default_mode: Option<u32>,
+    pub optional: Option<bool>,
+}
+
+/// One of `items`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct KeyToPath {
+    pub key: String,
+    pub path: String,
+    pub mode: Option<u32>,
+}
+
+/// `downwardAPI` of a volume or of a projected one.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct DownwardSource {
+    #[serde(deserialize_with = "null_as_default")]
+    pub items: Vec<DownwardItem>,
+    pub default_mode: Option<u32>,
+}
+
+/// One file of the downward API.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct DownwardItem {
+    pub path: String,
+    pub field_ref: Option<FieldRef>,
+    pub resource_field_ref: Option<ResourceFieldRef>,
+    pub mode: Option<u32>,
+}
+
+/// `projected` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Projected {
+    #[serde(deserialize_with = "null_as_default")]
+    pub sources: Vec<Projection>,
+    pub default_mode: Option<u32>,
+}
+
+/// One of `sources`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct Projection {
+    pub config_map: Option<FileSource>,
+    pub secret: Option<FileSource>,
+    #[serde(rename = "downwardAPI")]
+    pub downward_api: Option<DownwardSource>,
+    pub service_account_token: Option<TokenSource>,
+}
+
+/// `serviceAccountToken` of a projected volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct TokenSource {
+    pub audience: String,
+    pub expiration_seconds: Option<u64>,
+    pub path: String,
+}
+
+/// One of a container's `volumeMounts`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct VolumeMount {
+    pub name: String,
+    pub mount_path: String,
+    pub read_only: bool,
+    pub sub_path: String,
+    pub sub_path_expr: String,
+}

@@ -1,0 +1,149 @@
+//! Quantities of resources, `500m` or `128Mi`. Pure.
+
+/// An amount, in thousandths of its unit: of a core, or of a byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quantity {
+    thousandths: u128,
+}
+
+/// The suffixes and what they stand for.
+const SUFFIXES: [(&str, u128, u128); 14] = [
+    ("Ki", 1 << 10, 1),
+    ("Mi", 1 << 20, 1),
+    ("Gi", 1 << 30, 1),
+    ("Ti", 1 << 40, 1),
+    ("Pi", 1 << 50, 1),
+    ("Ei", 1 << 60, 1),
+    ("u", 1, 1_000_000),
+    ("m", 1, 1_000),
+    ("k", 1_000, 1),
+    ("M", 1_000_000, 1),
+    ("G", 1_000_000_000, 1),
+    ("T", 1_000_000_000_000, 1),
+    ("P", 1_000_000_000_000_000, 1),
+    ("E", 1_000_000_000_000_000_000, 1),
+];
+/// Digits after the point that count; more are below anything that is measured.
+const FRACTION_DIGITS_MAX: usize = 9;
+/// Digits before the point: far more than any machine has of anything.
+const WHOLE_DIGITS_MAX: usize = 18;
+
+impl Quantity {
+    /// So many whole units.
+    pub fn whole(units: u64) -> Self {
+        Self {
+            thousandths: u128::from(units) * 1000,
+        }
+    }
+
+    /// Reads a quantity; `None` if it is none, or below nothing. What is finer than a thousandth is rounded up.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, factor, divisor) = SUFFIXES
+            .iter()
+            .find_map(|(suffix, factor, divisor)| Some((text.strip_suffix(suffix)?, *factor, *divisor)))
+            .or_else(|| exponent(text))
+            .unwrap_or((text, 1, 1));
+        let number = number.strip_prefix('+').unwrap_or(number);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let fraction = fraction.get(..FRACTION_DIGITS_MAX).unwrap_or(fraction);
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let has_digits = !whole.is_empty() || !fraction.is_empty();
+        if !has_digits || whole.len() > WHOLE_DIGITS_MAX || !is_number(whole) || !is_number(fraction) {
+            return None;
+        }
+        let digits: u128 = format!("0{whole}{fraction}").parse().ok()?;
+        let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+        let thousandths = digits.checked_mul(factor)?.checked_mul(1000)?;
+        Some(Self {
+            thousandths: thousandths.div_ceil(scale * divisor),
+        })
+    }
+
+    /// In thousandths of its unit, as far as a number goes.
+    pub fn thousandths(self) -> u64 {
+        u64::try_from(self.thousandths).unwrap_or(u64::MAX)
+    }
+
+    /// In whole units, rounded up.
+    pub fn units(self) -> u64 {
+        u64::try_from(self.thousandths.div_ceil(1000)).unwrap_or(u64::MAX)
+    }
+
+    /// How often `divisor` goes into it, rounded up; `None` if that is nothing.
+    pub fn divided_by(self, divisor: Self) -> Option<u128> {
+        (divisor.thousandths > 0).then(|| self.thousandths.div_ceil(divisor.thousandths))
+    }
+}
+
+/// `12e3`, as the number and what it is multiplied by.
+fn exponent(text: &str) -> Option<(&str, u128, u128)> {
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let power = 10_u128
+        .checked_pow(exponent.unsigned_abs())
+        .filter(|power| *power <= 10_u128.pow(18))?;
+    Some(if exponent < 0 {
+        (number, 1, power)
+    } else {
+        (number, power, 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn suffixes_stand_for_powers() {
+        let thousandths = |text: &str| Quantity::parse(text).map(Quantity::thousandths);
+        for (text, expected) in [
+            ("1", 1000),
+            ("500m", 500),
+            ("1.5", 1500),
+            (".5", 500),
+            ("2k", 2_000_000),
+            ("1Ki", 1_024_000),
+            ("1.5Mi", 1_572_864_000),
+            ("1e3", 1_000_000),
+            ("1500e-3", 1500),
+            ("100u", 1),
+        ] {
+            assert_eq!(thousandths(text), Some(expected), "{text}");
+        }
+        assert_eq!(
+            Quantity::parse("1E").map(Quantity::units),
+            Some(1_000_000_000_000_000_000)
+        );
+        for wrong in [
+            "",
+            "m",
+            "-1",
+            "1 Mi",
+            "1.2.3",
+            "x",
+            "1Zi",
+            "1e99",
+            "9999999999999999999",
+        ] {
+            assert_eq!(Quantity::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn division_rounds_up() {
+        let quantity = |text| Quantity::parse(text).unwrap();
+        assert_eq!(quantity("1500m").divided_by(quantity("1")), Some(2));
+        assert_eq!(quantity("1500m").divided_by(quantity("1m")), Some(1500));
+        assert_eq!(quantity("1Gi").divided_by(quantity("1Mi")), Some(1024));
+        assert_eq!(quantity("1Gi").divided_by(quantity("0")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9.eEKMGimku+-]{0,30}") {
+            prop_assert!(Quantity::parse(&text).is_none_or(|quantity| quantity.units() <= quantity.thousandths().max(1)));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What volumes are filled with, from the API.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use client::{Client, ClientError};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::VolumeError;
+use super::payload::{Objects, Tokens, referenced};
+use crate::environment::SourceKind;
+use crate::object::{Pod, Projection, TokenSource};
+
+/// How long a token lasts where the Pod does not say.
+const TOKEN_SECONDS_DEFAULT: u64 = 3600;
+/// A token is renewed when this part of its time is over (upstream's rule) …
+const RENEWED_AFTER_PERCENT: i64 = 80;
+/// … or after a day.
+const RENEWED_AFTER_SECONDS: i64 = 24 * 3600;
+
+/// What was read, and when tokens are to be renewed.
+#[derive(Default)]
+pub struct Fetched {
+    /// ConfigMaps and Secrets.
+    pub objects: Objects,
+    tokens: BTreeMap<String, Token>,
+}
+
+struct Token {
+    text: String,
+    renewed_at: Timestamp,
+}
+
+impl Fetched {
+    /// The tokens as they are now.
+    pub fn tokens(&self) -> Tokens {
+        let all = self.tokens.iter();
+        all.map(|(audience, token)| (audience.clone(), token.text.clone()))
+            .collect()
+    }
+
+    /// Reads anew what the sources name.
+    pub async fn update(
+        &mut self,
+        client: &Client,
+        pod: &Pod,
+        projections: &[Projection],
+    ) -> Result<(), VolumeError> {
+        for (kind, name) in projections.iter().flat_map(referenced) {
+            let key = (kind, name.to_owned());
+            match read(client, &pod.metadata.namespace, kind, name).await {
+                Ok(content) => drop(self.objects.insert(key, content)),
+                Err(error) if error.is_not_found() => drop(self.objects.remove(&key)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for source in projections
+            .iter()
+            .filter_map(|p| p.service_account_token.as_ref())
+        {
+            let held = self.tokens.get(&source.audience);
+            if held.is_none_or(|token| token.renewed_at <= Timestamp::now()) {
+                let token = issue(client, pod, source).await?;
+                self.tokens.insert(source.audience.clone(), token);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The keys of a ConfigMap or Secret with their bytes.
+pub async fn read(
+    client: &Client,
+    namespace: &str,
+    kind: SourceKind,
+    name: &str,
+) -> Result<BTreeMap<String, Vec<u8>>, ClientError> {
+    let path = format!("/api/v1/namespaces/{namespace}/{}/{name}", kind.plural());
+    let object: Value = client.get(&path).await?;
+    let field = |name: &str| object.get(name).and_then(Value::as_object).into_iter().flatten();
+    let plain = field("data").filter_map(|(key, value)| {
+        let text = value.as_str()?;
+        let content = match kind {
+            SourceKind::ConfigMap => text.as_bytes().to_vec(),
+            SourceKind::Secret => STANDARD.decode(text).ok()?,
+        };
+        Some((key.clone(), content))
+    });
+    let binary = field("binaryData")
+        .filter_map(|(key, value)| Some((key.clone(), STANDARD.decode(value.as_str()?).ok()?)));
+    Ok(plain.chain(binary).collect())
+}
+
+/// A token of the Pod's ServiceAccount that is good for as long as the Pod is there.
+async fn issue(client: &Client, pod: &Pod, source: &TokenSource) -> Result<Token, VolumeError> {
+    let meta = &pod.metadata;
+    let audiences: Vec<&String> = Some(&source.audience)
+        .filter(|a| !a.is_empty())
+        .into_iter()
+        .collect();
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {
+            "audiences": audiences,
+            "expirationSeconds": source.expiration_seconds.unwrap_or(TOKEN_SECONDS_DEFAULT),
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid},
+        },
+    });
+    let path = format!(
+        "/api/v1/namespaces/{}/serviceaccounts/{}/token",
+        meta.namespace, pod.spec.service_account_name
+    );
+    let answer = client
+        .request(Method::POST, &path, client::JSON, Some(&request))
+        .await?;
+    let odd = || VolumeError::Token {
+        why: "the API server's answer has no token or no end of it".to_owned(),
+    };
+    let status = &answer["status"];
+    let text = status["token"].as_str().ok_or_else(odd)?;
+    let end = status["expirationTimestamp"]
+        .as_str()
+        .and_then(|time| time.parse().ok());
+    let (now, end): (Timestamp, Timestamp) = (Timestamp::now(), end.ok_or_else(odd)?);
+    let lasts = end.duration_since(now).as_secs();
+    let after = (lasts * RENEWED_AFTER_PERCENT / 100).min(RENEWED_AFTER_SECONDS);
+    Ok(Token {
+        text: text.to_owned(),
+        renewed_at: Timestamp::from_second(now.as_second() + after).unwrap_or(end),
+    })
+}

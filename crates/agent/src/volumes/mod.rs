@@ -1,0 +1,230 @@
+//! The volumes of a Pod as directories of the node: made before its containers start, and kept up to date.
+
+pub mod atomic;
+mod fetch;
+pub mod payload;
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Client, ClientError};
+
+use crate::environment::{PodFacts, SourceKind};
+use crate::object::{HostPath, Pod, Volume};
+
+use fetch::Fetched;
+pub use fetch::read as read_object;
+
+#[cfg(test)]
+mod tests;
+
+/// How often the content of volumes is compared with the API's: upstream takes up to a minute and a half.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Why a Pod's volume is not there: its containers wait. All but the first two may come right by themselves.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// The Pod asks for a kind of volume that there is none of here.
+    #[error(
+        "volume {name:?} is of no kind that is supported: emptyDir, hostPath, configMap, secret, downwardAPI, projected"
+    )]
+    Kind {
+        /// The volume.
+        name: String,
+    },
+    /// A path that leads out of the volume.
+    #[error("{path:?} is no path within a volume")]
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// The object is not there.
+    #[error("{kind} \"{name}\" not found", kind = kind.singular())]
+    Object {
+        /// Which kind of object.
+        kind: SourceKind,
+        /// Its name.
+        name: String,
+    },
+    /// The object has no such key.
+    #[error("{kind} \"{name}\" references non-existent key: {key}", kind = kind.singular())]
+    Key {
+        /// Which kind of object.
+        kind: SourceKind,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// A field that volumes cannot have.
+    #[error("the downward API has nothing for {path:?}")]
+    Field {
+        /// The file.
+        path: String,
+    },
+    /// No token of the Pod's ServiceAccount.
+    #[error("failed to fetch token: {why}")]
+    Token {
+        /// Why.
+        why: String,
+    },
+    /// The API does not answer.
+    #[error(transparent)]
+    Api(#[from] ClientError),
+    /// What is there is not what the Pod asks for.
+    #[error("hostPath type check failed: {path} is not {expected}")]
+    HostPath {
+        /// Where.
+        path: String,
+        /// What was asked for.
+        expected: &'static str,
+    },
+    /// The disk.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What failed.
+        source: io::Error,
+    },
+}
+
+/// The volumes of one Pod.
+pub struct Volumes {
+    directory: PathBuf,
+    client: Client,
+    pod: Arc<Pod>,
+    facts: PodFacts,
+    fetched: Fetched,
+}
+
+impl Volumes {
+    /// Volumes below `directory`, none of which is there yet.
+    pub fn new(directory: PathBuf, client: Client, pod: Arc<Pod>, facts: PodFacts) -> Self {
+        Self {
+            directory,
+            client,
+            pod,
+            facts,
+            fetched: Fetched::default(),
+        }
+    }
+
+    /// Makes all volumes, or fills them anew; where they are, by name. The error says of which volume it is.
+    pub async fn prepare(&mut self) -> Result<BTreeMap<String, PathBuf>, (String, VolumeError)> {
+        let mut places = BTreeMap::new();
+        for volume in &self.pod.clone().spec.volumes {
+            let place = self.prepare_one(volume).await;
+            let place = place.map_err(|error| (volume.name.clone(), error))?;
+            places.insert(volume.name.clone(), place);
+        }
+        Ok(places)
+    }
+
+    /// Whether anything of it can change.
+    pub fn can_change(&self) -> bool {
+        let volumes = &self.pod.spec.volumes;
+        volumes
+            .iter()
+            .any(|volume| payload::projections(volume).is_some())
+    }
+
+    /// Keeps the volumes up to date for as long as it is polled.
+    pub async fn keep_fresh(mut self) {
+        loop {
+            tokio::time::sleep(REFRESH_INTERVAL).await;
+            for volume in &self.pod.clone().spec.volumes {
+                if payload::projections(volume).is_none() {
+                    continue;
+                }
+                // The content of before stays.
+                if let Err(error) = self.prepare_one(volume).await {
+                    tracing::warn!(pod = self.pod.metadata.name, volume = volume.name, %error, "a volume is not refreshed");
+                }
+            }
+        }
+    }
+
+    async fn prepare_one(&mut self, volume: &Volume) -> Result<PathBuf, VolumeError> {
+        if let Some(host_path) = &volume.host_path {
+            return check_host_path(host_path);
+        }
+        if !atomic::is_valid_path(&volume.name) {
+            return Err(VolumeError::Path {
+                path: volume.name.clone(),
+            });
+        }
+        let place = self.directory.join(&volume.name);
+        let group = self.pod.spec.security_context.fs_group;
+        if volume.empty_dir.is_some() {
+            make_empty(&place, group).map_err(|source| file_error(&place, source))?;
+            return Ok(place);
+        }
+        let Some((projections, mode)) = payload::projections(volume) else {
+            return Err(VolumeError::Kind {
+                name: volume.name.clone(),
+            });
+        };
+        self.fetched.update(&self.client, &self.pod, &projections).await?;
+        let sources = payload::Sources {
+            pod: &self.pod,
+            facts: &self.facts,
+            objects: &self.fetched.objects,
+            tokens: &self.fetched.tokens(),
+        };
+        let files = payload::files(&projections, mode, &sources)?;
+        atomic::write(&place, &files, group).map_err(|source| file_error(&place, source))?;
+        Ok(place)
+    }
+}
+
+fn make_empty(place: &Path, group: Option<u32>) -> io::Result<()> {
+    if place.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(place)?;
+    let mode = if group.is_some() { 0o2777 } else { 0o777 };
+    if group.is_some() {
+        chown(place, None, group)?;
+    }
+    fs::set_permissions(place, Permissions::from_mode(mode))
+}
+
+fn check_host_path(host_path: &HostPath) -> Result<PathBuf, VolumeError> {
+    let path = PathBuf::from(&host_path.path);
+    let made = match host_path.kind.as_str() {
+        "DirectoryOrCreate" if !path.exists() => fs::create_dir_all(&path),
+        "FileOrCreate" if !path.exists() => fs::File::create(&path).map(drop),
+        _ => Ok(()),
+    };
+    made.map_err(|source| file_error(&path, source))?;
+    let metadata = fs::metadata(&path).map_err(|source| file_error(&path, source))?;
+    let kind = metadata.file_type();
+    let (is_right, expected) = match host_path.kind.as_str() {
+        "Directory" | "DirectoryOrCreate" => (kind.is_dir(), "a directory"),
+        "File" | "FileOrCreate" => (kind.is_file(), "a file"),
+        "Socket" => (kind.is_socket(), "a socket"),
+        "CharDevice" => (kind.is_char_device(), "a character device"),
+        "BlockDevice" => (kind.is_block_device(), "a block device"),
+        _ => (true, ""),
+    };
+    if is_right {
+        return Ok(path);
+    }
+    Err(VolumeError::HostPath {
+        path: host_path.path.clone(),
+        expected,
+    })
+}
+
+fn file_error(path: &Path, source: io::Error) -> VolumeError {
+    VolumeError::File {
+        path: path.to_owned(),
+        source,
+    }
+}

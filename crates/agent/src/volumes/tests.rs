@@ -1,0 +1,135 @@
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::json;
+
+use super::atomic::{File, Files};
+use super::*;
+
+fn pod(volumes: serde_json::Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"b": "2", "a": "1"}},
+        "spec": {"volumes": [volumes], "containers": [{"name": "a", "resources": {"limits": {"cpu": "1500m"}}}]},
+    }))
+    .unwrap()
+}
+
+fn files(volume: serde_json::Value) -> Result<Files, String> {
+    let pod = pod(volume);
+    let config = BTreeMap::from([("k".to_owned(), b"v".to_vec()), ("l".to_owned(), b"w".to_vec())]);
+    let sources = payload::Sources {
+        pod: &pod,
+        facts: &PodFacts::default(),
+        objects: &BTreeMap::from([((SourceKind::ConfigMap, "c".to_owned()), config)]),
+        tokens: &BTreeMap::from([(String::new(), "t".to_owned())]),
+    };
+    let (projections, mode) = payload::projections(&pod.spec.volumes[0]).unwrap();
+    payload::files(&projections, mode, &sources).map_err(|error| error.to_string())
+}
+
+fn texts(files: &Files) -> Vec<(&str, &str, u32)> {
+    let text = |file: &'_ File| String::from_utf8(file.content.clone()).unwrap();
+    files
+        .iter()
+        .map(|(path, file)| (path.as_str(), &*text(file).leak(), file.mode))
+        .collect()
+}
+
+#[test]
+fn keys_become_files() {
+    let all = files(json!({"configMap": {"name": "c"}})).unwrap();
+    assert_eq!(texts(&all), [("k", "v", 0o644), ("l", "w", 0o644)]);
+    let some = json!({"configMap": {"name": "c", "defaultMode": 0o400, "items": [{"key": "l", "path": "x/y", "mode": 0o600}]}});
+    assert_eq!(texts(&files(some).unwrap()), [("x/y", "w", 0o600)]);
+    let missing = |more: serde_json::Value| {
+        let mut source = json!({"name": "c"});
+        for (key, value) in more.as_object().unwrap() {
+            source[key] = value.clone();
+        }
+        files(json!({"configMap": source}))
+    };
+    let item = json!([{"key": "no", "path": "x"}]);
+    assert_eq!(
+        missing(json!({"items": item})).unwrap_err(),
+        "configmap \"c\" references non-existent key: no"
+    );
+    assert!(
+        missing(json!({"items": item, "optional": true}))
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        missing(json!({"name": "d"})).unwrap_err(),
+        "configmap \"d\" not found"
+    );
+    let out = json!([{"key": "k", "path": "../x"}]);
+    assert!(
+        missing(json!({"items": out}))
+            .unwrap_err()
+            .contains("no path within a volume")
+    );
+}
+
+#[test]
+fn projected_volumes_have_all_sources() {
+    let volume = json!({"projected": {"defaultMode": 0o440, "sources": [
+        {"configMap": {"name": "c", "items": [{"key": "k", "path": "ca.crt"}]}},
+        {"serviceAccountToken": {"path": "token"}},
+        {"downwardAPI": {"items": [
+            {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}},
+            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+            {"path": "cpu", "resourceFieldRef": {"containerName": "a", "resource": "limits.cpu", "divisor": "1m"}},
+        ]}},
+    ]}});
+    let expected = [
+        ("ca.crt", "v", 0o440),
+        ("cpu", "1500", 0o440),
+        ("labels", "a=\"1\"\nb=\"2\"", 0o440),
+        ("namespace", "shop", 0o440),
+        ("token", "t", 0o440),
+    ];
+    assert_eq!(texts(&files(volume).unwrap()), expected);
+}
+
+#[test]
+fn content_changes_all_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("v");
+    let file = |text: &str| File {
+        content: text.into(),
+        mode: 0o640,
+    };
+    let first = Files::from([("a".to_owned(), file("1")), ("d/b".to_owned(), file("2"))]);
+    assert!(atomic::write(&place, &first, None).unwrap());
+    assert!(
+        !atomic::write(&place, &first, None).unwrap(),
+        "nothing has changed"
+    );
+    let before = fs::read_link(place.join("..data")).unwrap();
+    assert_eq!(fs::read_link(place.join("a")).unwrap(), Path::new("..data/a"));
+    assert_eq!(fs::read(place.join("d/b")).unwrap(), b"2");
+    assert_eq!(fs::metadata(place.join("a")).unwrap().mode() & 0o777, 0o640);
+    let second = Files::from([("a".to_owned(), file("3")), ("c".to_owned(), file("4"))]);
+    assert!(atomic::write(&place, &second, None).unwrap());
+    assert_ne!(fs::read_link(place.join("..data")).unwrap(), before);
+    assert_eq!(fs::read(place.join("a")).unwrap(), b"3");
+    assert!(!place.join("d").exists() && !place.join(before).exists());
+    let names = fs::read_dir(&place).unwrap().count();
+    assert_eq!(names, 4, "two links, ..data and what it leads to");
+}
+
+#[test]
+fn host_paths_are_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |name: &str, kind: &str| {
+        check_host_path(&HostPath {
+            path: directory.path().join(name).display().to_string(),
+            kind: kind.to_owned(),
+        })
+        .map_err(|error| error.to_string())
+    };
+    assert!(check("d", "DirectoryOrCreate").unwrap().is_dir());
+    assert!(check("d", "Directory").is_ok() && check("d", "").is_ok());
+    assert!(check("d", "File").unwrap_err().ends_with("is not a file"));
+    assert!(check("none", "").is_err());
+    assert!(check("f", "FileOrCreate").unwrap().is_file());
+}
