@@ -106,6 +106,17 @@ impl ClientError {
     pub fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
+
+    /// Whether the server has not come to the revision asked for: it lags behind others, or its history was replaced by
+    /// an older one.
+    pub fn is_ahead_of_server(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => {
+                status.code == 504 && status.message.starts_with("Too large resource version")
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A failure as the API describes it.

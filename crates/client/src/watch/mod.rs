@@ -1,8 +1,8 @@
 //! List-watch: a stream of the present state of a collection, for ever.
 //!
 //! The collection is listed in pages, then watched from the list's revision. When the watch breaks it
-//! is resumed; when its revision is gone (410), the collection is listed again and what vanished in the
-//! meantime is told as deletions. So a consumer that applies every event is never wrong, only late.
+//! is resumed; when its revision is gone (410), or the server's history does not reach to it any more, the collection
+//! is listed again and what vanished in the meantime is told as deletions. So a consumer that applies every event is never wrong, only late.
 
 mod stream;
 
@@ -181,7 +181,12 @@ impl<T: Resource> Watch<T> {
             return;
         }
         tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, trying again");
-        self.interrupt();
+        if error.is_ahead_of_server() {
+            // Waiting for the revision could mean to miss what has been made before it.
+            self.start_list();
+        } else {
+            self.interrupt();
+        }
         let jitter = self.back_off.mul_f64(fastrand::f64() / 2.0);
         tokio::time::sleep(self.back_off + jitter).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);

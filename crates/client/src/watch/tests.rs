@@ -130,6 +130,22 @@ async fn a_gone_revision_lists_again_and_tells_what_vanished() {
     );
 }
 
+/// As after a server was restored from an older copy: its revisions begin again below the one that was watched from.
+#[tokio::test]
+async fn a_history_that_went_back_lists_again() {
+    let too_large = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 10, current: 4"}"#;
+    let script = vec![
+        list(&[service("a", 1), service("b", 2)], 10, ""),
+        (504, too_large.to_owned()),
+        list(&[service("b", 2)], 4, ""),
+    ];
+    let (address, _) = scripted(script).await;
+    assert_eq!(
+        seen(&client_of(address), 6).await,
+        ["+a", "+b", "=", "+b", "-a", "="]
+    );
+}
+
 #[tokio::test]
 async fn an_error_event_of_410_lists_again() {
     let gone =

@@ -246,6 +246,28 @@ fn a_table_that_someone_took_away_comes_back() {
 }
 
 #[test]
+fn a_table_of_somebody_else_under_the_same_name_gives_way() {
+    testbed::in_namespace(|| {
+        tamper(|batch| {
+            let table = netlink::nftables::Table {
+                name: TABLE.to_owned(),
+                comment: "not the proxy's".to_owned(),
+            };
+            batch.table(Change::Add, &table, 0);
+            let chain = Chain {
+                name: "services".to_owned(),
+                base: None,
+                comment: String::new(),
+            };
+            batch.chain(Change::Add, &chain, 0);
+        });
+        let (plan, mut dataplane) = loaded(2);
+        write_elsewhere();
+        assert_eq!(dataplane.repair(&plan).unwrap(), 0);
+    });
+}
+
+#[test]
 fn the_next_process_writes_only_what_is_different() {
     testbed::in_namespace(|| {
         let (mut plan, _) = loaded(3);
