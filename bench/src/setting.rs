@@ -69,8 +69,19 @@ impl Setting {
 
     /// Ends the API server and starts it on what it has left; returns when it answers.
     pub fn restart_api(&mut self) -> Result<(), Failure> {
+        self.end_api()?;
+        self.resume_api()
+    }
+
+    /// Ends the API server as a crash would.
+    pub fn end_api(&mut self) -> Result<(), Failure> {
         fs::remove_file(self.kubeconfig())?;
         self.apiserver.end();
+        Ok(())
+    }
+
+    /// Starts the API server on what it has left; returns when it answers.
+    pub fn resume_api(&mut self) -> Result<(), Failure> {
         self.apiserver = start_api(&self.cluster, &self.directory, self.etcd.as_ref())?;
         self.wait_for_api()
     }

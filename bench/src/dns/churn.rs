@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -11,6 +10,7 @@ use client::Client;
 use futures_util::future::join_all;
 
 use super::asking::{A_CODE_OK, Answer, Window, connect, question, wire};
+use super::history::History;
 use super::visible::{headless, replace};
 use super::{Place, wait_for_answer};
 use crate::Failure;
@@ -35,33 +35,6 @@ pub struct Flags {
     stale_after: u64,
 }
 
-/// When each version of a slice began to be written, and when the API had taken it.
-#[derive(Default)]
-struct History(Mutex<Vec<(Instant, Option<Instant>)>>);
-
-impl History {
-    /// The number of a version that is about to be written.
-    fn begin(&self) -> usize {
-        let mut versions = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        versions.push((Instant::now(), None));
-        versions.len() - 1
-    }
-
-    fn written(&self, version: usize) {
-        let mut versions = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        versions[version].1 = Some(Instant::now());
-    }
-
-    /// For how long the version that an answer has was out of date when its question was sent; nothing for one that
-    /// was never begun.
-    fn age(&self, version: usize, asked: Instant) -> Option<Duration> {
-        let versions = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        versions.get(version)?;
-        let replaced = versions.get(version + 1).and_then(|(_, written)| *written);
-        Some(replaced.map_or(Duration::ZERO, |at| asked.saturating_duration_since(at)))
-    }
-}
-
 /// Runs the case.
 pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
     let histories: Vec<History> = (0..flags.changing.max(1)).map(|_| History::default()).collect();
@@ -77,7 +50,7 @@ pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
         Ok(())
     })?;
     let last = dns_name(histories.len() - 1);
-    place.node.enter(|| wait_for_answer(place.listen, &last))??;
+    place.node()?.enter(|| wait_for_answer(place.listen, &last))??;
     let end = Instant::now() + place.duration;
     let (written, asked) = std::thread::scope(|scope| {
         let write = scope.spawn(|| {
@@ -181,7 +154,7 @@ fn ask(
     end: Instant,
 ) -> Result<(u64, Duration), Failure> {
     let bound = Duration::from_millis(flags.stale_after);
-    let mut window = Window::new(place.node.enter(|| connect(place.listen))??);
+    let mut window = Window::new(place.node()?.enter(|| connect(place.listen))??);
     let mut oldest = Duration::ZERO;
     let mut next = 0;
     let asked = RefCell::new(HashMap::new());
@@ -200,7 +173,7 @@ fn ask(
             let version = version_of(answer)
                 .ok_or_else(|| format!("{} was never {:?}", dns_name(number), answer.addresses))?;
             let age = histories[number]
-                .age(version, sent)
+                .age(sent, |known| known == version)
                 .ok_or("a version that was never written")?;
             oldest = oldest.max(age);
             match age <= bound {

@@ -49,7 +49,7 @@ pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
     let names: Vec<String> = (0..flags.names.max(1))
         .map(|number| format!("n-{number}.bench.example"))
         .collect();
-    place.node.enter(|| {
+    place.node()?.enter(|| {
         names
             .iter()
             .try_for_each(|name| wait_for_answer(place.listen, name))

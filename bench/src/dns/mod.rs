@@ -3,7 +3,11 @@
 mod asking;
 mod churn;
 mod forwarded;
+mod history;
+mod idle;
 mod paced;
+mod restart;
+mod rolling;
 mod visible;
 
 use std::net::SocketAddr;
@@ -50,12 +54,18 @@ enum Case {
     Visible(visible::Flags),
     /// Endpoints change at a steady rate while questions are asked: every answer is compared with what was written
     Churn(churn::Flags),
+    /// A headless Service of thousands of members is rolled, member by member, while each is looked up: lookups that
+    /// failed or were wrong
+    Rolling(rolling::Flags),
+    /// The API server is killed again and again while names are asked for: wrong answers, memory
+    Restart(restart::Flags),
+    /// Thousands of connections that say nothing: rate and memory beside them
+    Idle(idle::Flags),
 }
 
 /// A server that answers for a world.
 struct Place<'a> {
-    setting: &'a Setting,
-    node: &'a Member,
+    setting: &'a mut Setting,
     listen: SocketAddr,
     server: Measured,
     /// How long questions are asked.
@@ -65,7 +75,7 @@ struct Place<'a> {
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(false, |setting| {
+    enclosed(false, |mut setting| {
         setting.with_api(async || {
             let clients = (0..4).map(|_| setting.client()).collect::<Result<Vec<_>, _>>()?;
             world::create(&clients, flags.services, flags.endpoints).await
@@ -77,15 +87,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let command = command(flags, &setting, listen, upstream)?;
         let server = setting.start_component("the DNS server", node, command)?;
         let mut place = Place {
-            setting: &setting,
-            node,
+            setting: &mut setting,
             listen,
             server,
             duration: Duration::from_secs(flags.seconds),
             services: flags.services,
         };
         if let Some(last) = flags.services.checked_sub(1) {
-            node.enter(|| wait_for_answer(listen, &cluster_name(last)))??;
+            place
+                .node()?
+                .enter(|| wait_for_answer(listen, &cluster_name(last)))??;
             println!("ready {:.3} s after exec", started.elapsed().as_secs_f64());
         }
         place.server.must_run()?;
@@ -95,6 +106,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             Some(Case::Paced(flags)) => paced::run(flags, &place)?,
             Some(Case::Visible(flags)) => visible::run(flags, &place)?,
             Some(Case::Churn(flags)) => churn::run(flags, &place)?,
+            Some(Case::Rolling(flags)) => rolling::run(flags, &place)?,
+            Some(Case::Restart(flags)) => restart::run(flags, &mut place)?,
+            Some(Case::Idle(flags)) => idle::run(flags, &place)?,
         }
         place.server.must_run()?;
         println!("resident memory: {:.1} MiB", place.server.resident_mib()?);
@@ -103,11 +117,21 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
 }
 
 impl Place<'_> {
+    /// Where the server runs, and who asks.
+    fn node(&self) -> Result<&Member, Failure> {
+        Ok(self
+            .setting
+            .cluster
+            .nodes()
+            .next()
+            .ok_or("the testbed has no node")?)
+    }
+
     /// Asks for all names by turns, each of which has one address, with a window of questions under way; tells the
     /// rate and what it cost the server.
     fn measure_rate(&self, names: &[String]) -> Result<(), Failure> {
         let before = self.server.cpu()?;
-        let mut window = Window::new(self.node.enter(|| connect(self.listen))??);
+        let mut window = Window::new(self.node()?.enter(|| connect(self.listen))??);
         let mut next = 0;
         let answered = window.run(
             Instant::now() + self.duration,

@@ -21,7 +21,7 @@ pub struct Flags {
 /// is not spared the questions which waited.
 pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
     let names = cluster_names(place)?;
-    let socket = place.node.enter(|| connect(place.listen))??;
+    let socket = place.node()?.enter(|| connect(place.listen))??;
     socket.set_nonblocking(true)?;
     let interval = Duration::from_secs(1) / flags.rate.max(1);
     let started = Instant::now();

@@ -52,8 +52,8 @@ pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
         world::post(&client, &world::slice(SERVICE, &[world::nobody(0)])).await?;
         Ok(())
     })?;
-    place.node.enter(|| wait_for_answer(place.listen, &name))??;
-    let socket = place.node.enter(|| connect(place.listen))??;
+    place.node()?.enter(|| wait_for_answer(place.listen, &name))??;
+    let socket = place.node()?.enter(|| connect(place.listen))??;
     socket.set_nonblocking(true)?;
     let latencies = place.setting.with_api(async || {
         let client = place.setting.client()?;

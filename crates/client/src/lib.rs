@@ -6,6 +6,7 @@
 
 mod clock;
 mod config;
+mod counters;
 pub mod election;
 mod error;
 pub mod events;
@@ -17,6 +18,7 @@ mod watch;
 
 pub use clock::WallClock;
 pub use config::{Config, ConfigError};
+pub use counters::{Durations, REQUEST_BOUNDS_SECONDS, Requests};
 pub use error::{ClientError, Status};
 pub use fence::{Fence, Moment};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};

@@ -1,7 +1,7 @@
 //! Single requests.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::config::{Config, ConfigError};
+use crate::counters::{Counters, Requests};
 use crate::error::{ClientError, Status};
 use crate::fence::Fence;
 use crate::transport::{Body, Exchange, Transport};
@@ -50,6 +51,7 @@ struct Inner {
     config: Config,
     transport: Transport,
     user_agent: String,
+    counters: Counters,
 }
 
 impl Client {
@@ -99,6 +101,7 @@ impl Client {
                 config,
                 transport,
                 user_agent,
+                counters: Counters::default(),
             }),
             fence: None,
         }
@@ -115,6 +118,11 @@ impl Client {
     /// Scheme, host and port of the server.
     pub fn server(&self) -> &str {
         &self.inner.config.server
+    }
+
+    /// The requests of this client and its clones so far.
+    pub fn requests(&self) -> Requests {
+        self.inner.counters.read()
     }
 
     /// Reads an object, or any other JSON answer, at `path`.
@@ -193,12 +201,11 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Body>, ClientError> {
         let request = self.build(method.clone(), path, content_type, body)?;
-        let answer = self
-            .inner
-            .transport
-            .exchange(request)
-            .await
-            .map_err(|e| self.transport(&method, path, e))?;
+        let started = Instant::now();
+        let answer = self.inner.transport.exchange(request).await;
+        let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+        self.inner.counters.count(&method, code, started.elapsed());
+        let answer = answer.map_err(|e| self.transport(&method, path, e))?;
         if answer.status().is_success() {
             return Ok(answer);
         }

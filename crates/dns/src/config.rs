@@ -36,6 +36,14 @@ pub struct Config {
     pub endpoint_pod_names: bool,
     /// Namespaces that are served; all if none are named (DNS-24).
     pub namespaces: Vec<String>,
+    /// Label selector of namespaces that are served, or "" (DNS-24).
+    pub namespace_labels: String,
+    /// Label selector of Services, slices and Pods that are served, or "" (DNS-24).
+    pub labels: String,
+    /// Whether endpoints have no names, and their slices are not watched (DNS-24).
+    pub no_endpoints: bool,
+    /// Whether a cluster IP is answered only while the Service has an endpoint (DNS-24).
+    pub ignore_empty_services: bool,
     /// Who knows the names outside of the cluster.
     pub upstreams: Upstreams,
     /// Zones with resolvers of their own.
@@ -86,6 +94,10 @@ impl Config {
             pods: PodNames::default(),
             endpoint_pod_names: false,
             namespaces: Vec::new(),
+            namespace_labels: String::new(),
+            labels: String::new(),
+            no_endpoints: false,
+            ignore_empty_services: false,
             upstreams: Upstreams::Addresses(Vec::new()),
             stubs: Vec::new(),
             forward_policy: Policy::default(),

@@ -54,15 +54,15 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
             line(format_args!("{sentence}"));
         }
     }
-    if let Some(namespace) = from.and_then(|address| zone.live().namespace_of(address)) {
-        let namespace = namespace.get(1..).unwrap_or_default();
-        let namespace = String::from_utf8_lossy(namespace);
+    if let Some(pod) = from.and_then(|address| zone.live().pod_at(address)) {
         let search = match responder.policy().search {
             Some(_) => "the server walks its search list",
             None => "its search list is its own affair",
         };
         line(format_args!(
-            "the client is a Pod of namespace {namespace}; {search}"
+            "the client is Pod {}/{}; {search}",
+            pod.namespace(),
+            pod.name()
         ));
     }
     if !in_zone {

@@ -14,16 +14,22 @@ use crate::zone::Zone;
 
 /// Annotation that says when the change happened that led to a slice.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-/// Collections that must always be complete before the index is.
-const COLLECTIONS: usize = 3;
 
 /// What is fed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feed {
+    /// Which Services are watched.
+    pub(crate) services: Query,
+    /// Which slices are watched, if any (`noendpoints` of CoreDNS).
+    pub(crate) slices: Option<Query>,
+    /// Which namespaces are watched.
+    pub(crate) namespaces: Query,
     /// Which Pods are watched, if any.
     pub(crate) pods: Option<Query>,
     /// Namespaces that are served; all if none are named (`namespaces` of CoreDNS).
-    pub(crate) namespaces: Vec<String>,
+    pub(crate) served: Vec<String>,
+    /// Whether Pods of other namespaces are taken note of as well, since they ask.
+    pub(crate) with_pods_of_others: bool,
 }
 
 impl Feed {
@@ -31,7 +37,8 @@ impl Feed {
     /// told completely.
     pub(crate) async fn run(&self, zone: &Zone, metrics: &Arc<Metrics>, client: &Client) {
         let index = zone.live();
-        let missing = AtomicUsize::new(COLLECTIONS + usize::from(self.pods.is_some()));
+        let optional = [&self.slices, &self.pods].into_iter().flatten().count();
+        let missing = AtomicUsize::new(2 + optional);
         let complete = || {
             if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
                 tracing::info!("the DNS index is complete");
@@ -39,65 +46,55 @@ impl Feed {
                 zone.set_last_good(None);
             }
         };
-        let served = |namespace: &str| {
-            self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace)
+        let slices = async {
+            if let Some(query) = &self.slices {
+                let put = |slice: EndpointSlice| match self.serves(&slice.metadata.namespace) {
+                    true => apply_slice(index, metrics, &slice),
+                    false => Ok(()),
+                };
+                let remove = |key: &ObjectKey| index.remove_slice(key);
+                keep_up(watch(client, query.clone()), metrics, put, remove, complete).await;
+            }
         };
-        let all = Query::default;
+        let pods = async {
+            if let Some(query) = &self.pods {
+                let put = |pod: Pod| match self.with_pods_of_others || self.serves(&pod.metadata.namespace) {
+                    true => index.apply_pod(&pod),
+                    false => Ok(()),
+                };
+                let remove = |key: &ObjectKey| index.remove_pod(key);
+                keep_up(watch(client, query.clone()), metrics, put, remove, complete).await;
+            }
+        };
         // Each watch has a loop of its own, because a request that is dropped half-way is lost.
         tokio::join!(
             keep_up(
-                watch::<Service>(client, all()),
+                watch::<Service>(client, self.services.clone()),
                 metrics,
-                |service| if served(&service.metadata.namespace) {
-                    index.apply_service(&service)
-                } else {
-                    Ok(())
+                |service| match self.serves(&service.metadata.namespace) {
+                    true => index.apply_service(&service),
+                    false => Ok(()),
                 },
                 |key| index.remove_service(key),
                 complete
             ),
             keep_up(
-                watch::<EndpointSlice>(client, all()),
+                watch::<Namespace>(client, self.namespaces.clone()),
                 metrics,
-                |slice| if served(&slice.metadata.namespace) {
-                    apply_slice(index, metrics, &slice)
-                } else {
-                    Ok(())
-                },
-                |key| index.remove_slice(key),
-                complete
-            ),
-            keep_up(
-                watch::<Namespace>(client, all()),
-                metrics,
-                |namespace| match served(&namespace.metadata.name) {
+                |namespace| match self.serves(&namespace.metadata.name) {
                     true => index.apply_namespace(&namespace.metadata.name),
                     false => Ok(()),
                 },
                 |key| index.remove_namespace(&key.name),
                 complete,
             ),
-            self.keep_up_pods(index, metrics, client, complete),
+            slices,
+            pods,
         );
     }
 
-    async fn keep_up_pods(
-        &self,
-        index: &Index,
-        metrics: &Arc<Metrics>,
-        client: &Client,
-        complete: impl Fn(),
-    ) {
-        if let Some(query) = &self.pods {
-            keep_up(
-                watch::<Pod>(client, query.clone()),
-                metrics,
-                |pod| index.apply_pod(&pod),
-                |key| index.remove_pod(key),
-                complete,
-            )
-            .await;
-        }
+    fn serves(&self, namespace: &str) -> bool {
+        self.served.is_empty() || self.served.iter().any(|name| name == namespace)
     }
 }
 

@@ -67,7 +67,7 @@ async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let (responder, feed) = assemble(config)?;
-    let status = Arc::new(Status::new(responder.clone()));
+    let status = Arc::new(Status::new(responder.clone(), client.clone()));
     let _servers = start_servers(config, &status);
     let tls_config = match &config.tls {
         Some((_, files)) => Some(read_tls(files)?),
@@ -165,17 +165,34 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     };
     let zone = Arc::new(Zone::new(index));
     let responder = Responder::with_policy(zone, forwarder, policy, Arc::new(Metrics::default()));
+    Ok((Arc::new(responder), feed(config)))
+}
+
+/// What is to be watched.
+fn feed(config: &Config) -> Feed {
     let all_pods = config.pods == PodNames::Verified;
     let own_pods = config.node_name.as_ref().filter(|_| !all_pods);
-    let query = Query {
+    let pods = Query {
         field_selector: own_pods.map_or_else(String::new, |node| format!("spec.nodeName={node}")),
+        // Who asks is to be known of every Pod; only names of Pods are chosen by labels.
+        label_selector: match config.server_side_search {
+            true => String::new(),
+            false => config.labels.clone(),
+        },
         ..Query::default()
     };
-    let feed = Feed {
-        pods: (all_pods || config.server_side_search).then_some(query),
-        namespaces: config.namespaces.clone(),
+    let labelled = |selector: &str| Query {
+        label_selector: selector.to_owned(),
+        ..Query::default()
     };
-    Ok((Arc::new(responder), feed))
+    Feed {
+        services: labelled(&config.labels),
+        slices: (!config.no_endpoints).then(|| labelled(&config.labels)),
+        namespaces: labelled(&config.namespace_labels),
+        pods: (all_pods || config.server_side_search).then_some(pods),
+        served: config.namespaces.clone(),
+        with_pods_of_others: config.server_side_search,
+    }
 }
 
 fn index_settings(config: &Config) -> Settings {
@@ -186,6 +203,8 @@ fn index_settings(config: &Config) -> Settings {
         serial: u32::try_from(unix_seconds() & u64::from(u32::MAX)).unwrap_or(0),
         pods: config.pods,
         endpoint_pod_names: config.endpoint_pod_names,
+        only_known_namespaces: !config.namespaces.is_empty() || !config.namespace_labels.is_empty(),
+        ignore_empty_services: config.ignore_empty_services,
     }
 }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use client::Client;
 use exposition::{Answer, Counted, Respond, Text, listen, serve};
 use http::{StatusCode, Uri};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::explain::{explain, kind_of_text};
+use crate::metrics::write_requests;
 use crate::run::unix_seconds;
 use crate::server::Responder;
 use crate::wire::{Name, kind};
@@ -20,18 +22,20 @@ use crate::zone::Knowledge;
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// What is told about the server.
-#[derive(Debug)]
 pub(crate) struct Status {
     responder: Arc<Responder>,
+    client: Option<Client>,
     is_lame: AtomicBool,
     /// Second at which the last good state was written; 0 for none.
     last_good_written: AtomicU64,
 }
 
 impl Status {
-    pub(crate) fn new(responder: Arc<Responder>) -> Self {
+    /// What is told about `responder`, and about the requests of the client that feeds it.
+    pub(crate) fn new(responder: Arc<Responder>, client: Option<Client>) -> Self {
         Self {
             responder,
+            client,
             is_lame: AtomicBool::new(false),
             last_good_written: AtomicU64::new(0),
         }
@@ -73,6 +77,9 @@ impl Status {
                 let mut text = Text::default();
                 self.responder.metrics().write(&mut text);
                 self.responder.forwarder().write_metrics(&mut text);
+                if let Some(client) = &self.client {
+                    write_requests(&mut text, client);
+                }
                 self.write_state(&mut text);
                 Answer::metrics(text.finish())
             }

@@ -1,4 +1,4 @@
-//! What resolvers in use understand: dig, kdig, drill, glibc's and musl's, each in a network namespace and with a
+//! What resolvers in use understand: dig, kdig, drill, glibc's, musl's and hickory-resolver, each in a network namespace and with a
 //! resolv.conf of its own. Those that are not installed are skipped by name.
 
 use std::fs;
@@ -6,12 +6,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
 
-use api::object::{Endpoint, EndpointSlice, Pod, SERVICE_NAME_LABEL, Service};
+use api::object::{Endpoint, EndpointSlice, Pod, SERVICE_NAME_LABEL, Service, ServicePort};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Policy, Responder, SearchList, Server};
 use dns::wire::Name;
 use dns::zone::Zone;
+use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::{Resolver, TokioResolver};
 
 /// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
 const ENDPOINTS: u8 = 100;
@@ -48,11 +52,22 @@ fn index() -> Arc<Index> {
     service.metadata.namespace = "ns".to_owned();
     service.spec.cluster_ip = "10.96.0.1".to_owned();
     service.spec.cluster_ips = ["10.96.0.1", "fd00:96::1"].map(str::to_owned).into();
+    service.spec.ports = vec![ServicePort {
+        name: "http".to_owned(),
+        port: 80,
+        ..ServicePort::default()
+    }];
     index.apply_service(&service).expect("applied");
     service.metadata.name = "big".to_owned();
     service.spec.cluster_ip = "None".to_owned();
     service.spec.cluster_ips = vec!["None".to_owned()];
     index.apply_service(&service).expect("applied");
+    let mut alias = Service::default();
+    alias.metadata.name = "alias".to_owned();
+    alias.metadata.namespace = "ns".to_owned();
+    alias.spec.kind = "ExternalName".to_owned();
+    alias.spec.external_name = "web.ns.svc.cluster.local".to_owned();
+    index.apply_service(&alias).expect("applied");
     let mut slice = EndpointSlice::default();
     slice.metadata.name = "big-1".to_owned();
     slice.metadata.namespace = "ns".to_owned();
@@ -237,6 +252,107 @@ fn musl_understands_aliases_to_what_a_search_found() {
         let program = musl_program();
         beside_a_server(Some(SearchList::new(Vec::new())), || {
             check_library(20, |name| output_of(&program, &[name]));
+        });
+    });
+}
+
+/// A resolver that is told what a Pod's resolv.conf says.
+fn hickory() -> TokioResolver {
+    let search = RESOLV_CONF
+        .lines()
+        .find_map(|line| line.strip_prefix("search "))
+        .expect("a search list")
+        .split(' ')
+        .map(|domain| domain.parse().expect("a name"))
+        .collect();
+    let server = NameServerConfig::udp_and_tcp([127, 0, 0, 1].into());
+    let config = ResolverConfig::from_parts(None, search, vec![server]);
+    let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let options = builder.options_mut();
+    options.ndots = 5;
+    options.use_hosts_file = ResolveHosts::Never;
+    builder.build().expect("a resolver")
+}
+
+/// What `resolver` finds for a type, as text, sorted; `Err` with whether the name was denied.
+async fn found(resolver: &TokioResolver, name: &str, kind: RecordType) -> Result<Vec<String>, bool> {
+    let lookup = resolver
+        .lookup(name, kind)
+        .await
+        .map_err(|error| error.is_nx_domain())?;
+    let mut texts: Vec<String> = lookup
+        .answers()
+        .iter()
+        .map(|record| match &record.data {
+            RData::SRV(srv) => format!("{} {}", srv.port, srv.target),
+            other => other.to_string(),
+        })
+        .collect();
+    texts.sort_unstable();
+    Ok(texts)
+}
+
+async fn check_hickory(resolver: &TokioResolver) {
+    const WEB: &str = "web.ns.svc.cluster.local.";
+    let texts = |texts: &[&str]| Ok(texts.iter().map(|text| (*text).to_owned()).collect());
+    assert_eq!(found(resolver, WEB, RecordType::A).await, texts(&["10.96.0.1"]));
+    assert_eq!(
+        found(resolver, WEB, RecordType::AAAA).await,
+        texts(&["fd00:96::1"])
+    );
+    assert_eq!(
+        found(resolver, "_http._tcp.web.ns.svc.cluster.local.", RecordType::SRV).await,
+        texts(&["80 web.ns.svc.cluster.local."])
+    );
+    assert_eq!(
+        found(resolver, "1.0.96.10.in-addr.arpa.", RecordType::PTR).await,
+        texts(&[WEB])
+    );
+    assert_eq!(
+        found(resolver, "absent.ns.svc.cluster.local.", RecordType::A).await,
+        Err(true),
+        "denied"
+    );
+    assert_eq!(
+        found(resolver, WEB, RecordType::MX).await,
+        Err(false),
+        "it exists, without such a record"
+    );
+    let alias = found(resolver, "alias.ns.svc.cluster.local.", RecordType::A).await;
+    let alias = alias.expect("an answer");
+    assert!(alias.contains(&"10.96.0.1".to_owned()), "{alias:?}");
+    let all = found(resolver, "big.ns.svc.cluster.local.", RecordType::A).await;
+    assert_eq!(
+        all.expect("what is cut is had over TCP").len(),
+        usize::from(ENDPOINTS)
+    );
+    for name in ["web", "web.ns", "web.ns.svc", "web.ns.svc.cluster.local"] {
+        let mut addresses: Vec<IpAddr> = resolver
+            .lookup_ip(name)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+            .iter()
+            .collect();
+        addresses.sort_unstable();
+        assert_eq!(addresses, web(), "{name}");
+    }
+    assert!(resolver.lookup_ip("absent").await.is_err());
+}
+
+#[test]
+fn hickory_understands() {
+    testbed::in_namespace(|| {
+        beside_a_server(None, || {
+            tokio::runtime::Handle::current().block_on(check_hickory(&hickory()));
+        });
+    });
+}
+
+#[test]
+fn hickory_understands_aliases_to_what_a_search_found() {
+    testbed::in_namespace(|| {
+        beside_a_server(Some(SearchList::new(Vec::new())), || {
+            tokio::runtime::Handle::current().block_on(check_hickory(&hickory()));
         });
     });
 }

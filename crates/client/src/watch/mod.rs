@@ -194,24 +194,27 @@ impl<T: Resource> Watch<T> {
 
     /// Leaves a broken watch; a list that was interrupted starts over.
     fn interrupt(&mut self) {
-        match std::mem::replace(
-            &mut self.state,
-            State::Idle {
-                revision: String::new(),
-            },
-        ) {
-            State::Watching { revision, .. } | State::Idle { revision } => {
-                self.state = State::Idle { revision }
+        match &mut self.state {
+            State::Watching { revision, .. } => {
+                self.state = State::Idle {
+                    revision: std::mem::take(revision),
+                };
             }
+            State::Idle { .. } => {}
             State::Listing { .. } => self.start_list(),
         }
     }
 
     fn start_list(&mut self) {
-        self.state = State::Listing {
+        let listing = State::Listing {
             continue_token: String::new(),
             seen: BTreeSet::new(),
         };
+        // What the first pages of a list have told is known, though the list was not finished: it may be gone
+        // before the next one.
+        if let State::Listing { seen, .. } = std::mem::replace(&mut self.state, listing) {
+            self.known.extend(seen);
+        }
     }
 
     async fn list_page(&mut self, token: &str) -> Result<(), ClientError> {

@@ -147,6 +147,17 @@ async fn a_history_that_went_back_lists_again() {
 }
 
 #[tokio::test]
+async fn what_an_unfinished_list_told_is_known_to_the_next() {
+    let script = vec![
+        list(&[service("a", 1)], 10, "t"),
+        (500, "oops".to_owned()),
+        list(&[service("b", 2)], 30, ""),
+    ];
+    let (address, _) = scripted(script).await;
+    assert_eq!(seen(&client_of(address), 4).await, ["+a", "+b", "-a", "="]);
+}
+
+#[tokio::test]
 async fn an_error_event_of_410_lists_again() {
     let gone =
         r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;

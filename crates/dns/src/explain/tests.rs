@@ -70,7 +70,7 @@ fn a_pods_search_list_is_walked_and_said() {
     let asked = "web.ns.ns.svc.cluster.local";
     let found = said(asked, Some("10.244.0.9"));
     for part in [
-        "a Pod of namespace ns; the server walks its search list",
+        "the client is Pod ns/client; the server walks its search list",
         "CNAME web.ns.svc.cluster.local.",
         "web.ns.svc.cluster.local. 5 A 10.96.0.1",
     ] {

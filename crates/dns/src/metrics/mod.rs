@@ -5,6 +5,7 @@
 
 mod counters;
 mod histogram;
+mod rest_client;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use exposition::{Counted, Text};
 
 pub(crate) use counters::{Counters, Ended, Source, code_name};
 pub(crate) use histogram::Histogram;
+pub(crate) use rest_client::write as write_requests;
 
 /// 0.25 ms doubled 15 times: the buckets of CoreDNS' durations.
 pub(crate) const DURATION_BOUNDS_SECONDS: [f64; 16] = [

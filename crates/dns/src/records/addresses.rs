@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::grammar::{self, Asked, Part};
 use super::pod;
 use super::resolve::{Answering, Found};
-use super::select::{Endpoints, Selection, select};
+use super::select::{Endpoints, Selection};
 use crate::wire::{Name, NameRef, Section, kind};
 
 /// ExternalName Services that one answer may lead through. Ends loops among them.
@@ -24,14 +24,14 @@ impl Answering<'_, '_, '_> {
         match asked {
             Asked::Service { key, part, .. } => {
                 let (index, mut target) = (self.index, Name::ROOT);
-                let found = index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
-                    None | Some(Selection::Nothing) => Some(Found::NoName),
-                    Some(Selection::ClusterIps(addresses, _)) => {
+                let found = index.with_selection(key, part, |selection| match selection {
+                    Selection::Nothing => Some(Found::NoName),
+                    Selection::ClusterIps(addresses, _) => {
                         let first = addresses.iter().copied().find(|address| self.wants(*address));
                         Some(first.map_or(Found::NoData, |first| self.all(|a| one(a, first))))
                     }
-                    Some(Selection::Endpoints(endpoints)) => Some(self.endpoint_addresses(endpoints, owner)),
-                    Some(Selection::External(name)) => target.push_wire(name).err().map(|_| Found::NoName),
+                    Selection::Endpoints(endpoints) => Some(self.endpoint_addresses(endpoints, owner)),
+                    Selection::External(name) => target.push_wire(name).err().map(|_| Found::NoName),
                 });
                 // The alias is followed after the Service is unlocked, for it may lead to another one.
                 found.unwrap_or_else(|| self.follow(name, &target, owner, chain))
@@ -125,13 +125,13 @@ impl Answering<'_, '_, '_> {
     /// Answers CNAME.
     pub(super) fn alias(&mut self, key: &[u8], part: Part<'_>) -> Found {
         let index = self.index;
-        index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
-            None | Some(Selection::Nothing) => Found::NoName,
-            Some(Selection::External(target)) => {
+        index.with_selection(key, part, |selection| match selection {
+            Selection::Nothing => Found::NoName,
+            Selection::External(target) => {
                 self.put_alias(NameRef::QUESTION, NameRef::Whole(target));
                 Found::Records
             }
-            Some(_) => Found::NoData,
+            Selection::ClusterIps(..) | Selection::Endpoints(_) => Found::NoData,
         })
     }
 

@@ -6,7 +6,7 @@ use super::Index;
 use super::grammar::{self, Asked, Part};
 use super::names::reverse_address;
 use super::pods::PodNames;
-use super::select::{Selection, select};
+use super::select::Selection;
 use super::service::{Entry, FactsKind};
 use crate::wire::Name;
 
@@ -70,7 +70,10 @@ impl Index {
         self.with_entry(key, |entry| match entry {
             Some(entry) if entry.service.is_some() => {
                 let mut lines = describe_entry(&format!("{namespace}/{service}"), entry);
-                lines.push(describe_part(entry, part));
+                if !self.is_exposed(key) {
+                    lines.push("its namespace is none of those that are served".to_owned());
+                }
+                lines.push(describe_part(self.select(key, entry, part), part));
                 lines
             }
             _ => {
@@ -147,7 +150,7 @@ fn describe_entry(name: &str, entry: &Entry) -> Vec<String> {
     lines
 }
 
-fn describe_part(entry: &Entry, part: Part<'_>) -> String {
+fn describe_part(selection: Selection<'_>, part: Part<'_>) -> String {
     let asked = match part {
         Part::Whole => "the Service".to_owned(),
         Part::Endpoint(label) => format!("the endpoint {}", String::from_utf8_lossy(label)),
@@ -157,7 +160,7 @@ fn describe_part(entry: &Entry, part: Part<'_>) -> String {
             String::from_utf8_lossy(protocol)
         ),
     };
-    match select(entry, part) {
+    match selection {
         Selection::Nothing => format!("{asked} has nothing that is answered: the name does not exist"),
         Selection::ClusterIps(..) => format!("{asked} is answered with cluster IPs"),
         Selection::Endpoints(endpoints) => {

@@ -2,7 +2,7 @@
 
 use super::grammar::Part;
 use super::resolve::{Answering, Found};
-use super::select::{Endpoints, Selection, select};
+use super::select::{Endpoints, Selection};
 use super::service::Port;
 use crate::wire::{Name, NameRef};
 
@@ -10,10 +10,10 @@ impl Answering<'_, '_, '_> {
     /// Answers SRV for a Service whose name begins at `at`.
     pub(super) fn services(&mut self, key: &[u8], at: usize, part: Part<'_>) -> Found {
         let index = self.index;
-        index.with_entry(key, |entry| match entry.map(|entry| select(entry, part)) {
-            None | Some(Selection::Nothing) => Found::NoName,
-            Some(Selection::External(_) | Selection::ClusterIps([], _)) => Found::NoData,
-            Some(Selection::ClusterIps(addresses, ports)) => {
+        index.with_selection(key, part, |selection| match selection {
+            Selection::Nothing => Found::NoName,
+            Selection::External(_) | Selection::ClusterIps([], _) => Found::NoData,
+            Selection::ClusterIps(addresses, ports) => {
                 let meant = ports.iter().filter(|port| part.admits(port));
                 let weight = weight(meant.clone().count() * addresses.len());
                 let found = self.cluster_ip_services(at, weight, meant);
@@ -22,7 +22,7 @@ impl Answering<'_, '_, '_> {
                 }
                 found
             }
-            Some(Selection::Endpoints(endpoints)) => self.endpoint_services(at, part, endpoints),
+            Selection::Endpoints(endpoints) => self.endpoint_services(at, part, endpoints),
         })
     }
 

@@ -7,6 +7,7 @@ mod addresses;
 mod describe;
 mod grammar;
 mod locations;
+mod metadata;
 mod name_servers;
 mod names;
 mod pod;
@@ -26,7 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use api::object::{EndpointSlice, ObjectKey, Pod, Service};
 
-pub use pods::PodNames;
+pub use metadata::Metadata;
+pub use pods::{PodIdentity, PodNames};
 pub use resolve::{Resolution, Scratch};
 pub use saved::SavedError;
 pub use whole::ZoneRecord;
@@ -55,6 +57,11 @@ pub struct Settings {
     /// Whether endpoints without a host name are named after their Pods, and not after their addresses
     /// (`endpoint_pod_names` of CoreDNS).
     pub endpoint_pod_names: bool,
+    /// Whether only Services and Pods of namespaces that were applied are answered, because not all of them are
+    /// told (`namespaces` and `namespace_labels` of CoreDNS, DNS-24).
+    pub only_known_namespaces: bool,
+    /// Whether a cluster IP is answered only while the Service has an endpoint (`ignore empty_service` of CoreDNS).
+    pub ignore_empty_services: bool,
 }
 
 impl Settings {
@@ -67,6 +74,8 @@ impl Settings {
             serial: 1,
             pods: PodNames::default(),
             endpoint_pod_names: false,
+            only_known_namespaces: false,
+            ignore_empty_services: false,
         }
     }
 }
@@ -152,9 +161,9 @@ impl Index {
         })
     }
 
-    /// The namespace, as a label in wire form, of the Pod that has an address.
-    pub fn namespace_of(&self, address: IpAddr) -> Option<Arc<[u8]>> {
-        self.pods.namespace_of(address)
+    /// The Pod that has an address, if Pods are known.
+    pub fn pod_at(&self, address: IpAddr) -> Option<Arc<PodIdentity>> {
+        self.pods.at(address)
     }
 
     /// Makes a namespace exist.

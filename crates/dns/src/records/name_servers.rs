@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::Index;
 use super::grammar::Part;
 use super::resolve::{Answering, Found};
-use super::select::{Selection, select};
+use super::select::Selection;
 use super::service::FactsKind;
 use crate::wire::{NameRef, Section, kind};
 
@@ -28,7 +28,8 @@ impl Index {
                     let cluster_ips = facts.cluster_ips().iter().map(|address| (below(&[]), *address));
                     servers.extend(cluster_ips);
                     if let (FactsKind::Headless, Some(entry)) = (&facts.kind, entry)
-                        && let Selection::Endpoints(endpoints) = select(entry, Part::Whole)
+                        && let Selection::Endpoints(endpoints) =
+                            self.select(service.labels(), entry, Part::Whole)
                     {
                         let named = endpoints
                             .iter()

@@ -53,7 +53,8 @@ impl Answering<'_, '_, '_> {
         };
         let is_service = index.cluster_ips.read(address, |owners| {
             owners
-                .first()
+                .iter()
+                .find(|owner| index.is_exposed(owner.service.labels()))
                 .map(|owner| put(&[], owner.service.labels()))
                 .is_some()
         });
@@ -61,15 +62,16 @@ impl Answering<'_, '_, '_> {
             return Found::Records;
         }
         index.endpoints.read(address, |owners| {
+            let mut found = Found::Elsewhere;
             for owner in owners {
+                if !index.is_exposed(owner.service.labels()) {
+                    continue;
+                }
+                found = Found::Records;
                 let label = Label::of_endpoint(owner.hostname.as_deref(), address);
                 put(label.as_wire(), owner.service.labels());
             }
-            if owners.is_empty() {
-                Found::Elsewhere
-            } else {
-                Found::Records
-            }
+            found
         })
     }
 }

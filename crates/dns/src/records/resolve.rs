@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::grammar::{self, Asked};
 use super::names::reverse_zone_offset;
 use super::pod;
-use super::select::{Selection, select};
+use super::select::Selection;
 use super::{Index, PodNames};
 use crate::wire::{Full, Name, NameRef, Reply, ResponseCode, Section, kind};
 
@@ -120,7 +120,10 @@ impl Index {
         match self.settings.pods {
             PodNames::Disabled => false,
             PodNames::Insecure => self.has_namespace(namespace),
-            PodNames::Verified => self.pods.has(address, namespace),
+            PodNames::Verified => {
+                let is_served = !self.settings.only_known_namespaces || self.has_namespace(namespace);
+                is_served && self.pods.has(address, namespace)
+            }
         }
     }
 
@@ -203,9 +206,9 @@ impl Answering<'_, '_, '_> {
             Asked::Pod { label, namespace } => {
                 pod::address_of_label(label).is_some_and(|address| self.index.has_pod(address, namespace))
             }
-            Asked::Service { key, part, .. } => self.index.with_entry(key, |entry| {
-                entry.is_some_and(|e| !matches!(select(e, part), Selection::Nothing))
-            }),
+            Asked::Service { key, part, .. } => self
+                .index
+                .with_selection(key, part, |selection| !matches!(selection, Selection::Nothing)),
         };
         if exists { Found::NoData } else { Found::NoName }
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::Index;
 use super::grammar::Part;
 use super::service::{Endpoint, Entry, FactsKind, Port, Slice};
 
@@ -17,8 +18,44 @@ pub(super) enum Selection<'e> {
     External(&'e [u8]),
 }
 
+impl Index {
+    /// Calls `read` with what `part` of a Service means to those who ask.
+    pub(super) fn with_selection<R>(
+        &self,
+        key: &[u8],
+        part: Part<'_>,
+        read: impl FnOnce(Selection<'_>) -> R,
+    ) -> R {
+        self.with_entry(key, |entry| {
+            read(entry.map_or(Selection::Nothing, |entry| self.select(key, entry, part)))
+        })
+    }
+
+    /// The same of an entry that is at hand.
+    pub(super) fn select<'e>(&self, key: &[u8], entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
+        let is_hidden = |selection: &Selection<'_>| {
+            let may_be_empty = self.settings.ignore_empty_services;
+            may_be_empty && matches!(selection, Selection::ClusterIps(..)) && !entry.has_published_endpoint()
+        };
+        let selection = select(entry, part);
+        match self.is_exposed(key) && !is_hidden(&selection) {
+            true => selection,
+            false => Selection::Nothing,
+        }
+    }
+
+    /// Whether the namespace of a Service (its key's labels) is one of those that are served.
+    pub(super) fn is_exposed(&self, key: &[u8]) -> bool {
+        let namespace = || {
+            let (length, rest) = key.split_first()?;
+            rest.get(usize::from(*length)..)
+        };
+        !self.settings.only_known_namespaces || namespace().is_some_and(|label| self.has_namespace(label))
+    }
+}
+
 /// Chooses what `part` means of a Service.
-pub(super) fn select<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
+fn select<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
     let Some(facts) = &entry.service else {
         return Selection::Nothing;
     };
@@ -47,6 +84,10 @@ pub(super) fn select<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
         }
     }
 }
+
+/// How far from each other answers begin: a prime, so that every endpoint comes first once in as many turns as there
+/// are endpoints.
+const TURN_STRIDE: usize = 1_610_612_741;
 
 /// Endpoints of a Service that a name means.
 #[derive(Clone, Copy)]
@@ -80,14 +121,14 @@ impl<'e> Endpoints<'e> {
         })
     }
 
-    /// The same, beginning with another endpoint for each `turn`, so that clients that take the first
-    /// answer share the load.
+    /// The same, beginning with another endpoint for each `turn`, so that clients that take the first answer share
+    /// the load, and far from the one before, so that those which a full answer leaves out are in the next.
     pub(super) fn iter_from(
         &self,
         turn: usize,
         count: usize,
     ) -> impl Iterator<Item = (&'e Slice, &'e Endpoint)> {
-        let start = turn.checked_rem(count).unwrap_or(0);
+        let start = turn.wrapping_mul(TURN_STRIDE).checked_rem(count).unwrap_or(0);
         self.iter().skip(start).chain(self.iter().take(start))
     }
 }

@@ -58,6 +58,13 @@ impl Entry {
             .is_some_and(|service| service.publish_not_ready)
     }
 
+    /// Whether any endpoint is answered.
+    pub(super) fn has_published_endpoint(&self) -> bool {
+        let with_not_ready = self.publishes_not_ready();
+        let mut endpoints = self.slices.iter().flat_map(Slice::endpoints);
+        endpoints.any(|endpoint| endpoint.is_published(with_not_ready))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.service.is_none() && self.slices.is_empty()
     }

@@ -217,6 +217,114 @@ fn a_service_decides_about_endpoints_that_are_not_ready() {
     assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
 }
 
+/// An index whose settings are changed by `choose`.
+fn index_with(choose: impl FnOnce(&mut Settings)) -> Index {
+    let mut settings = Settings::of(Name::from_text("cluster.local").expect("a name"));
+    choose(&mut settings);
+    let index = Index::new(settings);
+    index.set_synced();
+    index
+}
+
+#[test]
+fn an_empty_service_can_be_denied() {
+    let index = index_with(|settings| settings.ignore_empty_services = true);
+    index
+        .apply_service(&service("web", "10.96.0.1"))
+        .expect("applied");
+    let name = "web.ns.svc.cluster.local";
+    let denied = (Some(ResponseCode::NameError), addresses([]));
+    assert_eq!(ask(&index, name, kind::A), denied);
+    assert_eq!(
+        ask(&index, "_http._tcp.web.ns.svc.cluster.local", kind::SRV),
+        denied
+    );
+    index
+        .apply_slice(&slice("web-1", "web", &[(1, false)]))
+        .expect("applied");
+    assert_eq!(ask(&index, name, kind::A), denied, "nobody is ready");
+    index
+        .apply_slice(&slice("web-1", "web", &[(1, true)]))
+        .expect("applied");
+    let cluster_ip = BTreeSet::from([IpAddr::from([10, 96, 0, 1])]);
+    assert_eq!(
+        ask(&index, name, kind::A),
+        (Some(ResponseCode::NoError), cluster_ip)
+    );
+    index.apply_service(&service("peers", "None")).expect("applied");
+    assert_eq!(ask(&index, "peers.ns.svc.cluster.local", kind::A), denied);
+}
+
+#[test]
+fn namespaces_that_are_not_served_have_no_names() {
+    let index = index_with(|settings| {
+        settings.only_known_namespaces = true;
+        settings.pods = PodNames::Verified;
+    });
+    index
+        .apply_service(&service("web", "10.96.0.1"))
+        .expect("applied");
+    index.apply_service(&service("peers", "None")).expect("applied");
+    index
+        .apply_slice(&slice("peers-1", "peers", &[(7, true)]))
+        .expect("applied");
+    let mut pod = Pod::default();
+    pod.metadata.name = "p".to_owned();
+    pod.metadata.namespace = "ns".to_owned();
+    pod.status.pod_ip = "10.1.0.7".to_owned();
+    index.apply_pod(&pod).expect("applied");
+    let outcomes = || {
+        [
+            ("web.ns.svc.cluster.local", kind::A),
+            ("peers.ns.svc.cluster.local", kind::A),
+            ("10-1-0-7.peers.ns.svc.cluster.local", kind::A),
+            ("10-1-0-7.ns.pod.cluster.local", kind::A),
+            ("_http._tcp.web.ns.svc.cluster.local", kind::SRV),
+            (&reverse(7), kind::PTR),
+        ]
+        .map(|(name, kind)| ask(&index, name, kind).0)
+    };
+    let denied = Some(ResponseCode::NameError);
+    assert_eq!(outcomes(), [denied, denied, denied, denied, denied, None]);
+    let mut records = 0;
+    index.each_record(|_| records += 1);
+    assert_eq!(records, 1, "only the version is transferred");
+    index.apply_namespace("ns").expect("applied");
+    assert_eq!(outcomes(), [Some(ResponseCode::NoError); 6]);
+    index.remove_namespace("ns");
+    assert_eq!(outcomes(), [denied, denied, denied, denied, denied, None]);
+}
+
+#[test]
+fn names_of_pods_are_answered_as_chosen() {
+    let name = "10-1-0-7.ns.pod.cluster.local";
+    let outcome = |pods: PodNames, with_pod: bool| {
+        let index = index_with(|settings| settings.pods = pods);
+        index.apply_namespace("ns").expect("applied");
+        if with_pod {
+            let mut pod = Pod::default();
+            pod.metadata.name = "p".to_owned();
+            pod.metadata.namespace = "ns".to_owned();
+            pod.status.pod_ip = "10.1.0.7".to_owned();
+            index.apply_pod(&pod).expect("applied");
+        }
+        let branch = ask(&index, "ns.pod.cluster.local", kind::A).0;
+        (branch, ask(&index, name, kind::A))
+    };
+    let (exists, denied) = (Some(ResponseCode::NoError), Some(ResponseCode::NameError));
+    let answered = (exists, (exists, addresses([7])));
+    let nothing = addresses([]);
+    for with_pod in [false, true] {
+        assert_eq!(
+            outcome(PodNames::Disabled, with_pod),
+            (denied, (denied, nothing.clone()))
+        );
+        assert_eq!(outcome(PodNames::Insecure, with_pod), answered);
+    }
+    assert_eq!(outcome(PodNames::Verified, false), (exists, (denied, nothing)));
+    assert_eq!(outcome(PodNames::Verified, true), answered);
+}
+
 #[test]
 fn external_names_lead_out_of_the_zone_and_never_in_circles() {
     let index = index();

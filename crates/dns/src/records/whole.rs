@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use super::Index;
 use super::grammar::Part;
 use super::resolve::{SCHEMA_TTL_SECONDS, SCHEMA_VERSION};
-use super::select::{Selection, select};
-use super::service::{Entry, Port};
+use super::select::Selection;
+use super::service::Port;
 
 /// A record of the zone. Names are labels in front of the zone, in wire form without a root label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,14 +77,15 @@ impl Index {
         for shard in &self.services {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             for (key, entry) in shard.iter() {
-                records_of(&[key.labels(), b"\x03svc"].concat(), entry, &mut take);
+                let name = [key.labels(), b"\x03svc"].concat();
+                records_of(&name, self.select(key.labels(), entry, Part::Whole), &mut take);
             }
         }
     }
 }
 
-fn records_of(name: &[u8], entry: &Entry, take: &mut impl FnMut(ZoneRecord)) {
-    match select(entry, Part::Whole) {
+fn records_of(name: &[u8], selection: Selection<'_>, take: &mut impl FnMut(ZoneRecord)) {
+    match selection {
         Selection::Nothing => {}
         Selection::External(target) => take(ZoneRecord::Alias {
             owner: name.into(),

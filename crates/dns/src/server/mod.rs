@@ -1,5 +1,6 @@
 //! The sockets of the DNS server.
 
+mod answer;
 mod connections;
 mod datagrams;
 mod limit;

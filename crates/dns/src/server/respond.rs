@@ -4,14 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::search::{Candidate, SearchList};
+use super::answer::{Known, Outcome};
+use super::search::SearchList;
 use crate::forward::{Admission, ForwardError, Forwarder, Given, Lookup};
 use crate::metrics::{Counters, Ended, Metrics, Source};
-use crate::records::{Index, Resolution, Scratch};
-use crate::wire::{
-    CLASS_IN, NameRef, Query, Question, RecordValue, Records, Reply, ResponseCode, Section, TCP_OCTETS_MAX,
-    kind, parse_query, reject,
-};
+use crate::records::{Index, PodIdentity, Scratch};
+use crate::wire::{CLASS_IN, Query, Question, Reply, ResponseCode, kind, parse_query, reject};
 use crate::zone::Zone;
 
 /// Octets of an answer over UDP, however much the client says it can take: more would come in
@@ -101,21 +99,6 @@ pub struct Responder {
     forwarder: Forwarder,
     policy: Policy,
     metrics: Arc<Metrics>,
-}
-
-/// What became of a query, in the end or for now.
-enum Outcome {
-    /// The answer is written.
-    Done(usize, Source),
-    /// This must be known first.
-    Needs(Box<Question>),
-}
-
-/// What is known about a question.
-enum Known {
-    Given(Given),
-    Failed,
-    NotYet,
 }
 
 impl Responder {
@@ -309,136 +292,6 @@ impl Responder {
         self.forwarder.fetch(question);
     }
 
-    /// Answers a query from the zone and from what is `known` of other names.
-    fn answer(
-        &self,
-        query: &Query,
-        peer: Peer,
-        buffer: &mut [u8],
-        scratch: &mut Scratch,
-        mut known: impl FnMut(&Question) -> Known,
-    ) -> Outcome {
-        let mut reply = self.reply(query, peer.transport, buffer);
-        if query.edns.is_some_and(|edns| edns.version != 0) {
-            return Outcome::Done(reply.finish(ResponseCode::BadVersion), Source::Refusal);
-        }
-        if query.class != CLASS_IN {
-            return Outcome::Done(reply.finish(ResponseCode::Refused), Source::Refusal);
-        }
-        match self.zone.resolve(&mut reply, scratch) {
-            Resolution::Complete(ResponseCode::NameError) if self.policy.search.is_some() => {
-                self.search(peer, reply, scratch, known)
-            }
-            Resolution::Complete(code) => Outcome::Done(reply.finish(code), Source::Cluster),
-            // Nobody to ask: the alias alone is still an answer (the client may know more resolvers).
-            Resolution::External(target) if !self.forwarder.knows(&target) => {
-                Outcome::Done(reply.finish(ResponseCode::NoError), Source::Cluster)
-            }
-            Resolution::External(target) => {
-                let question = Question::about(*target, query.kind);
-                match known(&question) {
-                    Known::Given(given) => {
-                        let code = add_addresses(&mut reply, &given);
-                        Outcome::Done(reply.finish(code), Source::Cluster)
-                    }
-                    Known::Failed => {
-                        Outcome::Done(reply.finish(ResponseCode::ServerFailure), Source::Cluster)
-                    }
-                    Known::NotYet => Outcome::Needs(Box::new(question)),
-                }
-            }
-            Resolution::Elsewhere if !self.forwarder.knows(&query.name) => {
-                Outcome::Done(reply.finish(ResponseCode::Refused), Source::Refusal)
-            }
-            Resolution::Elsewhere => {
-                let question = Question::of(query);
-                match known(&question) {
-                    Known::Given(given) => {
-                        let source = source_of(&given);
-                        let limit = self.limit(query, peer.transport);
-                        Outcome::Done(given.write(query, buffer, limit), source)
-                    }
-                    Known::Failed => {
-                        Outcome::Done(reply.finish(ResponseCode::ServerFailure), Source::Upstream)
-                    }
-                    Known::NotYet => Outcome::Needs(Box::new(question)),
-                }
-            }
-        }
-    }
-
-    /// Walks the rest of a Pod's search list for it, where the first name on it does not exist (DNS-25). The
-    /// reply says that it does not.
-    fn search(
-        &self,
-        peer: Peer,
-        mut reply: Reply<'_>,
-        scratch: &mut Scratch,
-        mut known: impl FnMut(&Question) -> Known,
-    ) -> Outcome {
-        let query = reply.query();
-        let index = self.zone.live();
-        let walk = self.policy.search.as_ref().and_then(|list| {
-            let is_address = matches!(query.kind, kind::A | kind::AAAA);
-            let namespace = index.namespace_of(peer.address).filter(|_| is_address)?;
-            list.walk(&query.name, index.cluster_domain(), &namespace)
-        });
-        let Some(walk) = walk else {
-            return Outcome::Done(reply.finish(ResponseCode::NameError), Source::Cluster);
-        };
-        for candidate in walk {
-            reply.clear();
-            match candidate {
-                Candidate::Cluster(name) => match self.zone.lead_to(&mut reply, scratch, &name) {
-                    Some(Resolution::Complete(code)) => {
-                        return Outcome::Done(reply.finish(code), Source::Cluster);
-                    }
-                    Some(Resolution::External(target)) if self.forwarder.knows(&target) => {
-                        let question = Question::about(*target, query.kind);
-                        let code = match known(&question) {
-                            Known::NotYet => return Outcome::Needs(Box::new(question)),
-                            Known::Failed => ResponseCode::ServerFailure,
-                            Known::Given(given) => add_addresses(&mut reply, &given),
-                        };
-                        return Outcome::Done(reply.finish(code), Source::Cluster);
-                    }
-                    _ => {}
-                },
-                Candidate::Elsewhere(name) if self.forwarder.knows(&name) => {
-                    let question = Question::about(name, query.kind);
-                    match known(&question) {
-                        Known::Given(given) if given.relayed().code == ResponseCode::NameError as u16 => {}
-                        Known::Given(given) if given.relayed().code == ResponseCode::NoError as u16 => {
-                            let source = source_of(&given);
-                            let alias = NameRef::Whole(name.as_wire());
-                            let ttl = index.ttl_seconds();
-                            let owner = NameRef::QUESTION;
-                            if reply
-                                .target(Section::Answer, owner, kind::CNAME, ttl, alias)
-                                .is_err()
-                            {
-                                reply.set_truncated();
-                            }
-                            let code = add_addresses(&mut reply, &given);
-                            return Outcome::Done(reply.finish(code), source);
-                        }
-                        Known::Given(_) | Known::Failed => {
-                            return Outcome::Done(
-                                reply.finish(ResponseCode::ServerFailure),
-                                Source::Upstream,
-                            );
-                        }
-                        Known::NotYet => return Outcome::Needs(Box::new(question)),
-                    }
-                }
-                Candidate::Elsewhere(_) => {}
-            }
-        }
-        reply.clear();
-        let code = index.deny(&mut reply, scratch);
-        Outcome::Done(reply.finish(code), Source::Cluster)
-    }
-
     fn may_transfer(&self, query: &Query, peer: Peer) -> bool {
         matches!(query.kind, kind::AXFR | kind::IXFR)
             && query.class == CLASS_IN
@@ -450,25 +303,6 @@ impl Responder {
                 .transfer_to
                 .iter()
                 .any(|net| net.contains(&peer.address))
-    }
-
-    fn reply<'a>(&self, query: &'a Query, transport: Transport, buffer: &'a mut [u8]) -> Reply<'a> {
-        let mut reply = Reply::new(query, buffer, self.limit(query, transport));
-        if !self.forwarder.is_empty() {
-            reply.set_recursion_available();
-        }
-        reply
-    }
-
-    fn limit(&self, query: &Query, transport: Transport) -> usize {
-        let udp_octets_max = match self.policy.udp_octets_max {
-            0 => UDP_OCTETS_MAX,
-            given => given.min(UDP_OCTETS_MAX),
-        };
-        match transport {
-            Transport::Udp => query.udp_limit(udp_octets_max),
-            Transport::Tcp | Transport::Tls => TCP_OCTETS_MAX,
-        }
     }
 
     #[allow(clippy::too_many_arguments)] // all that a line of the query log has
@@ -501,54 +335,36 @@ impl Responder {
         if self.policy.log_queries
             && let Some(query) = query
         {
-            tracing::info!(
-                target: "query",
-                client = %peer.address,
-                transport = ?peer.transport,
-                id = query.id,
-                name = %query.name,
-                kind = query.kind,
-                code = crate::metrics::code_name(low),
-                octets,
-                source = ?source,
-                seconds = ended.took.as_secs_f64(),
-                "answered"
-            );
+            self.log(query, &ended, peer);
         }
     }
-}
 
-fn source_of(given: &Given) -> Source {
-    match given {
-        Given::Cached(_) => Source::Cache,
-        Given::Fresh(_) => Source::Upstream,
+    /// Logs a query with what it is about and who asked, as far as Pods are known (DNS-26).
+    fn log(&self, query: &Query, ended: &Ended, peer: Peer) {
+        let index = self.zone.live();
+        let about = index.metadata(&query.name);
+        let about = about.as_ref();
+        let client = index.pod_at(peer.address);
+        tracing::info!(
+            target: "query",
+            client = %peer.address,
+            client_namespace = client.as_deref().map(|pod| tracing::field::display(pod.namespace())),
+            client_pod_name = client.as_deref().map(PodIdentity::name),
+            transport = ?peer.transport,
+            id = query.id,
+            name = %query.name,
+            kind = query.kind,
+            object = about.map(|about| about.kind),
+            namespace = about.map(|about| &*about.namespace),
+            service = about.and_then(|about| about.service.as_deref()),
+            endpoint = about.and_then(|about| about.endpoint.as_deref()),
+            port_name = about.and_then(|about| about.port_name.as_deref()),
+            protocol = about.and_then(|about| about.protocol.as_deref()),
+            code = crate::metrics::code_name(ended.code),
+            octets = ended.answer_octets,
+            source = ?ended.source,
+            seconds = ended.took.as_secs_f64(),
+            "answered"
+        );
     }
-}
-
-/// Adds what upstream says about the name at the end of an alias; returns the code for all of it. An alias without
-/// its addresses would read as: there are none.
-fn add_addresses(reply: &mut Reply<'_>, given: &Given) -> ResponseCode {
-    let is = |code: ResponseCode| given.relayed().code == code as u16;
-    if !is(ResponseCode::NoError) && !is(ResponseCode::NameError) {
-        return ResponseCode::ServerFailure;
-    }
-    for record in Records::of(given.relayed().message()) {
-        let owner = NameRef::Whole(record.owner.as_wire());
-        let ttl = given.ttl(record.ttl_seconds);
-        let written = match record.value {
-            RecordValue::A(address) => reply.address(Section::Answer, owner, ttl, address.into()),
-            RecordValue::Aaaa(address) => reply.address(Section::Answer, owner, ttl, address.into()),
-            RecordValue::Cname(name) => {
-                let name = NameRef::Whole(name.as_wire());
-                reply
-                    .target(Section::Answer, owner, kind::CNAME, ttl, name)
-                    .map(|_| ())
-            }
-        };
-        if written.is_err() {
-            reply.set_truncated();
-            break;
-        }
-    }
-    ResponseCode::NoError
 }

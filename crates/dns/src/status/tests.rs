@@ -5,7 +5,13 @@ use crate::records::{Index, Settings};
 fn status() -> Status {
     let zone = Name::from_text("cluster.local").expect("a name");
     let index = Arc::new(Index::new(Settings::of(zone)));
-    Status::new(Arc::new(Responder::new(index, Forwarder::to(Vec::new()))))
+    let client = Client::new(client::Config {
+        server: "https://192.0.2.1:6443".to_owned(),
+        ..client::Config::default()
+    })
+    .expect("a client");
+    let responder = Responder::new(index, Forwarder::to(Vec::new()));
+    Status::new(Arc::new(responder), Some(client))
 }
 
 fn uri(text: &str) -> Uri {
@@ -35,6 +41,8 @@ fn health_readiness_and_metrics_tell_the_state() {
         "coredns_cache_misses_total{server=\"dns://:53\",view=\"\",zones=\".\"} 0",
         "# TYPE coredns_dns_request_duration_seconds histogram",
         "# TYPE coredns_kubernetes_dns_programming_duration_seconds histogram",
+        "# TYPE coredns_kubernetes_rest_client_request_duration_seconds histogram",
+        "# TYPE coredns_kubernetes_rest_client_requests_total counter",
     ] {
         assert!(
             metrics.lines().any(|found| found == line),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::selector::LabelSelector;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
@@ -33,6 +34,25 @@ pub struct Flags {
     status: StatusFlags,
     #[command(flatten)]
     zone: ZoneFlags,
+    #[command(flatten)]
+    objects: ObjectFlags,
+}
+
+/// Flags that say which objects have names.
+#[derive(Clone, Debug, Args)]
+struct ObjectFlags {
+    /// Label selector of the Services, their EndpointSlices, and Pods that have names; all if not given
+    #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
+    labels: Option<String>,
+    /// Label selector of the namespaces that are served; all if not given
+    #[arg(long, value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "namespaces")]
+    namespace_labels: Option<String>,
+    /// Do not watch EndpointSlices: neither endpoints nor headless Services have names
+    #[arg(long)]
+    no_endpoints: bool,
+    /// Deny the name of a cluster IP while its Service has no ready endpoint
+    #[arg(long, conflicts_with = "no_endpoints")]
+    ignore_empty_services: bool,
 }
 
 /// What else `portolan dns` does.
@@ -141,6 +161,11 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
     };
     let mut config = flags.zone.config(plain)?;
     let (listen, status) = (&flags.listen, &flags.status);
+    let objects = &flags.objects;
+    config.labels = objects.labels.clone().unwrap_or_default();
+    config.namespace_labels = objects.namespace_labels.clone().unwrap_or_default();
+    config.no_endpoints = objects.no_endpoints;
+    config.ignore_empty_services = objects.ignore_empty_services;
     if listen.node_local {
         config.node_local.clone_from(&listen.local_ip);
         config.skip_teardown = listen.skip_teardown;
@@ -173,4 +198,13 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
         age_seconds_max: status.state_max_age,
     });
     Ok(config)
+}
+
+/// A label selector, checked here so that a mistake is not told by the API server, again and again.
+fn label_selector(text: &str) -> Result<String, String> {
+    let parsed = LabelSelector::parse(text).map_err(|error| error.to_string())?;
+    match parsed.is_empty() {
+        true => Err("it selects everything; leave the flag out for that".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }

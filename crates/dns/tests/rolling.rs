@@ -1,0 +1,256 @@
+//! A headless Service of 5,000 members with host names, as a StatefulSet has them, whose members are replaced one
+//! by one: at every step of it every lookup says exactly what is so.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service};
+use dns::forward::Forwarder;
+use dns::records::{Index, Settings};
+use dns::server::{Responder, Server};
+use dns::wire::Name;
+use support::{Decoded, decode, question};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+const MEMBERS: u16 = 5_000;
+/// Endpoints of a slice at most, as the controller writes them.
+const SLICE_ENDPOINTS_MAX: usize = 100;
+/// Members that are replaced, one in so many.
+const REPLACED_EVERY: usize = 100;
+/// Addresses that fit into a message of 65,535 octets beside everything else.
+const WHOLE_ANSWER_MIN: usize = 4_000;
+
+/// One endpoint in one slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Member {
+    number: u16,
+    /// How often it was replaced.
+    generation: u8,
+    ready: bool,
+}
+
+impl Member {
+    /// Its address: another one in each generation.
+    fn address(self) -> Ipv4Addr {
+        let [high, low] = self.number.to_be_bytes();
+        Ipv4Addr::new(10, 64 + self.generation, high, low)
+    }
+
+    fn endpoint(self) -> Endpoint {
+        let mut endpoint = Endpoint {
+            addresses: vec![self.address().to_string().into()],
+            hostname: Some(format!("db-{}", self.number)),
+            ..Endpoint::default()
+        };
+        endpoint.conditions.ready = Some(self.ready);
+        endpoint
+    }
+}
+
+/// The slices as the controller has written them.
+struct World {
+    index: Arc<Index>,
+    slices: Vec<Vec<Member>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
+        let mut service = Service::default();
+        service.metadata.name = "db".to_owned();
+        service.metadata.namespace = "ns".to_owned();
+        service.spec.cluster_ip = "None".to_owned();
+        index.apply_service(&service).expect("applied");
+        let members: Vec<Member> = (0..MEMBERS)
+            .map(|number| Member {
+                number,
+                generation: 0,
+                ready: true,
+            })
+            .collect();
+        let slices: Vec<Vec<Member>> = members.chunks(SLICE_ENDPOINTS_MAX).map(<[_]>::to_vec).collect();
+        let world = Self {
+            index: Arc::new(index),
+            slices,
+        };
+        for number in 0..world.slices.len() {
+            world.write(number);
+        }
+        world.index.set_synced();
+        world
+    }
+
+    fn write(&self, number: usize) {
+        let mut slice = EndpointSlice::default();
+        slice.metadata.name = format!("db-{number}");
+        slice.metadata.namespace = "ns".to_owned();
+        let label = (SERVICE_NAME_LABEL.to_owned(), "db".to_owned());
+        slice.metadata.labels.extend([label]);
+        let members = self.slices.get(number).expect("a slice");
+        slice.endpoints = members.iter().map(|member| member.endpoint()).collect();
+        self.index.apply_slice(&slice).expect("applied");
+    }
+
+    fn place(&self, number: u16) -> (usize, usize) {
+        let found = self.slices.iter().enumerate().find_map(|(slice, members)| {
+            let at = members.iter().position(|member| member.number == number)?;
+            Some((slice, at))
+        });
+        found.expect("the member is in a slice")
+    }
+
+    /// The member is replaced, in four steps, after each of which `look` is called.
+    async fn replace(&mut self, number: u16, mut look: impl AsyncFnMut(&Self)) {
+        let (slice, at) = self.place(number);
+        self.slices[slice][at].ready = false;
+        self.write(slice);
+        look(self).await;
+        let old = self.slices[slice].remove(at);
+        self.write(slice);
+        look(self).await;
+        // The next one goes to a slice with room, which is often another one.
+        let room = |members: &Vec<Member>| members.len() < SLICE_ENDPOINTS_MAX;
+        let slice = self.slices.iter().rposition(room).expect("there is room");
+        self.slices[slice].push(Member {
+            generation: old.generation + 1,
+            ready: false,
+            ..old
+        });
+        self.write(slice);
+        look(self).await;
+        let (slice, at) = self.place(number);
+        self.slices[slice][at].ready = true;
+        self.write(slice);
+        look(self).await;
+    }
+
+    fn ready(&self) -> BTreeSet<Ipv4Addr> {
+        let members = self.slices.iter().flatten();
+        members
+            .filter(|member| member.ready)
+            .map(|member| member.address())
+            .collect()
+    }
+
+    fn ready_address(&self, number: u16) -> Option<Ipv4Addr> {
+        let mut members = self.slices.iter().flatten();
+        let member = members.find(|member| member.number == number && member.ready)?;
+        Some(member.address())
+    }
+}
+
+/// A client that counts what it looked up.
+struct Asking {
+    socket: UdpSocket,
+    stream: TcpStream,
+    lookups: usize,
+}
+
+impl Asking {
+    async fn connect(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
+        socket.connect(server).await.expect("a route");
+        Self {
+            socket,
+            stream: TcpStream::connect(server).await.expect("a connection"),
+            lookups: 0,
+        }
+    }
+
+    async fn over_udp(&mut self, name: &str) -> Decoded {
+        self.lookups += 1;
+        self.socket
+            .send(&question(1, name, "A", Some(4_096)))
+            .await
+            .expect("sent");
+        let mut buffer = [0; 4_096];
+        let length = self.socket.recv(&mut buffer).await.expect("an answer");
+        decode(&buffer[..length])
+    }
+
+    async fn over_tcp(&mut self, name: &str) -> Decoded {
+        self.lookups += 1;
+        let message = question(2, name, "A", None);
+        let length = u16::try_from(message.len()).expect("short").to_be_bytes();
+        self.stream
+            .write_all(&[&length, message.as_slice()].concat())
+            .await
+            .expect("written");
+        let mut answer = vec![0; usize::from(self.stream.read_u16().await.expect("a length"))];
+        self.stream.read_exact(&mut answer).await.expect("an answer");
+        decode(&answer)
+    }
+
+    /// The member has its name exactly as long as it is ready.
+    async fn check_member(&mut self, world: &World, number: u16) {
+        let answer = self
+            .over_udp(&format!("db-{number}.db.ns.svc.cluster.local."))
+            .await;
+        let expected = match world.ready_address(number) {
+            Some(address) => (0, BTreeSet::from([address])),
+            None => (3, BTreeSet::new()),
+        };
+        assert_eq!((answer.code, addresses(&answer)), expected, "db-{number}");
+    }
+
+    /// The Service has the members that are ready, as many as fit, and none besides.
+    async fn check_service(&mut self, world: &World) {
+        const NAME: &str = "db.ns.svc.cluster.local.";
+        let ready = world.ready();
+        for (answer, at_least) in [
+            (self.over_udp(NAME).await, 200),
+            (self.over_tcp(NAME).await, WHOLE_ANSWER_MIN),
+        ] {
+            let found = addresses(&answer);
+            assert_eq!(answer.code, 0);
+            assert!(answer.truncated, "not all of them fit, which is said");
+            assert!(found.len() >= at_least, "{}", found.len());
+            assert_eq!(found.len(), answer.answer.len(), "none comes twice");
+            assert!(found.is_subset(&ready), "{:?}", found.difference(&ready));
+        }
+    }
+}
+
+fn addresses(answer: &Decoded) -> BTreeSet<Ipv4Addr> {
+    let texts = answer.answer.iter().filter_map(|row| row.rsplit(' ').next());
+    texts.map(|text| text.parse().expect("an address")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lookup_of_a_ready_member_succeeds() {
+    let mut world = World::new();
+    let responder = Arc::new(Responder::new(world.index.clone(), Forwarder::to(Vec::new())));
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::start(&[listen], responder).expect("a free port");
+    let mut asking = Asking::connect(server.addresses()[0]).await;
+    for replaced in (0..MEMBERS).step_by(REPLACED_EVERY) {
+        world
+            .replace(replaced, async |world| {
+                asking.check_service(world).await;
+                // The one that is replaced, its neighbours, and some far away.
+                let others = (0..MEMBERS).skip(usize::from(replaced) % 700).step_by(700);
+                for number in [replaced, (replaced + 1) % MEMBERS].into_iter().chain(others) {
+                    asking.check_member(world, number).await;
+                }
+            })
+            .await;
+    }
+    // Which members a whole answer leaves out changes, so none is left out by all of them.
+    let mut seen = BTreeSet::new();
+    let ready = world.ready();
+    for _ in 0..usize::from(MEMBERS) {
+        seen.extend(addresses(&asking.over_tcp("db.ns.svc.cluster.local.").await));
+        if seen == ready {
+            break;
+        }
+    }
+    assert_eq!(seen, ready);
+    for number in 0..MEMBERS {
+        asking.check_member(&world, number).await;
+    }
+    assert!(asking.lookups > usize::from(MEMBERS) + 4 * 50 * 11);
+}
