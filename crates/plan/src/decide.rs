@@ -75,7 +75,8 @@ impl Plan {
     /// What happens to a packet.
     pub fn decide(&self, packet: &Packet) -> Decision<'_> {
         let settings = self.settings();
-        let frontend = self.frontend_of(packet);
+        let destination = SocketAddr::new(packet.destination, packet.port);
+        let frontend = self.frontend_at(packet.protocol, destination);
         let origin = settings.origin(packet.source, packet.interface);
         let verdict = match frontend {
             Some((port, frontend)) => at_frontend(settings, packet, origin, port, frontend),
@@ -90,12 +91,17 @@ impl Plan {
         }
     }
 
-    /// The frontend that a packet is sent to. Addresses come before node ports.
-    fn frontend_of(&self, packet: &Packet) -> Option<(&ServicePortPlan, &Frontend)> {
-        let family = Family::of(packet.destination);
-        let at = |address| self.frontend(family, address, packet.protocol, packet.port);
-        at(Some(packet.destination)).or_else(|| {
-            let is_open = self.settings().accepts_node_port(packet.destination);
+    /// The frontend that packets to a destination are for, with the decisions that it belongs to. Addresses come before
+    /// node ports.
+    pub fn frontend_at(
+        &self,
+        protocol: Protocol,
+        destination: SocketAddr,
+    ) -> Option<(&ServicePortPlan, &Frontend)> {
+        let family = Family::of(destination.ip());
+        let at = |address| self.frontend(family, address, protocol, destination.port());
+        at(Some(destination.ip())).or_else(|| {
+            let is_open = self.settings().accepts_node_port(destination.ip());
             at(None).filter(|_| is_open)
         })
     }

@@ -70,16 +70,8 @@ impl Scope {
         if flow.protocol == Protocol::Tcp || !self.concerns(plan, flow) {
             return false;
         }
-        let (address, port) = (flow.destination.ip(), flow.destination.port());
-        let family = Family::of(address);
-        let at_node_port = || {
-            let is_open = plan.settings().accepts_node_port(address);
-            plan.frontend(family, None, flow.protocol, port)
-                .filter(|_| is_open)
-        };
-        let owner = plan
-            .frontend(family, Some(address), flow.protocol, port)
-            .or_else(at_node_port);
+        let address = flow.destination.ip();
+        let owner = plan.frontend_at(flow.protocol, flow.destination);
         let is_translated = flow.answered_by != flow.destination;
         match owner {
             Some((port, _)) => port.serving.binary_search(&flow.answered_by).is_err(),

@@ -27,6 +27,7 @@ mod node;
 mod run;
 mod sources;
 mod sysctl;
+mod traffic;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};

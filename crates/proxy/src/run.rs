@@ -11,6 +11,7 @@ use exposition::{Answer, Respond, listen, serve};
 use http::StatusCode;
 use jiff::Timestamp;
 use netlink::conntrack::{Conntrack, ConntrackError};
+use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -20,8 +21,12 @@ use crate::health::serve_service_checks;
 use crate::localhost::relay_localhost;
 use crate::node;
 use crate::sources;
-use crate::worker::{Board, QUEUE_UPDATES_MAX, Worker};
+use crate::worker::{Board, QUEUE_UPDATES_MAX, TrafficQuestion, Update, Worker};
 
+/// How long the plan's thread may take to tell the busiest Services.
+const TRAFFIC_PATIENCE: Duration = Duration::from_secs(3);
+/// Most of them in one answer.
+const TRAFFIC_SERVICES_MAX: usize = 10_000;
 /// Pause between two tries to bind a health or metrics address.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
@@ -86,7 +91,8 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     let board = Arc::new(Board::default());
     let events = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
-    start_servers(&config, &board, &events, &mut servers)?;
+    let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
+    start_servers(&config, &board, &events, &sender.downgrade(), &mut servers)?;
     servers.spawn(relay_localhost(board.localhost.clone()));
     servers.spawn(serve_service_checks(
         board.checks.clone(),
@@ -94,7 +100,6 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
         events.clone(),
     ));
 
-    let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     servers.spawn(sources::configs(configs, sender.clone()));
     let others = sender.downgrade();
@@ -130,6 +135,7 @@ fn start_servers(
     config: &Config,
     board: &Arc<Board>,
     events: &Events,
+    worker: &WeakSender<Update>,
     servers: &mut JoinSet<()>,
 ) -> Result<(), ProxyError> {
     let is_strict = config.bind_address_hard_fail;
@@ -145,8 +151,17 @@ fn start_servers(
         server.start(is_strict, events, servers)?;
     }
     if let Some(address) = config.metrics_bind_address {
-        let (board, config) = (board.clone(), config.clone());
-        let respond: Respond = Arc::new(move |uri| metrics_answer(&board, &config, uri.path()));
+        let (board, config, worker) = (board.clone(), config.clone(), worker.clone());
+        let respond: Respond = Arc::new(move |uri| match uri.path() {
+            "/status" => {
+                let mut status = board.status(&config);
+                if let Some(busiest) = traffic(&worker, uri.query().unwrap_or_default()) {
+                    status["services"] = busiest;
+                }
+                Answer::json(StatusCode::OK, &status)
+            }
+            path => metrics_answer(&board, &config, path),
+        });
         let server = Server {
             what: "metrics",
             failure: "FailedToStartMetricServer",
@@ -236,7 +251,6 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
             Answer::metrics(board.metrics.render_health([is_ready, is_live]))
         }
         "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
-        "/status" => Answer::json(StatusCode::OK, &board.status(config)),
         "/configz" => Answer::json(
             StatusCode::OK,
             &serde_json::json!({"kubeproxy.config.k8s.io": config.configuration}),
@@ -244,4 +258,23 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
         "/healthz" => Answer::text(StatusCode::OK, "ok"),
         _ => Answer::not_found(),
     }
+}
+
+/// The busiest Services, as many as a query `services=N` asks for; none if it does not.
+fn traffic(worker: &WeakSender<Update>, query: &str) -> Option<serde_json::Value> {
+    let asked = query.split('&').find_map(|part| part.strip_prefix("services="))?;
+    let services_max = asked.parse::<usize>().ok()?.min(TRAFFIC_SERVICES_MAX);
+    let (answer, told) = std::sync::mpsc::sync_channel(1);
+    let question = TrafficQuestion { services_max, answer };
+    worker.upgrade()?.try_send(Update::Traffic(question)).ok()?;
+    // The thread that answers is none of the runtime's.
+    let busiest = tokio::task::block_in_place(|| told.recv_timeout(TRAFFIC_PATIENCE)).ok()?;
+    let busiest = busiest.iter().map(|traffic| {
+        serde_json::json!({
+            "service": traffic.service,
+            "connections": traffic.connections,
+            "bytes": traffic.bytes,
+        })
+    });
+    Some(busiest.collect())
 }

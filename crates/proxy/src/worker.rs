@@ -30,7 +30,7 @@ use crate::metrics::{Metrics, seconds_of};
 use crate::node;
 use crate::sources::tampering;
 
-pub(crate) use updates::Update;
+pub(crate) use updates::{TrafficQuestion, Update};
 
 /// Services whose faults the status lists; the metric counts all.
 const STATUS_FAULTS_MAX: usize = 1_000;

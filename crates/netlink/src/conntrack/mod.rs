@@ -64,6 +64,8 @@ pub struct Flow {
     pub original: Direction,
     /// As answers come, before they are translated back: their source is who really answers.
     pub reply: Direction,
+    /// Bytes of both directions; 0 where the kernel does not count them (`net.netfilter.nf_conntrack_acct`).
+    pub bytes: u64,
     /// What most often tells it from a later flow with the same addresses.
     id: u32,
     /// The conntrack zone, 0 where none is used.

@@ -27,6 +27,7 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
             source: at(endpoint),
             destination: at(client),
         },
+        bytes: 0,
         id: 7,
         zone: 0,
     }

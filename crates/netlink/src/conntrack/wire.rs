@@ -17,9 +17,14 @@ const GENERIC_BYTES: usize = 4;
 /// `CTA_TUPLE_ORIG` and what else of `enum ctattr_type` is used.
 pub(super) const ORIGINAL: u16 = 1;
 pub(super) const REPLY: u16 = 2;
+const COUNTERS_ORIGINAL: u16 = 9;
+const COUNTERS_REPLY: u16 = 10;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
 const FILTER: u16 = 25;
+
+/// `CTA_COUNTERS_BYTES`.
+pub(super) const COUNTERS_BYTES: u16 = 2;
 
 /// `enum ctattr_tuple`.
 const TUPLE_IP: u16 = 1;
@@ -109,11 +114,12 @@ pub(super) fn write_direction(request: &mut Writer, kind: u16, protocol: u8, dir
 
 /// Reads a flow; nothing if the message describes none with ports.
 pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
-    let (mut original, mut reply, mut id, mut zone) = (None, None, None, 0);
+    let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0);
     for attribute in message.attributes(GENERIC_BYTES) {
         match attribute.kind {
             ORIGINAL => original = read_direction(&attribute),
             REPLY => reply = read_direction(&attribute),
+            COUNTERS_ORIGINAL | COUNTERS_REPLY => bytes += read_bytes(&attribute),
             ID => id = attribute.u32_be(),
             ZONE => zone = attribute.u16_be()?,
             _ => {}
@@ -124,9 +130,17 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
         protocol,
         original,
         reply,
+        bytes,
         id: id?,
         zone,
     })
+}
+
+fn read_bytes(counters: &Attribute<'_>) -> u64 {
+    let mut counters = counters.nested();
+    let bytes = counters.find(|counter| counter.kind == COUNTERS_BYTES);
+    let bytes = bytes.and_then(|counter| <[u8; 8]>::try_from(counter.value).ok());
+    bytes.map(u64::from_be_bytes).unwrap_or_default()
 }
 
 fn read_direction(tuple: &Attribute<'_>) -> Option<(u8, Direction)> {

@@ -1,6 +1,7 @@
 //! Updates, and what each does to the plan.
 
 use std::net::IpAddr;
+use std::sync::mpsc::SyncSender;
 
 use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
 use client::Event;
@@ -13,6 +14,7 @@ use super::Worker;
 use crate::config::Config;
 use crate::node;
 use crate::sources::ServiceCidr;
+use crate::traffic::{Traffic, busiest};
 
 /// Endpoint changes whose time to effect is measured in one step; a sample is enough.
 const TRIGGERS_MAX: usize = 1_024;
@@ -36,6 +38,17 @@ pub(crate) enum Update {
     Config(Box<Config>),
     /// Others changed what is in force.
     Tampered(Vec<Touched>),
+    /// Somebody asks for the busiest Services.
+    Traffic(TrafficQuestion),
+}
+
+/// A question for the busiest Services.
+#[derive(Debug)]
+pub(crate) struct TrafficQuestion {
+    /// How many are asked for at most.
+    pub(crate) services_max: usize,
+    /// Where they are to be told.
+    pub(crate) answer: SyncSender<Vec<Traffic>>,
 }
 
 impl<D> Worker<D> {
@@ -53,6 +66,18 @@ impl<D> Worker<D> {
             }
             Update::Config(config) => self.take_config(*config),
             Update::Tampered(touched) => self.take_tampering(touched),
+            Update::Traffic(question) => self.tell_traffic(&question),
+        }
+    }
+
+    fn tell_traffic(&mut self, question: &TrafficQuestion) {
+        let Some(conntrack) = self.conntrack.as_mut() else {
+            return;
+        };
+        match busiest(conntrack, &self.plan, question.services_max) {
+            // Who asked may not wait any more.
+            Ok(traffic) => drop(question.answer.try_send(traffic)),
+            Err(error) => tracing::debug!(%error, "the busiest Services are not known"),
         }
     }
 

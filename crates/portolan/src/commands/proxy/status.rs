@@ -23,6 +23,10 @@ pub struct Flags {
     /// Where the proxy serves its metrics, as its --metrics-bind-address says
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT")]
     address: SocketAddr,
+    /// How many of the busiest Services to show, with their open connections; counting them reads all connections that
+    /// the kernel knows
+    #[arg(long, default_value_t = 10, value_name = "COUNT")]
+    services: usize,
     /// How to print it
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Output,
@@ -39,7 +43,7 @@ enum Output {
 
 /// Asks and prints. The exit code says whether the proxy is healthy and has no Service with a fault.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let status = ask(flags.address).map_err(|error| {
+    let status = ask(flags.address, flags.services).map_err(|error| {
         format!(
             "the proxy does not answer on {}: {error}; is it running?",
             flags.address
@@ -58,11 +62,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
 }
 
 /// One request, without a client library: the answer is JSON and ends with the connection.
-fn ask(address: SocketAddr) -> Result<Value, Failure> {
+fn ask(address: SocketAddr, services: usize) -> Result<Value, Failure> {
+    let path = match services {
+        0 => "/status".to_owned(),
+        services => format!("/status?services={services}"),
+    };
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(
-        format!("GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
     let mut answer = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
@@ -114,6 +122,20 @@ fn text(status: &Value) -> String {
     line("Drift mended", format!("{} elements", plain("repairedElements")));
     line("Stale flows forgotten", plain("forgottenFlows"));
     line("Connections drained", plain("drainedConnections"));
+    for (number, service) in status["services"].as_array().into_iter().flatten().enumerate() {
+        let bytes = match service["bytes"].as_u64() {
+            None | Some(0) => String::new(),
+            Some(bytes) => format!(", {bytes} bytes"),
+        };
+        line(
+            if number == 0 { "Busiest Services" } else { "" },
+            format!(
+                "{}: {} connections{bytes}",
+                service["service"].as_str().unwrap_or_default(),
+                service["connections"]
+            ),
+        );
+    }
     line("Services with faults", plain("faultyServices"));
     for (service, faults) in status["faults"].as_object().into_iter().flatten() {
         for fault in faults.as_array().into_iter().flatten() {
