@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use socket2::SockRef;
+use rustix::io::Errno;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -97,10 +98,6 @@ async fn pass_on(client: &TcpStream, peer: SocketAddr, here: SocketAddr, place: 
     let Some((endpoint, counted)) = connect(peer, place).await else {
         return reset_at_close(client);
     };
-    // The client's has it from the listener.
-    if let Err(error) = endpoint.set_nodelay(true) {
-        tracing::trace!(%error, "a connection waits for more to send");
-    }
     if let Err(error) = relay(client, &endpoint).await {
         tracing::trace!(%error, "a connection broke");
     }
@@ -113,14 +110,37 @@ async fn connect(peer: SocketAddr, place: &Place) -> Option<(TcpStream, Counted)
     for timeout in CONNECT_TIMEOUTS {
         let endpoint = place.balance().choose(peer, &tried, Instant::now(), chance())?;
         let counted = endpoint.count();
-        match tokio::time::timeout(timeout, TcpStream::connect(endpoint.address)).await {
-            Ok(Ok(stream)) => return Some((stream, counted)),
-            Ok(Err(error)) => tracing::debug!(%error, endpoint = %endpoint.address, "an endpoint refuses"),
-            Err(_) => tracing::debug!(endpoint = %endpoint.address, "an endpoint does not answer"),
+        match dial(endpoint.address, timeout).await {
+            Ok(stream) => return Some((stream, counted)),
+            Err(error) => {
+                tracing::debug!(%error, endpoint = %endpoint.address, "an endpoint refuses, or does not answer");
+            }
         }
         tried.push(endpoint.address);
     }
     None
+}
+
+/// Connects with one endpoint.
+async fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    // One on this node has answered by now, and no clock has to be set for it.
+    let is_connected = socket.peer_addr().is_ok();
+    let stream = TcpStream::from_std(socket.into())?;
+    if !is_connected {
+        tokio::time::timeout(timeout, stream.writable())
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+    }
+    Ok(stream)
 }
 
 /// Whether a connection was sent to another address than the one that it was taken at, which is the listener's.
