@@ -7,6 +7,7 @@
 
 mod address_range;
 mod offsets;
+pub mod pools;
 mod port_range;
 
 pub use address_range::{AddressRange, UnusableRange};
