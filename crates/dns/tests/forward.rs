@@ -311,3 +311,34 @@ async fn the_search_list_of_a_pod_is_walked_for_it() {
     let (answer, _) = ask_from(pod_address, &server, "other.example.ns.svc.cluster.local.").await;
     assert_eq!(answer.code, 2, "what is not known is not denied");
 }
+
+/// A resolver that asks `server` whatever it is asked, and counts it: as the machine's own may, which is told to ask
+/// the cluster's.
+async fn start_circle(socket: UdpSocket, server: SocketAddr, asked: Arc<AtomicUsize>) {
+    let socket = Arc::new(socket);
+    let mut buffer = [0; 512];
+    while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
+        asked.fetch_add(1, Ordering::SeqCst);
+        let (query, socket) = (buffer[..length].to_vec(), socket.clone());
+        tokio::spawn(async move {
+            let onwards = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
+            onwards.send_to(&query, server).await.expect("sent");
+            let mut answer = [0; 512];
+            let length = onwards.recv(&mut answer).await.expect("an answer");
+            socket.send_to(&answer[..length], peer).await.expect("sent");
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_comes_back_is_not_asked_again() {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
+    let mut settings = settings(&[]);
+    settings.routes.upstreams = vec![socket.local_addr().expect("bound")];
+    let server = serve(settings);
+    let asked = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(start_circle(socket, server.addresses()[0], asked.clone()));
+    assert_eq!(ask(&server, "a.example.").await.code, 2);
+    // A lonely resolver is asked twice, and each time the question comes back it joins the one that is open.
+    assert!((1..=2).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
+}

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod descriptors;
 mod flags;
 mod logging;
 mod memory;
