@@ -293,3 +293,6 @@ pub(crate) fn unix_seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs()
 }
+
+#[cfg(test)]
+mod tests;
