@@ -75,6 +75,7 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         known: BTreeSet::new(),
         ready: VecDeque::new(),
         back_off: BACK_OFF_MIN,
+        lists_in_vain: 0,
         kind: PhantomData,
     }
 }
@@ -88,6 +89,8 @@ pub struct Watch<T> {
     known: BTreeSet<ObjectKey>,
     ready: VecDeque<Event<T>>,
     back_off: Duration,
+    /// Lists since a watch told anything: their revisions were gone before they could be watched from.
+    lists_in_vain: u32,
     kind: PhantomData<T>,
 }
 
@@ -176,8 +179,15 @@ impl<T: Resource> Watch<T> {
     /// Logs what failed, pauses, and chooses where to go on.
     async fn recover(&mut self, error: &ClientError) {
         if error.is_gone() {
-            tracing::info!(kind = T::KIND, "the watched revision is gone, listing again");
+            let pause = pause_before_list(self.lists_in_vain);
+            tracing::info!(
+                kind = T::KIND,
+                ?pause,
+                "the watched revision is gone, listing again"
+            );
+            self.lists_in_vain = self.lists_in_vain.saturating_add(1);
             self.start_list();
+            tokio::time::sleep(with_jitter(pause)).await;
             return;
         }
         tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, trying again");
@@ -187,8 +197,7 @@ impl<T: Resource> Watch<T> {
         } else {
             self.interrupt();
         }
-        let jitter = self.back_off.mul_f64(fastrand::f64() / 2.0);
-        tokio::time::sleep(self.back_off + jitter).await;
+        tokio::time::sleep(with_jitter(self.back_off)).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
     }
 
@@ -307,6 +316,7 @@ impl<T: Resource> Watch<T> {
         if let (State::Watching { revision, .. }, Some(version)) = (&mut self.state, version) {
             *revision = version;
         }
+        self.lists_in_vain = 0;
         Ok(())
     }
 
@@ -331,6 +341,22 @@ impl<T: Resource> Watch<T> {
         self.query.append_to(&mut path);
         path
     }
+}
+
+/// How long is waited before a collection is listed whose revision is gone. The first time not at all; a server whose
+/// revisions go quicker than they can be watched from is not to be asked for lists without end.
+fn pause_before_list(lists_in_vain: u32) -> Duration {
+    match lists_in_vain.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => BACK_OFF_MIN
+            .saturating_mul(1 << doublings.min(16))
+            .min(BACK_OFF_MAX),
+    }
+}
+
+/// A pause, a little longer: clients that lost a server at the same time are not to come back at the same time.
+fn with_jitter(pause: Duration) -> Duration {
+    pause + pause.mul_f64(fastrand::f64() / 2.0)
 }
 
 impl Query {

@@ -185,6 +185,29 @@ async fn failures_are_retried() {
 }
 
 #[test]
+fn lists_in_vain_are_followed_by_longer_pauses() {
+    let pauses = [0, 1, 2, 5, 100].map(|lists| super::pause_before_list(lists).as_millis());
+    assert_eq!(pauses, [0, 50, 100, 800, 5_000]);
+}
+
+#[tokio::test]
+async fn revisions_that_are_gone_again_and_again_end_in_a_watch() {
+    let gone = || {
+        (
+            410,
+            r#"{"kind":"Status","code":410,"reason":"Expired"}"#.to_owned(),
+        )
+    };
+    let listed = |revision| list(&[service("a", 1)], revision, "");
+    let script = vec![listed(10), gone(), listed(20), gone(), listed(30)];
+    let (address, _) = scripted(script).await;
+    assert_eq!(
+        seen(&client_of(address), 6).await,
+        ["+a", "=", "+a", "=", "+a", "="]
+    );
+}
+
+#[test]
 fn selectors_are_escaped() {
     let mut path = String::new();
     push_escaped(&mut path, "!a/b,c in (d)");
