@@ -265,7 +265,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The values between parentheses; an empty place between commas is the empty value.
+    /// The values between parentheses; an empty place is the empty value, also if it is the only one.
     fn values(&mut self) -> Result<Vec<String>, String> {
         let open = self.next();
         if open != Word::Symbol("(") {
@@ -286,19 +286,13 @@ impl<'t> Parser<'t> {
                     expects_value = true;
                 }
                 Word::Symbol(")") => {
-                    if expects_value && !values.is_empty() {
+                    if expects_value {
                         values.push(String::new());
                     }
                     break;
                 }
                 other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
             }
-        }
-        if values.is_empty() {
-            return Err(
-                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-                    .to_owned(),
-            );
         }
         values.sort_unstable();
         values.dedup();

@@ -102,10 +102,10 @@ fn ports_are_told_apart() {
         faults,
         [
             "FieldValueRequired spec.ports[0].name",
-            "FieldValueDuplicate spec.ports[1]",
             "FieldValueDuplicate spec.ports[2].name",
             "FieldValueInvalid spec.ports[2].port",
             "FieldValueInvalid spec.ports[2].targetPort",
+            "FieldValueDuplicate spec.ports[1]",
         ]
     );
     let faults = causes_of(json!({"type": "NodePort", "ports": [

@@ -17,7 +17,7 @@ use crate::tree::{child, entries, is_set, number, text};
 pub use addresses::validate_cluster_ips;
 pub use status::validate_status_update;
 
-/// The rules for a new Service, after defaults and allocation.
+/// The rules for a new Service, after defaults and allocation. Faults come in the order of the reference.
 pub fn validate(service: &Value) -> FieldErrors {
     let mut errors = metadata::validate(service, NameForm::DnsLabel, true);
     validate_service(&mut errors, View::of(service), None);
@@ -40,7 +40,7 @@ fn validate_service(errors: &mut FieldErrors, service: View<'_>, old: Option<Vie
     if service.ports().is_empty() && !service.is_headless() && !service.is_external_name() {
         errors.push(FieldError::required(&spec.child("ports"), ""));
     }
-    validate_type(errors, service, &spec);
+    validate_what_type_excludes(errors, service, &spec);
     ports::validate(errors, service, &spec.child("ports"));
     if is_set(service.spec, "selector") {
         let labels = entries(service.spec, "selector");
@@ -49,6 +49,8 @@ fn validate_service(errors: &mut FieldErrors, service: View<'_>, old: Option<Vie
     validate_affinity(errors, service, &spec);
     errors.extend(validate_cluster_ips(service, old));
     addresses::validate_external_ips(errors, service, old, &spec);
+    validate_type(errors, service, &spec);
+    ports::validate_among(errors, service, &spec.child("ports"));
     addresses::validate_source_ranges(errors, service, old, &spec);
     traffic::validate_load_balancer(errors, service, &spec);
     traffic::validate_external(errors, service, &spec);
@@ -72,11 +74,19 @@ fn validate_topology_annotations(errors: &mut FieldErrors, service: View<'_>) {
     }
 }
 
-/// The type, and what it excludes (VAL-04 to VAL-09, VAL-34).
+/// The type is one that there is (VAL-34).
 fn validate_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+    const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     match service.kind() {
         "" => errors.push(FieldError::required(&spec.child("type"), "")),
-        "ClusterIP" => {}
+        kind if TYPES.contains(&kind) => {}
+        kind => errors.push(FieldError::not_supported(&spec.child("type"), kind, &TYPES)),
+    }
+}
+
+/// What the type excludes (VAL-04 to VAL-09).
+fn validate_what_type_excludes(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+    match service.kind() {
         kind @ ("LoadBalancer" | "NodePort") => {
             if service.is_headless() {
                 let fault = format!("may not be set to 'None' for {kind} services");
@@ -88,10 +98,7 @@ fn validate_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
             }
         }
         "ExternalName" => validate_external_name(errors, service, spec),
-        kind => {
-            let allowed = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-            errors.push(FieldError::not_supported(&spec.child("type"), kind, &allowed));
-        }
+        _ => {}
     }
 }
 

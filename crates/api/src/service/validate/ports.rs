@@ -11,27 +11,42 @@ use crate::ports::validate_number_and_protocol;
 use crate::service::View;
 use crate::tree::{child, number, text, text_if_set};
 
-/// The rules for each port and among them.
+/// The rules for each port (VAL-10 to VAL-16).
 pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     let ports = service.ports();
     let mut names = HashSet::new();
-    let mut numbers = HashSet::new();
-    let mut node_ports = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         validate_name(errors, port, ports.len() > 1, &mut names, &path);
         validate_port(errors, port, &path);
-        let node_port = number(port, "nodePort");
-        if node_port != 0 && service.kind() == "ClusterIP" {
+    }
+}
+
+/// Node ports, and the rules among the ports (VAL-35 to VAL-37).
+pub fn validate_among(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
+    let ports = || service.ports().iter().enumerate();
+    let node_ports = || ports().filter(|(_, port)| number(port, "nodePort") != 0);
+    if service.kind() == "ClusterIP" {
+        for (index, _) in node_ports() {
             let detail = "may not be used when `type` is 'ClusterIP'";
-            errors.push(FieldError::forbidden(&path.child("nodePort"), detail));
+            errors.push(FieldError::forbidden(
+                &path.index(index).child("nodePort"),
+                detail,
+            ));
         }
-        let protocol = text(port, "protocol");
-        if node_port != 0 && !node_ports.insert((protocol, node_port)) {
-            errors.push(FieldError::duplicate(&path.child("nodePort"), node_port));
+    }
+    let mut seen = HashSet::new();
+    for (index, port) in node_ports() {
+        let node_port = number(port, "nodePort");
+        if !seen.insert((text(port, "protocol"), node_port)) {
+            let path = path.index(index).child("nodePort");
+            errors.push(FieldError::duplicate(&path, node_port));
         }
-        if !numbers.insert((protocol, number(port, "port"))) {
-            errors.push(FieldError::duplicate(&path, port.clone()));
+    }
+    let mut seen = HashSet::new();
+    for (index, port) in ports() {
+        if !seen.insert((text(port, "protocol"), number(port, "port"))) {
+            errors.push(FieldError::duplicate(&path.index(index), port.clone()));
         }
     }
 }
