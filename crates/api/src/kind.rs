@@ -1,6 +1,10 @@
 //! The served kinds, as rows of one table: what discovery says of them, where the store keeps them and how the
 //! verbs treat them.
 
+use serde_json::Value;
+
+use crate::event;
+
 /// Every verb of a kind that is served in full, in the order of discovery.
 const ALL_VERBS: &[&str] = &[
     "create",
@@ -157,6 +161,36 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
+    /// The kind in whose form the store has the objects: this one but for `events.k8s.io`, whose objects are the
+    /// Events of the core group.
+    pub fn stored(&'static self) -> &'static Kind {
+        match self.is_stored_form() {
+            true => self,
+            false => find("", "v1", self.plural).unwrap_or(self),
+        }
+    }
+
+    /// Whether the store has the objects in this kind's own form.
+    pub fn is_stored_form(&self) -> bool {
+        self.group != event::GROUP
+    }
+
+    /// An object of this kind in the form in which it is stored.
+    pub fn into_stored(&self, object: Value) -> Value {
+        match self.is_stored_form() {
+            true => object,
+            false => event::into_core(object),
+        }
+    }
+
+    /// A stored object in the form of this kind.
+    pub fn of_stored(&self, object: Value) -> Value {
+        match self.is_stored_form() {
+            true => object,
+            false => event::of_core(object),
+        }
+    }
+
     /// The store key of an object; `namespace` does not count for a kind without namespaces.
     pub fn store_key(&self, namespace: &str, name: &str) -> String {
         let mut key = self.store_prefix(Some(namespace));
@@ -166,8 +200,9 @@ impl Kind {
 
     /// The start of the store keys of all objects, or of those in one namespace; it ends in `/`.
     pub fn store_prefix(&self, namespace: Option<&str>) -> String {
-        let group_gap = if self.group.is_empty() { "" } else { "/" };
-        let mut prefix = format!("/{}{group_gap}{}/", self.group, self.plural);
+        let group = if self.is_stored_form() { self.group } else { "" };
+        let group_gap = if group.is_empty() { "" } else { "/" };
+        let mut prefix = format!("/{group}{group_gap}{}/", self.plural);
         if let Some(namespace) = namespace
             && self.namespaced
             && !namespace.is_empty()
@@ -410,6 +445,17 @@ const KINDS: &[Kind] = &[
         singular: "endpointslice",
         definition: "io.k8s.api.discovery.v1.EndpointSlice",
         has_generation: true,
+        ..CORE
+    },
+    Kind {
+        group: event::GROUP,
+        kind: "Event",
+        list_kind: "EventList",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        definition: "io.k8s.api.events.v1.Event",
+        create_on_update: true,
         ..CORE
     },
     Kind {

@@ -11,6 +11,7 @@ pub mod decode;
 pub mod discovery;
 pub mod encode;
 pub mod endpoints;
+pub mod event;
 pub mod field;
 pub mod ip;
 pub mod kind;

@@ -43,12 +43,12 @@ pub(crate) fn object(
     form: Form,
     include: IncludeObject,
 ) -> Result<Bytes, Failure> {
-    if form.is_plain() {
+    if form.is_plain() && kind.is_stored_form() {
         return Ok(bytes);
     }
     let object = read(&bytes)?;
     match form.representation {
-        Representation::Objects => encoded(&object, kind.definition, form.encoding),
+        Representation::Objects => encoded(&kind.of_stored(object), kind.definition, form.encoding),
         Representation::Metadata if form.encoding == Encoding::Protobuf => {
             let message = protobuf::metadata_message(&object).ok_or_else(no_protobuf)?;
             Ok(protobuf::enveloped(&metadata_only(&object), &message).into())
@@ -112,7 +112,7 @@ pub(crate) fn row(kind: &Kind, object: Value, include: IncludeObject) -> Value {
     let object = match include {
         IncludeObject::Nothing => return json!({ "cells": cells }),
         IncludeObject::Metadata => metadata_only(&object),
-        IncludeObject::Whole => object,
+        IncludeObject::Whole => kind.of_stored(object),
     };
     json!({ "cells": cells, "object": object })
 }
@@ -141,7 +141,7 @@ pub(crate) fn page(
         metadata["remainingItemCount"] = remaining.into();
     }
     let values = page.entries.into_iter().map(|entry| entry.value);
-    if form.is_plain() {
+    if form.is_plain() && kind.is_stored_form() {
         let head = list_head(kind.list_kind, &kind.api_version(), &metadata);
         return Ok(list_pieces(kind, head, values));
     }
@@ -154,7 +154,7 @@ pub(crate) fn page(
         let message = |bytes: Bytes| {
             let object = read(&bytes)?;
             match form.representation {
-                Representation::Objects => protobuf::message(&object, kind.definition),
+                Representation::Objects => protobuf::message(&kind.of_stored(object), kind.definition),
                 _ => protobuf::metadata_message(&object),
             }
             .ok_or_else(no_protobuf)
@@ -166,7 +166,7 @@ pub(crate) fn page(
     let shown = |bytes: Bytes| {
         let object = read(&bytes)?;
         Ok(match form.representation {
-            Representation::Objects => untyped(object),
+            Representation::Objects => untyped(kind.of_stored(object)),
             Representation::Metadata => metadata_only(&object),
             Representation::Table => row(kind, object, include),
         })

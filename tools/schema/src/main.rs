@@ -20,7 +20,7 @@ use std::io::Write;
 
 use k8s_openapi::api::{
     authentication::v1 as authentication, authorization::v1 as authorization, coordination::v1 as coordination,
-    core::v1 as core, discovery::v1 as discovery, networking::v1 as networking, rbac::v1 as rbac,
+    core::v1 as core, discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -70,6 +70,7 @@ fn collect() -> BTreeMap<String, Value> {
     served::<core::ServiceAccount>(&mut generator, &mut kinds);
     served::<coordination::Lease>(&mut generator, &mut kinds);
     served::<discovery::EndpointSlice>(&mut generator, &mut kinds);
+    served::<events::Event>(&mut generator, &mut kinds);
     served::<networking::IPAddress>(&mut generator, &mut kinds);
     served::<networking::ServiceCIDR>(&mut generator, &mut kinds);
     served::<rbac::ClusterRole>(&mut generator, &mut kinds);

@@ -61,6 +61,7 @@ fn groups_and_versions() {
             "authorization.k8s.io",
             "coordination.k8s.io",
             "discovery.k8s.io",
+            "events.k8s.io",
             "networking.k8s.io",
             "rbac.authorization.k8s.io"
         ]
@@ -80,7 +81,7 @@ fn aggregated_documents_say_the_same() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][4];
+    let networking = &aggregated_groups()["items"][5];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

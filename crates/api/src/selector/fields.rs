@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::SelectorError;
+use crate::event;
 use crate::kind::Kind;
 
 /// A conjunction of conditions on fields of one kind; the empty one selects everything.
@@ -84,9 +85,13 @@ impl FieldSelector {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
             let value = unescape(value)?;
+            let stored_name = match kind.is_stored_form() {
+                true => Cow::Borrowed(name),
+                false => Cow::Owned(event::core_selector(name)),
+            };
             let field = fields_of(kind.kind)
                 .iter()
-                .find(|f| **f == name)
+                .find(|f| **f == stored_name)
                 .ok_or_else(|| not_supported(name, kind))?;
             terms.push(FieldTerm { field, equal, value });
         }

@@ -124,7 +124,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
     for kind in kind::all()
         .iter()
-        .filter(|kind| kind.namespaced && kind.is_kept())
+        .filter(|kind| kind.namespaced && kind.is_kept() && kind.is_stored_form())
     {
         // A kind that cannot be deleted now holds up no other.
         match left_of(resources, kind, name).await {

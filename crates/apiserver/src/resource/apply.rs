@@ -33,8 +33,10 @@ impl Resources {
         body: &[u8],
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        let kind = target.kind;
-        let mut configuration = read_configuration(body, kind).map_err(refusal)?;
+        let configuration = read_configuration(body, target.kind).map_err(refusal)?;
+        // Merged in the form in which it is stored, as are the records of who owns what.
+        let kind = target.kind.stored();
+        let mut configuration = target.kind.into_stored(configuration);
         settle_name(&mut configuration, target)?;
         settle_namespace(&mut configuration, target)?;
         let warnings = &duplicates(body, target, options.field_validation)?;
@@ -106,7 +108,7 @@ pub(super) fn set_records(object: &mut Value, records: Option<Value>) {
 
 fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a> {
     Author {
-        kind: target.kind,
+        kind: target.kind.stored(),
         subresource: target.subresource,
         manager,
         time,

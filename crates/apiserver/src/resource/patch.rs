@@ -24,9 +24,10 @@ impl Resources {
                 .stored(target)
                 .await?
                 .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
+            let shown = target.kind.of_stored(stored.object.clone());
             let patched =
-                apply(&stored.object, body, format, target.kind).map_err(
-                    |error| match StatusCode::from_u16(error.status_code()) {
+                apply(&shown, body, format, target.kind).map_err(|error| {
+                    match StatusCode::from_u16(error.status_code()) {
                         Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
                         Ok(StatusCode::PAYLOAD_TOO_LARGE) => Failure::new(
                             StatusCode::PAYLOAD_TOO_LARGE,
@@ -34,8 +35,8 @@ impl Resources {
                             error.to_string(),
                         ),
                         _ => Failure::bad_request(error.to_string()),
-                    },
-                )?;
+                    }
+                })?;
             let decoded = conform(patched, target.kind);
             let (mut object, warnings) = admitted(decoded, target.kind, options.field_validation)?;
             settle_name(&mut object, target)?;

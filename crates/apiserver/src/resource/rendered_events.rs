@@ -21,6 +21,8 @@ const LINES_BYTES_MAX: usize = 8 << 20;
 pub(super) struct Place {
     pub(super) revision: Revision,
     pub(super) key: Key,
+    /// The group that the watch is of: Events are of two.
+    pub(super) group: &'static str,
     pub(super) change: &'static str,
     pub(super) form: Form,
     pub(super) include: IncludeObject,

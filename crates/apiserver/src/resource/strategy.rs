@@ -2,6 +2,7 @@
 
 use api::configuration;
 use api::endpoints;
+use api::event;
 use api::field::FieldErrors;
 use api::ip::Family;
 use api::kind::Kind;
@@ -53,6 +54,8 @@ impl Strategy {
             "EndpointSlice" => &ENDPOINT_SLICE,
             "IPAddress" => &IP_ADDRESS,
             "ServiceCIDR" => &SERVICE_CIDR,
+            "Event" if kind.is_stored_form() => &CORE_EVENT,
+            "Event" => &EVENT,
             "Namespace" => &NAMESPACE,
             "Pod" => &POD,
             "Node" => &NODE,
@@ -134,6 +137,24 @@ static ENDPOINT_SLICE: Strategy = Strategy {
     validate: endpoints::validate_slice,
     validate_update: endpoints::validate_slice_update,
     warnings: endpoints::slice_warnings,
+    ..PLAIN
+};
+
+static CORE_EVENT: Strategy = Strategy {
+    default_on_write: event::default_event_on_write,
+    validate: event::validate_core_event,
+    validate_update: |new, old| {
+        let mut errors = metadata::validate_update(new, old);
+        errors.extend(event::validate_core_event(new));
+        errors
+    },
+    ..PLAIN
+};
+
+static EVENT: Strategy = Strategy {
+    default_on_write: event::default_event_on_write,
+    validate: event::validate_event,
+    validate_update: event::validate_event_update,
     ..PLAIN
 };
 

@@ -52,6 +52,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
+    /// Whether what comes next depends on nothing that was told before.
+    pub(super) fn is_stateless(&self) -> bool {
+        self.told_columns || self.form.representation != Representation::Table
+    }
+
     /// How many events were told since this was asked.
     pub(super) fn take_told(&mut self) -> u64 {
         std::mem::take(&mut self.told)
@@ -110,13 +115,16 @@ impl Lines {
 
     /// The line of an object in the store, which is the same for all watches of this form.
     fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
-        if self.form.is_plain() || (self.form.representation == Representation::Table && !self.told_columns) {
+        if self.sends_stored_bytes()
+            || (self.form.representation == Representation::Table && !self.told_columns)
+        {
             return self.line(change, &event.value, out);
         }
         self.told += 1;
         let place = Place {
             revision: event.revision,
             key: event.key.clone(),
+            group: self.kind.group,
             change: change.name(),
             form: self.form,
             include: self.include,
@@ -131,7 +139,7 @@ impl Lines {
 
     fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
         self.told += 1;
-        if self.form.is_plain() {
+        if self.sends_stored_bytes() {
             return put_line(change.name(), bytes, out);
         }
         let object = serde_json::from_slice(bytes).unwrap_or_default();
@@ -139,11 +147,17 @@ impl Lines {
         out.put_slice(&self.framed(change.name(), object, self.include, tells_columns));
     }
 
+    /// Whether what is stored is what is sent.
+    fn sends_stored_bytes(&self) -> bool {
+        self.form.is_plain() && self.kind.is_stored_form()
+    }
+
     /// An object in the form of this watch, as a line or a frame of its own.
     fn framed(&self, change: &str, object: Value, include: IncludeObject, tells_columns: bool) -> Bytes {
         let kind = self.kind;
         let shown = match (self.form.representation, self.form.encoding) {
             (Representation::Objects, Encoding::Protobuf) => {
+                let object = kind.of_stored(object);
                 return protobuf_frame(change, protobuf::write(&object, kind.definition));
             }
             (_, Encoding::Protobuf) => {
@@ -151,7 +165,7 @@ impl Lines {
                 let enveloped = message.map(|m| protobuf::enveloped(&metadata_only(&object), &m));
                 return protobuf_frame(change, enveloped);
             }
-            (Representation::Objects, _) => object,
+            (Representation::Objects, _) => kind.of_stored(object),
             (Representation::Metadata, _) => metadata_only(&object),
             (Representation::Table, _) => {
                 let version = object["metadata"]["resourceVersion"].clone();
