@@ -1,5 +1,7 @@
 //! How long a change takes to reach every one of many watches.
 
+mod connection;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,11 +11,11 @@ use bytes::Bytes;
 use clap::Args;
 use client::{Client, Config, JSON, MERGE_PATCH};
 use http::Method;
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
+use self::connection::Connection;
 use crate::Failure;
 use crate::percentiles::Percentiles;
 use crate::server::{self, ServerFlags};
@@ -84,25 +86,117 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
         last_nanoseconds: (0..changes).map(|_| AtomicU64::new(0)).collect(),
         count: (0..changes).map(|_| AtomicU32::new(0)).collect(),
     });
-    let clients = (0..flags.connections.max(1)).map(|_| Client::new(config.clone()));
-    let clients = clients.collect::<Result<Vec<_>, _>>()?;
     let path = format!("{}?watch=true&resourceVersion={start}", slices());
-    let mut watches = JoinSet::new();
-    for number in 0..flags.watches {
-        let client = &clients[number % clients.len()];
-        let answer = client.open(Method::GET, &path, JSON, Bytes::new()).await?;
-        watches.spawn(count(answer.into_body(), arrivals.clone()));
-    }
+    let mut reading = read(config, path, flags, arrivals.clone())?;
+    reading.ready().await?;
     let mut writes = change(&writer, flags, changes).await?;
-    wait_for_last(&arrivals, flags.watches, &mut watches).await?;
+    wait_for_last(&arrivals, flags.watches, &mut reading).await?;
     writes.sort_unstable_by_key(|write| write.revision);
     tell(flags, &arrivals, &writes)?;
-    watches.shutdown().await;
+    drop(reading);
     let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
     writer
         .send(Method::DELETE, &namespace, JSON, Bytes::new())
         .await?;
     Ok(())
+}
+
+/// The thread that reads the watches: what it does must not hold up the one that writes.
+struct Reading {
+    is_ready: Option<oneshot::Receiver<()>>,
+    /// Resolves with what went wrong; dropping it ends the thread.
+    ended: oneshot::Receiver<Failure>,
+}
+
+impl Reading {
+    /// Resolves when all watches are open.
+    async fn ready(&mut self) -> Result<(), Failure> {
+        let ready = self.is_ready.take().ok_or("asked twice")?;
+        match ready.await {
+            Ok(()) => Ok(()),
+            Err(_) => Err((&mut self.ended).await.unwrap_or_else(Failure::from)),
+        }
+    }
+
+    /// An error if a watch has ended.
+    fn must_go_on(&mut self) -> Result<(), Failure> {
+        match self.ended.try_recv() {
+            Ok(error) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn read(config: Config, path: String, flags: &Flags, arrivals: Arc<Arrivals>) -> Result<Reading, Failure> {
+    let (ready, is_ready) = oneshot::channel();
+    let (mut end, ended) = oneshot::channel::<Failure>();
+    let (watches, connections) = (flags.watches, flags.connections.max(1));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::Builder::new()
+        .name("watches".to_owned())
+        .spawn(move || {
+            let reading = read_all(&config, &path, watches, connections, arrivals, ready);
+            let outcome = runtime.block_on(async {
+                tokio::select! {
+                    Err(error) = reading => Some(error),
+                    () = end.closed() => None,
+                    else => None,
+                }
+            });
+            if let Some(error) = outcome {
+                // Nobody listens once the measuring is over.
+                end.send(error).ok();
+            }
+        })?;
+    Ok(Reading {
+        is_ready: Some(is_ready),
+        ended,
+    })
+}
+
+async fn read_all(
+    config: &Config,
+    path: &str,
+    watches: usize,
+    connections: usize,
+    arrivals: Arc<Arrivals>,
+    ready: oneshot::Sender<()>,
+) -> Result<(), Failure> {
+    let mut open = Vec::new();
+    for number in 0..connections {
+        let share = watches / connections + usize::from(number < watches % connections);
+        open.push((share, Connection::open(config, path, share).await?));
+    }
+    ready.send(()).map_err(|()| "nobody waits for the watches")?;
+    let mut tasks = JoinSet::new();
+    for (share, connection) in open {
+        let arrivals = arrivals.clone();
+        let mut next = vec![0; share];
+        tasks.spawn(connection.read(move |watch, lines| arrivals.note(&mut next[watch], lines)));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+impl Arrivals {
+    /// Notes that a watch, which was told all changes before `next`, was told some more.
+    fn note(&self, next: &mut usize, lines: usize) -> Result<(), Failure> {
+        let now = u64::try_from(self.start.elapsed().as_nanos())?;
+        for change in *next..*next + lines {
+            let (Some(last), Some(count)) = (self.last_nanoseconds.get(change), self.count.get(change))
+            else {
+                return Err("a watch told more than was changed".into());
+            };
+            last.fetch_max(now, Ordering::Relaxed);
+            count.fetch_add(1, Ordering::Release);
+        }
+        *next += lines;
+        Ok(())
+    }
 }
 
 fn slices() -> String {
@@ -127,27 +221,6 @@ async fn prepare(client: &Client, flags: &Flags) -> Result<String, Failure> {
     let list: Value = client.get(&slices()).await?;
     let revision = list["metadata"]["resourceVersion"].as_str();
     Ok(revision.ok_or("a list without resourceVersion")?.to_owned())
-}
-
-/// Reads a watch and notes when its lines came.
-async fn count(mut body: client::Body, arrivals: Arc<Arrivals>) -> Result<(), Failure> {
-    let mut next = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        let lines = data.iter().filter(|byte| **byte == b'\n').count();
-        let now = u64::try_from(arrivals.start.elapsed().as_nanos())?;
-        for change in next..next + lines {
-            let (Some(last), Some(count)) =
-                (arrivals.last_nanoseconds.get(change), arrivals.count.get(change))
-            else {
-                return Err("a watch told more than was changed".into());
-            };
-            last.fetch_max(now, Ordering::Relaxed);
-            count.fetch_add(1, Ordering::Release);
-        }
-        next += lines;
-    }
-    Err("a watch was ended by the server".into())
 }
 
 /// Changes slices at the wanted rate.
@@ -180,11 +253,7 @@ async fn change(client: &Client, flags: &Flags, changes: usize) -> Result<Vec<Wr
     tasks.join_all().await.into_iter().collect()
 }
 
-async fn wait_for_last(
-    arrivals: &Arrivals,
-    watches: usize,
-    tasks: &mut JoinSet<Result<(), Failure>>,
-) -> Result<(), Failure> {
+async fn wait_for_last(arrivals: &Arrivals, watches: usize, reading: &mut Reading) -> Result<(), Failure> {
     let deadline = Instant::now() + ARRIVAL_LIMIT;
     let all = u32::try_from(watches)?;
     while arrivals
@@ -192,9 +261,7 @@ async fn wait_for_last(
         .iter()
         .any(|count| count.load(Ordering::Acquire) < all)
     {
-        if let Some(ended) = tasks.try_join_next() {
-            ended??;
-        }
+        reading.must_go_on()?;
         if Instant::now() > deadline {
             return Err("some changes have not reached all watches".into());
         }

@@ -149,7 +149,7 @@ impl Config {
     }
 
     /// The bearer token to send now, if there is one.
-    pub(crate) fn bearer(&self) -> Result<Option<String>, ConfigError> {
+    pub fn bearer(&self) -> Result<Option<String>, ConfigError> {
         match (&self.token, &self.token_file) {
             (Some(token), _) => Ok(Some(token.clone())),
             (None, Some(file)) => Ok(Some(String::from_utf8_lossy(&read(file)?).trim().to_owned())),

@@ -22,6 +22,6 @@ pub use counters::{Durations, REQUEST_BOUNDS_SECONDS, Requests};
 pub use error::{ClientError, Status};
 pub use fence::{Fence, Moment};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
-pub use tls::tls_without_verification;
+pub use tls::{tls_config, tls_without_verification};
 pub use transport::{Body, Exchange, TransportError};
 pub use watch::{Event, Query, Watch, push_escaped, watch};

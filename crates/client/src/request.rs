@@ -57,7 +57,7 @@ struct Inner {
 impl Client {
     /// A client for the server that `config` describes. No connection is made yet.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let tls = crate::tls::client_config(&config)?;
+        let tls = crate::tls::tls_config(&config)?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

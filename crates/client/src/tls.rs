@@ -11,7 +11,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use crate::config::{Config, ConfigError};
 
 /// The TLS side of a configuration: whom to trust and how to identify ourselves.
-pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
+///
+/// # Errors
+/// [`ConfigError::Unusable`] if certificates or keys cannot be used.
+pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -43,7 +46,7 @@ pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, ConfigError
 /// # Errors
 /// If the TLS library has no protocol in common with itself.
 pub fn tls_without_verification() -> Result<ClientConfig, ConfigError> {
-    client_config(&Config {
+    tls_config(&Config {
         insecure_skip_tls_verify: true,
         ..Config::default()
     })

@@ -78,7 +78,7 @@ impl Metrics {
 fn render_objects(resources: &Resources, out: &mut Text) {
     let name = "apiserver_storage_objects";
     out.head(name, "gauge", "Number of stored objects by kind.");
-    for kind in kind::all() {
+    for kind in kind::all().iter().filter(|kind| kind.is_stored_form()) {
         let listing = resources
             .store
             .index()
@@ -115,6 +115,14 @@ impl WatchCounts {
         if let Some(count) = self.of(kind) {
             count.watches.fetch_add(change, Ordering::Relaxed);
         }
+    }
+
+    /// Watches of a kind that are open.
+    pub(crate) fn open(&self, kind: &'static Kind) -> u32 {
+        let open = self
+            .of(kind)
+            .map_or(0, |count| count.watches.load(Ordering::Relaxed));
+        u32::try_from(open).unwrap_or_default()
     }
 
     /// A watch of a kind was told this many events.

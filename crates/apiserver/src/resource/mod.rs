@@ -15,6 +15,7 @@ mod patch;
 mod read;
 mod rendered_events;
 mod selection;
+mod shared_frames;
 mod strategy;
 mod update;
 mod watch;
@@ -25,6 +26,7 @@ use apply::set_records;
 pub(crate) use birth::newborn;
 pub(crate) use list::Page;
 pub(crate) use rendered_events::RenderedEvents;
+pub(crate) use shared_frames::SharedFrames;
 pub(crate) use strategy::Strategy;
 pub(crate) use watch::Shutdown;
 
@@ -65,6 +67,8 @@ pub(crate) struct Resources {
     pub(crate) shutdown: Shutdown,
     /// What watches have written already.
     pub(crate) rendered: Arc<RenderedEvents>,
+    /// What watches that tell the same have told already.
+    pub(crate) frames: Arc<SharedFrames>,
     /// What watches are doing, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
 }
@@ -240,7 +244,7 @@ where
     Err(Failure::modified(target.kind, target.name()))
 }
 
-/// What a decoded body comes to under a field validation: the object, and warnings.
+/// What a decoded body comes to under a field validation: the object in the form in which it is stored, and warnings.
 pub(crate) fn admitted(
     decoded: Result<Decoded, DecodeError>,
     kind: &Kind,
@@ -248,11 +252,12 @@ pub(crate) fn admitted(
 ) -> Result<(Value, Vec<String>), Failure> {
     let refused = |error: DecodeError| Failure::bad_request(error.to_string());
     let decoded = decoded.map_err(refused)?;
-    match validation {
-        FieldValidation::Strict => Ok((decoded.strict(kind).map_err(refused)?, Vec::new())),
-        FieldValidation::Warn => Ok((decoded.object, decoded.strict_faults)),
-        FieldValidation::Ignore => Ok((decoded.object, Vec::new())),
-    }
+    let (object, warnings) = match validation {
+        FieldValidation::Strict => (decoded.strict(kind).map_err(refused)?, Vec::new()),
+        FieldValidation::Warn => (decoded.object, decoded.strict_faults),
+        FieldValidation::Ignore => (decoded.object, Vec::new()),
+    };
+    Ok((kind.into_stored(object), warnings))
 }
 
 /// Reads a body as an object of `kind`.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use store::{Entry, Event, Revision, StoreError, Watch};
+use store::{Entry, Revision, StoreError, Watch};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep};
 
 use super::Resources;
 use super::selection::Selection;
+use super::shared_frames::{Frame, SharedFrames, StreamName};
 use super::watch_events::{self, Lines};
 use crate::answer::FRAME_BYTES;
 use crate::failure::Failure;
@@ -27,6 +28,12 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
 /// No watch lasts longer, whatever the client asks for.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+/// What it takes to tell one watch of a change, together with its share of what happens in the kernel.
+const REST_PER_WATCH: Duration = Duration::from_micros(10);
+/// Timers are not finer than this.
+const REST_MIN: Duration = Duration::from_millis(1);
+/// No change waits longer for others, however many watches there are.
+const REST_MAX: Duration = Duration::from_millis(20);
 
 /// Tells watches when the server is to end.
 #[derive(Clone, Debug)]
@@ -59,6 +66,10 @@ impl Resources {
     ) -> Result<LineStream, Failure> {
         let selection = Selection::read(target, options)?;
         self.wait_for(options.version).await?;
+        let stream = self.frames.stream(&format!(
+            "{}\n{}\n{}\n{}\n{form:?}\n{include:?}",
+            target.kind.group, selection.prefix, options.label_selector, options.field_selector
+        ));
         let lines = Lines {
             kind: target.kind,
             selection,
@@ -80,13 +91,15 @@ impl Resources {
         let telling = Telling {
             counts: self.watch_counts.clone(),
             lines,
+            stream,
+            frames: self.frames.clone(),
             initial: start.initial.into_iter(),
             initial_ends_at: start.bookmark_at,
             watch: start.watch,
             bookmarks: options.bookmarks,
             period,
-            deadline: Instant::now() + timeout(options.timeout_seconds),
-            shutdown: self.shutdown.clone(),
+            rest: Rest::default(),
+            end: Box::pin(end(self.shutdown.clone(), timeout(options.timeout_seconds))),
             is_over: false,
         };
         Ok(Box::pin(futures_util::stream::unfold(
@@ -132,20 +145,23 @@ struct Start {
 struct Telling {
     counts: Arc<WatchCounts>,
     lines: Lines,
+    stream: StreamName,
+    frames: Arc<SharedFrames>,
     initial: std::vec::IntoIter<Entry>,
     /// The revision of the bookmark behind the initial objects, until it was told.
     initial_ends_at: Option<Revision>,
     watch: Watch,
     bookmarks: bool,
     period: Interval,
-    deadline: Instant,
-    shutdown: Shutdown,
+    rest: Rest,
+    /// Resolves when the watch is to end.
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
 }
 
 /// What a watch waits for.
 enum Happening {
-    Event(Result<Arc<Event>, StoreError>),
+    Events(Result<(), StoreError>),
     Bookmark,
     End,
 }
@@ -159,83 +175,164 @@ impl Drop for Telling {
 impl Telling {
     /// The next lines, as many as there are up to a frame's worth; `None` when the watch is over.
     async fn next_frame(&mut self) -> Option<Bytes> {
-        let mut out = BytesMut::new();
-        while out.is_empty() {
+        loop {
             if self.is_over {
                 return None;
             }
-            if self.tell_initial(&mut out) {
-                continue;
-            }
-            match self.happening().await {
-                Happening::Event(event) => self.tell_events(event, &mut out),
-                Happening::Bookmark => self.tell_progress(&mut out),
-                Happening::End => {
-                    self.is_over = true;
-                    if self.bookmarks {
-                        self.tell_progress(&mut out);
+            let frame = match self.initial_frame() {
+                Some(frame) => frame,
+                None => match self.happening().await {
+                    Happening::Events(ready) => self.events_frame(ready),
+                    Happening::Bookmark => self.progress_frame(),
+                    Happening::End => {
+                        self.is_over = true;
+                        match self.bookmarks {
+                            true => self.progress_frame(),
+                            false => Bytes::new(),
+                        }
                     }
-                }
+                },
+            };
+            if !frame.is_empty() {
+                self.counts.told(self.lines.kind, self.lines.take_told());
+                return Some(frame);
             }
         }
-        self.counts.told(self.lines.kind, self.lines.take_told());
-        Some(out.freeze())
     }
 
-    /// Tells initial objects; false when all were told before.
-    fn tell_initial(&mut self, out: &mut BytesMut) -> bool {
-        let before = self.initial.len();
+    /// Initial objects, perhaps none of which is selected; `None` when all were told before.
+    fn initial_frame(&mut self) -> Option<Bytes> {
+        if self.initial.len() == 0 && self.initial_ends_at.is_none() {
+            return None;
+        }
+        let mut out = BytesMut::new();
         while out.len() < FRAME_BYTES
             && let Some(entry) = self.initial.next()
         {
-            self.lines.initial(&entry.key, &entry.value, out);
+            self.lines.initial(&entry.key, &entry.value, &mut out);
         }
         if self.initial.len() == 0
             && let Some(revision) = self.initial_ends_at.take()
         {
-            self.lines.bookmark(revision, true, out);
-            return true;
+            self.lines.bookmark(revision, true, &mut out);
         }
-        before > 0
+        Some(out.freeze())
     }
 
     async fn happening(&mut self) -> Happening {
+        let ready = async {
+            self.rest.over().await;
+            self.watch.ready().await
+        };
         tokio::select! {
             biased;
-            () = self.shutdown.asked() => Happening::End,
-            () = tokio::time::sleep_until(self.deadline) => Happening::End,
-            event = self.watch.next() => Happening::Event(event),
+            () = self.end.as_mut() => Happening::End,
+            ready = ready => Happening::Events(ready),
             _ = self.period.tick(), if self.bookmarks => Happening::Bookmark,
         }
     }
 
-    /// Tells an event and those that wait behind it.
-    fn tell_events(&mut self, first: Result<Arc<Event>, StoreError>, out: &mut BytesMut) {
-        let mut next = first.map(Some);
-        loop {
-            match next {
-                Ok(Some(event)) => self.lines.event(&event, out),
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::info!(prefix = %self.lines.selection.prefix, %error, "a watch was cut");
-                    let failure = Failure::expired("too old resource version: the watch did not keep up");
-                    watch_events::error(&failure, self.lines.form.encoding, out);
-                    self.is_over = true;
-                    return;
+    /// The events that wait.
+    fn events_frame(&mut self, ready: Result<(), StoreError>) -> Bytes {
+        let (lines, watch) = (&mut self.lines, &mut self.watch);
+        let position = watch.position();
+        let written = ready.and_then(|()| match lines.is_stateless() {
+            true => self
+                .frames
+                .get_or_write(&self.stream, position, || written(lines, watch)),
+            false => written(lines, watch),
+        });
+        match written {
+            Ok(frame) => {
+                self.lines.told += frame.told;
+                self.watch.skip_to(frame.next);
+                if !self.watch.has_more() {
+                    self.rest.begin(self.counts.open(self.lines.kind));
                 }
+                frame.bytes
             }
-            if out.len() >= FRAME_BYTES {
-                return;
+            Err(error) => {
+                tracing::info!(prefix = %self.lines.selection.prefix, %error, "a watch was cut");
+                let failure = Failure::expired("too old resource version: the watch did not keep up");
+                let mut out = BytesMut::new();
+                watch_events::error(&failure, self.lines.form.encoding, &mut out);
+                self.is_over = true;
+                out.freeze()
             }
-            next = self.watch.try_next();
         }
     }
 
-    fn tell_progress(&mut self, out: &mut BytesMut) {
+    fn progress_frame(&mut self) -> Bytes {
+        let mut out = BytesMut::new();
         let revision = self.watch.progress();
         if revision.0 > 0 {
-            self.lines.bookmark(revision, false, out);
+            self.lines.bookmark(revision, false, &mut out);
         }
+        out.freeze()
+    }
+}
+
+/// Writes what waits, up to a frame's worth.
+fn written(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
+    let told_before = lines.take_told();
+    let mut out = BytesMut::new();
+    while out.len() < FRAME_BYTES {
+        match watch.try_next() {
+            Ok(Some(event)) => lines.event(&event, &mut out),
+            Ok(None) => break,
+            // What was read before is told first; the error comes again.
+            Err(_) if !out.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let told = lines.take_told();
+    lines.told = told_before;
+    Ok(Frame {
+        bytes: out.freeze(),
+        told,
+        next: watch.position(),
+    })
+}
+
+/// The pause between two looks into the log: a watch that was told everything takes what comes shortly after it in one
+/// go. Waking many watches takes time, of which each change in a rapid sequence would need as much as the first.
+#[derive(Default)]
+struct Rest {
+    timer: Option<Pin<Box<Sleep>>>,
+    is_over: bool,
+}
+
+impl Rest {
+    /// Begins one, as long as it takes to tell all watches of the kind, if that is long enough to be worth a timer.
+    fn begin(&mut self, watches: u32) {
+        let length = (REST_PER_WATCH * watches).min(REST_MAX);
+        self.is_over = length < REST_MIN;
+        if self.is_over {
+            return;
+        }
+        let end = Instant::now() + length;
+        match &mut self.timer {
+            Some(timer) => timer.as_mut().reset(end),
+            None => self.timer = Some(Box::pin(tokio::time::sleep_until(end))),
+        }
+    }
+
+    /// Resolves when it is over. Dropping the future loses nothing.
+    async fn over(&mut self) {
+        if let Some(timer) = &mut self.timer
+            && !self.is_over
+        {
+            timer.as_mut().await;
+            self.is_over = true;
+        }
+    }
+}
+
+/// Resolves when a watch is to end: after its time, or with the server.
+async fn end(mut shutdown: Shutdown, timeout: Duration) {
+    tokio::select! {
+        () = shutdown.asked() => {}
+        () = tokio::time::sleep(timeout) => {}
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::corked::cork;
 use super::limits::*;
 use crate::authentication::Identity;
 use crate::handler::Handler;
@@ -53,12 +54,13 @@ pub(super) async fn serve(
         async move { Ok::<_, Infallible>(handler.answer(request, identity).await) }
     });
     let builder = builder();
+    let (stream, cork) = cork(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        ended = cork.drive(connection.as_mut()) => ended,
         () = shutdown.asked() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            cork.drive(connection).await
         }
     };
     if let Err(error) = ended {

@@ -1,6 +1,7 @@
 //! The server as its owner sees it: started with a configuration and a store, drained at the end.
 
 mod connection;
+mod corked;
 mod limits;
 mod tls;
 
@@ -141,6 +142,7 @@ impl Server {
             authority: pki.authority.clone(),
             shutdown: shutdown.clone(),
             rendered: Arc::default(),
+            frames: Arc::default(),
             watch_counts: Arc::default(),
         });
         let essentials = Arc::new(Essentials::new(&config, address));

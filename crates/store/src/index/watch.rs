@@ -35,6 +35,35 @@ impl Watch {
         }
     }
 
+    /// Waits until there is an event that this watch has not looked at, whether it concerns its keys or not.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// See [`Watch::next`].
+    pub async fn ready(&mut self) -> Result<(), StoreError> {
+        while !self.has_more() {
+            self.changed().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether there are events that this watch has not looked at, or ones that it never will: then reading
+    /// tells the error.
+    pub fn has_more(&self) -> bool {
+        !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
+    }
+
+    /// Where this watch is in the log of its keys' first segment. Watches on keys of one segment that are at one
+    /// position read the same events from there.
+    pub fn position(&self) -> u64 {
+        self.reader.next
+    }
+
+    /// Goes on at a later position, to which somebody else has read for this watch.
+    pub fn skip_to(&mut self, position: u64) {
+        self.reader.next = self.reader.next.max(position);
+    }
+
     /// Waits for the next event. Dropping the future loses nothing.
     ///
     /// # Errors
@@ -45,12 +74,7 @@ impl Watch {
             match self.scan()? {
                 Scan::Found(event) => return Ok(event),
                 Scan::More => {}
-                Scan::Exhausted => {
-                    let closed = |_| StoreError::Unavailable {
-                        reason: "it was closed".to_owned(),
-                    };
-                    self.reader.changed.changed().await.map_err(closed)?;
-                }
+                Scan::Exhausted => self.changed().await?,
             }
         }
     }
@@ -80,6 +104,14 @@ impl Watch {
             Ok(Some(waiting)) => Revision(waiting.revision.0.saturating_sub(1)).min(published),
             Err(_) => Revision::default(),
         }
+    }
+
+    /// Waits for the log to grow.
+    async fn changed(&mut self) -> Result<(), StoreError> {
+        let closed = |_| StoreError::Unavailable {
+            reason: "it was closed".to_owned(),
+        };
+        self.reader.changed.changed().await.map_err(closed)
     }
 
     fn scan(&mut self) -> Result<Scan, StoreError> {
