@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use http::{Method, Request, StatusCode, header};
@@ -75,7 +75,13 @@ impl Handler {
             query: uri.query().unwrap_or_default(),
             headers: request.headers(),
         };
-        let passage = self.gate.pass(&asking, connection.as_ref())?;
+        let passage = match self.gate.pass(&asking, connection.as_ref()) {
+            Ok(passage) => passage,
+            Err(failure) => {
+                self.count_refused(&asking, &failure);
+                return Err(failure);
+            }
+        };
         let requester = passage.requester.clone();
         tracing::debug!(user = %requester.user, method = %request.method(), path = uri.path(), "a request");
         match route {
@@ -99,6 +105,18 @@ impl Handler {
             Route::Metrics => Ok(answer::text(StatusCode::OK, self.metrics.render(&self.resources))),
             Route::UnknownResource => Err(Failure::no_such_path()),
             Route::Unknown => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        }
+    }
+
+    /// Counts a request that did not get past the gate.
+    fn count_refused(&self, asking: &Asking<'_>, failure: &Failure) {
+        if let Route::Resource(target) = asking.route
+            && let Ok(verb) = Verb::of(target, asking.method, asking.query)
+        {
+            let is_dry_run = Query::parse(asking.query).has("dryRun");
+            let label = Label::new(target, verb.label(target), is_dry_run);
+            let code = failure.code().as_u16();
+            self.metrics.requests.answered(label, code, Duration::ZERO, None);
         }
     }
 

@@ -190,7 +190,9 @@ impl Failure {
     /// 429: more than can be taken now; trying again later helps.
     pub(crate) fn too_many_requests() -> Failure {
         let message = "too many requests at a time, please try again later";
-        Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+        let mut failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        failure.details.insert("retryAfterSeconds".into(), 1.into());
+        failure
     }
 
     /// 500: our fault. The message is shown to the client; what it must not see belongs in the log.

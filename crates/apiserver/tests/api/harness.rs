@@ -63,8 +63,22 @@ impl Api {
         Api::start_in(tempfile::tempdir().unwrap()).await
     }
 
+    /// Starts with other rules of access.
+    pub async fn start_with(access: Access) -> Api {
+        Api::start_as(tempfile::tempdir().unwrap(), access).await
+    }
+
     /// Starts on what an earlier server left in a directory.
     pub async fn start_in(directory: TempDir) -> Api {
+        Api::start_as(directory, Access::default()).await
+    }
+
+    /// Ends the server, and starts it on what it has left with other rules of access.
+    pub async fn restart_with(self, access: Access) -> Api {
+        Api::start_as(self.stop().await, access).await
+    }
+
+    async fn start_as(directory: TempDir, access: Access) -> Api {
         let path = directory.path().to_owned();
         std::fs::write(
             path.join("tokens.csv"),
@@ -72,9 +86,11 @@ impl Api {
         )
         .unwrap();
         let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap();
-        let server = Server::start(config(path.clone()), Arc::new(store))
-            .await
-            .unwrap();
+        let config = Config {
+            access,
+            ..config(path.clone())
+        };
+        let server = Server::start(config, Arc::new(store)).await.unwrap();
         let client = client(&path, false);
         Api {
             server,

@@ -1,0 +1,107 @@
+//! What is refused since it is too much, or not admitted.
+
+use apiserver::{Access, AdmissionPlugin, RequestLimits};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, config_maps};
+
+/// The lines of `/metrics` that count requests with this code.
+async fn counted(api: &Api, code: u16) -> Vec<String> {
+    let metrics = api.get("/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let code = format!("code=\"{code}\"");
+    text.lines()
+        .filter(|line| line.starts_with("apiserver_request_total{") && line.contains(&code))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_when_to_come_again() {
+    let api = Api::start_with(Access {
+        request_limits: RequestLimits {
+            per_user_per_second: 1,
+            ..RequestLimits::default()
+        },
+        ..Access::default()
+    })
+    .await;
+    let mut codes = Vec::new();
+    for _ in 0..20 {
+        let as_ann = [("impersonate-user", "ann")];
+        let reply = api.send(Method::GET, &config_maps(""), &as_ann, "").await;
+        codes.push(reply.code.as_u16());
+        if reply.code == 429 {
+            assert_eq!(reply.headers["retry-after"], "1");
+            let status = reply.json();
+            assert_eq!(status["reason"], "TooManyRequests");
+            assert_eq!(status["details"]["retryAfterSeconds"], 1);
+        }
+    }
+    // Let in at first, and refused since she has no rights; then not even let in.
+    assert_eq!(codes[0], 403, "{codes:?}");
+    assert!(codes.contains(&429), "{codes:?}");
+    // Others are let in.
+    api.get(&config_maps("")).await.expect(200);
+    for code in [403, 429] {
+        let lines = counted(&api, code).await;
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].contains("resource=\"configmaps\"") && lines[0].contains("verb=\"LIST\""),
+            "{lines:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn requests_without_an_identity_are_counted() {
+    let api = Api::start().await;
+    let wrong = [("authorization", "Bearer wrong")];
+    let reply = api.send(Method::POST, &config_maps(""), &wrong, "{}").await;
+    assert_eq!(reply.code, 401);
+    let lines = counted(&api, 401).await;
+    assert!(
+        lines.len() == 1 && lines[0].contains("verb=\"POST\"") && lines[0].ends_with(" 1"),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn external_ips_can_be_denied() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    let mut access = Access::default();
+    let service = |addresses: Value| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+               "spec": {"ports": [{"port": 80}], "externalIPs": addresses}})
+    };
+    // What was there before stays.
+    let api = Api::start().await;
+    api.post(SERVICES, &service(json!(["192.0.2.1", "192.0.2.2"])))
+        .await
+        .expect(201);
+    access
+        .admission_plugins
+        .insert(AdmissionPlugin::DenyServiceExternalIps);
+    let api = Api::restart_with(api, access).await;
+    let path = format!("{SERVICES}/s");
+    api.merge(&path, &json!({"spec": {"externalIPs": ["192.0.2.2"]}}))
+        .await
+        .expect(200);
+    let refused = api
+        .merge(
+            &path,
+            &json!({"spec": {"externalIPs": ["192.0.2.2", "192.0.2.3"]}}),
+        )
+        .await
+        .expect(403);
+    assert_eq!(
+        refused["message"],
+        "services \"s\" is forbidden: Use of external IPs is denied by admission control"
+    );
+    api.delete(&path).await.expect(200);
+    api.post(SERVICES, &service(json!(["192.0.2.1"])))
+        .await
+        .expect(403);
+    api.post(SERVICES, &service(json!([]))).await.expect(201);
+}
