@@ -56,7 +56,10 @@ fn an_event_is_where_its_object_is() {
     assert_eq!(faults(&validate_core_event(&event)), []);
     event["eventTime"] = Value::Null;
     let expected = ("FieldValueInvalid", "involvedObject.namespace".to_owned());
-    assert_eq!(faults(&validate_core_event(&event)), [expected.clone()]);
+    assert_eq!(
+        faults(&validate_core_event(&event)),
+        std::slice::from_ref(&expected)
+    );
     event["involvedObject"] = json!({"kind": "Node", "name": "n"});
     assert_eq!(faults(&validate_core_event(&event)), [expected]);
     event["metadata"]["namespace"] = json!("default");

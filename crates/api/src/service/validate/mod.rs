@@ -87,15 +87,10 @@ fn validate_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
 /// What the type excludes (VAL-04 to VAL-09).
 fn validate_what_type_excludes(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     match service.kind() {
-        kind @ ("LoadBalancer" | "NodePort") => {
-            if service.is_headless() {
-                let fault = format!("may not be set to 'None' for {kind} services");
-                errors.push(FieldError::invalid(
-                    &spec.child("clusterIPs").index(0),
-                    super::HEADLESS,
-                    fault,
-                ));
-            }
+        kind @ ("LoadBalancer" | "NodePort") if service.is_headless() => {
+            let path = spec.child("clusterIPs").index(0);
+            let fault = format!("may not be set to 'None' for {kind} services");
+            errors.push(FieldError::invalid(&path, super::HEADLESS, fault));
         }
         "ExternalName" => validate_external_name(errors, service, spec),
         _ => {}
