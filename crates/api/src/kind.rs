@@ -156,6 +156,12 @@ impl Kind {
         !self.list_kind.is_empty()
     }
 
+    /// Whether objects of the kind have a form in protobuf: Portolan's own kinds have none, as custom resources
+    /// have none at a reference server.
+    pub fn has_protobuf(&self) -> bool {
+        self.group != PORTOLAN_GROUP
+    }
+
     /// Whether the kind has a `status` that is written through a path of its own.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
@@ -242,6 +248,9 @@ const CORE: Kind = Kind {
     has_generation: false,
     delete_returns_object: false,
 };
+
+/// The API group of Portolan's own kinds.
+pub const PORTOLAN_GROUP: &str = "portolan.dev";
 
 /// What all questions about who may do what have in common.
 const QUESTION: Kind = Kind {
@@ -478,6 +487,20 @@ const KINDS: &[Kind] = &[
         namespaced: false,
         subresources: &[STATUS],
         definition: "io.k8s.api.networking.v1.ServiceCIDR",
+        ..CORE
+    },
+    Kind {
+        group: PORTOLAN_GROUP,
+        version: "v1alpha1",
+        kind: "AddressPool",
+        list_kind: "AddressPoolList",
+        plural: "addresspools",
+        singular: "addresspool",
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "dev.portolan.v1alpha1.AddressPool",
+        unconditional_update: false,
+        has_generation: true,
         ..CORE
     },
     Kind {

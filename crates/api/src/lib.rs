@@ -5,6 +5,7 @@
 //! shape of the [`schema`], and from there on no field is lost. The structs in [`object`] are lean views that read
 //! only what a component needs.
 
+pub mod address_pool;
 pub mod apply;
 pub mod configuration;
 pub mod decode;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use api::kind::Kind;
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
 use crate::authentication::Identity;
 use crate::failure::Failure;
-use crate::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
+use crate::negotiation::{self, Encoding, Form, PatchForm, Representation, body_format, patch_form};
 use crate::printing::{self, IncludeObject};
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request_body::RequestBody;
@@ -121,6 +122,9 @@ impl Call {
         let kind = self.target.kind;
         if self.verb == Verb::Watch {
             let form = negotiation::stream_form(&self.headers)?;
+            if !is_offered(kind, form) {
+                return Err(Failure::not_acceptable_stream());
+            }
             let options = ListOptions {
                 watch: true,
                 ..ListOptions::read(&query)?
@@ -150,6 +154,9 @@ impl Call {
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
         // Found out before anything is written: a client that gets no answer takes the write for failed.
         let form = negotiation::form(headers, &query)?;
+        if !is_offered(target.kind, form) {
+            return Err(Failure::not_acceptable());
+        }
         let outcome = match self.verb {
             Verb::Create => {
                 let options = WriteOptions::read(&query, headers, "CreateOptions")?.by(&self.requester);
@@ -207,4 +214,11 @@ impl Call {
             &outcome.warnings,
         ))
     }
+}
+
+/// Whether objects of the kind have that form.
+fn is_offered(kind: &Kind, form: Form) -> bool {
+    kind.has_protobuf()
+        || form.encoding != Encoding::Protobuf
+        || form.representation != Representation::Objects
 }

@@ -2,7 +2,8 @@
 //!
 //! - `kinds` → `crates/api/src/schema/kinds.json`: the OpenAPI v3 definitions. Types, formats and descriptions come
 //!   from the `k8s-openapi` crate; how lists and maps merge comes from `merge.txt` beside this crate, since
-//!   `k8s-openapi` leaves those extensions out. One definition a line, so that the product can serve a document by
+//!   `k8s-openapi` leaves those extensions out; the definitions of Portolan's own kinds are written by hand in
+//!   `portolan.json`. One definition a line, so that the product can serve a document by
 //!   joining lines.
 //! - `numbers` → `crates/api/src/protobuf/numbers.txt`: the field numbers of the same definitions in protobuf, from
 //!   the sources of the `k8s-pb` crate; which fields tell zero from absent comes from `pointers.txt`.
@@ -38,6 +39,10 @@ fn main() -> Result<(), String> {
         rules.apply(name, definition)?;
     }
     rules.all_used()?;
+    // The project's own kinds are in no crate that follows the reference.
+    let own: BTreeMap<String, Value> =
+        serde_json::from_str(include_str!("../portolan.json")).map_err(|e| format!("portolan.json: {e}"))?;
+    definitions.extend(own);
     match std::env::args().nth(1).as_deref() {
         Some("kinds") => write(&definitions).map_err(|e| e.to_string()),
         Some("numbers") => {

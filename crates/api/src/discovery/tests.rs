@@ -63,6 +63,7 @@ fn groups_and_versions() {
             "discovery.k8s.io",
             "events.k8s.io",
             "networking.k8s.io",
+            "portolan.dev",
             "rbac.authorization.k8s.io"
         ]
     );

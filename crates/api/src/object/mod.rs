@@ -1,6 +1,7 @@
 //! Lean typed views of the objects that components read. They hold only the fields in use: a node
 //! that watches 50,000 Services keeps no byte more than it needs.
 
+mod address_pool;
 mod endpoints;
 mod endpointslice;
 mod lease;
@@ -11,6 +12,7 @@ mod node;
 mod pod;
 mod service;
 
+pub use address_pool::{AddressPool, AddressPoolSpec, AddressPoolStatus, AddressPoolUsage};
 pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
 pub use endpointslice::SERVICE_NAME_LABEL;
 pub use endpointslice::{

@@ -51,7 +51,7 @@ pub struct ServiceCidrStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A condition of a ServiceCIDR.
+/// A condition of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
@@ -62,6 +62,9 @@ pub struct Condition {
     pub status: String,
     /// One word for programs.
     pub reason: String,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// An IPAddress, whose name is the address.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::{Labels, ObjectMeta, null_as_default, resource};
+use super::network::Condition;
 
 /// A Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,8 @@ pub struct ServiceSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub load_balancer_source_ranges: Vec<String>,
     pub load_balancer_class: Option<String>,
+    #[serde(rename = "loadBalancerIP")]
+    pub load_balancer_ip: String,
     pub external_name: String,
     pub publish_not_ready_addresses: bool,
     pub traffic_distribution: Option<String>,
@@ -159,6 +162,9 @@ pub struct ServiceStatus {
     /// The load balancer's addresses.
     #[serde(deserialize_with = "null_as_default")]
     pub load_balancer: LoadBalancerStatus,
+    /// Conditions.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<Condition>,
 }
 
 /// `status.loadBalancer`.

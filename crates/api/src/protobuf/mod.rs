@@ -93,6 +93,9 @@ impl Envelope<'_> {
         let Some(Shape::Object(id)) = schema().shape(definition) else {
             return Err(ProtobufError::NoMessage);
         };
+        if numbers::numbers().of(id).is_empty() {
+            return Err(ProtobufError::NoMessage);
+        }
         let mut object = Map::new();
         for (name, text) in [("apiVersion", self.api_version), ("kind", self.kind)] {
             if !text.is_empty() {

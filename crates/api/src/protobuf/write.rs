@@ -25,6 +25,9 @@ pub fn message(object: &Value, definition: &str) -> Option<Vec<u8>> {
     let Some(Shape::Object(id)) = schema().shape(definition) else {
         return None;
     };
+    if numbers().of(id).is_empty() {
+        return None;
+    }
     let mut out = Vec::new();
     write_message(object.as_object()?, id, &mut out);
     Some(out)

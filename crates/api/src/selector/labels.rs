@@ -55,6 +55,11 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
+    /// The conjunction of these.
+    pub(super) fn of(requirements: Vec<Requirement>) -> Self {
+        Self { requirements }
+    }
+
     /// Whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

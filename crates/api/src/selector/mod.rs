@@ -2,6 +2,7 @@
 
 mod fields;
 mod labels;
+mod object;
 
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};

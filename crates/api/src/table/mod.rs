@@ -76,6 +76,7 @@ pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn layout(kind: &Kind) -> &'static Layout {
     match kind.kind {
+        "AddressPool" => &network::ADDRESS_POOL,
         "ClusterRole" | "Role" => &rbac::ROLE,
         "ClusterRoleBinding" | "RoleBinding" => &rbac::BINDING,
         "ConfigMap" => &cluster::CONFIG_MAP,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{AGE, Layout, NAME, NONE, age, column, cut_list, name, or, wide};
-use crate::tree::{child, entries, items, number, text, texts};
+use crate::tree::{child, entries, flag_if_set, items, number, text, texts};
 
 pub(super) static SERVICE: Layout = Layout {
     columns: &[
@@ -101,6 +101,41 @@ pub(super) static SERVICE_CIDR: Layout = Layout {
     cells: |cidr, now| {
         let cidrs = texts(child(cidr, "spec"), "cidrs").join(",");
         vec![name(cidr), cidrs.into(), age::of(cidr, now)]
+    },
+};
+
+pub(super) static ADDRESS_POOL: Layout = Layout {
+    columns: &[
+        NAME,
+        column("Addresses", "The addresses that Services are given."),
+        column(
+            "Auto",
+            "Whether Services get addresses of this pool without asking for it.",
+        ),
+        column(
+            "Scope",
+            "External, or Internal for Services that ask for an internal load balancer.",
+        ),
+        column("Assigned", "How many addresses are in use, of how many."),
+        AGE,
+        wide("Priority", "Pools of higher priority are used first."),
+    ],
+    cells: |pool, now| {
+        let spec = child(pool, "spec");
+        let addresses = cut_list(texts(spec, "addresses").into_iter().map(str::to_owned));
+        let usage = items(child(pool, "status"), "usage").iter();
+        let usage: Vec<String> = usage
+            .map(|usage| format!("{}/{}", number(usage, "assigned"), number(usage, "total")))
+            .collect();
+        vec![
+            name(pool),
+            addresses.into(),
+            flag_if_set(spec, "autoAssign").unwrap_or(true).to_string().into(),
+            or(text(spec, "scope"), "External").into(),
+            or(&usage.join(","), NONE).into(),
+            age::of(pool, now),
+            number(spec, "priority").to_string().into(),
+        ]
     },
 };
 

@@ -1,5 +1,6 @@
 //! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
 
+use api::address_pool;
 use api::configuration;
 use api::endpoints;
 use api::event;
@@ -56,6 +57,7 @@ impl Strategy {
             "ServiceCIDR" => &SERVICE_CIDR,
             "Event" if kind.is_stored_form() => &CORE_EVENT,
             "Event" => &EVENT,
+            "AddressPool" => &ADDRESS_POOL,
             "Namespace" => &NAMESPACE,
             "Pod" => &POD,
             "Node" => &NODE,
@@ -171,6 +173,15 @@ static IP_ADDRESS: Strategy = Strategy {
             }
         }
     },
+    ..PLAIN_OF_CLUSTER
+};
+
+static ADDRESS_POOL: Strategy = Strategy {
+    default_on_write: address_pool::default_on_write,
+    prepare_create: address_pool::prepare_create,
+    prepare_update: address_pool::prepare_update,
+    validate: address_pool::validate,
+    validate_update: address_pool::validate_update,
     ..PLAIN_OF_CLUSTER
 };
 

@@ -1,5 +1,6 @@
 //! The API over HTTPS, against a whole server with a store on disk.
 
+mod address_pools;
 mod applies;
 mod authentication;
 mod authorization;

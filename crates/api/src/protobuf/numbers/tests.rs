@@ -56,6 +56,8 @@ fn every_field_has_a_number_or_is_known_to_have_none() {
     for name in crate::schema::DEFINITIONS_TEXT
         .lines()
         .filter_map(|line| line.split('"').nth(1))
+        // Portolan's own kinds have no protobuf form.
+        .filter(|name| !name.starts_with("dev.portolan."))
     {
         let Some(Shape::Object(id)) = schema().shape(name) else {
             continue;

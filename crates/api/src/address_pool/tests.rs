@@ -1,0 +1,103 @@
+use serde_json::json;
+
+use super::*;
+
+fn pool(spec: Value) -> Value {
+    let mut pool = json!({"metadata": {"name": "p"}, "spec": spec});
+    default_on_write(&mut pool);
+    pool
+}
+
+fn causes(errors: &FieldErrors) -> Vec<String> {
+    errors
+        .iter()
+        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .collect()
+}
+
+#[test]
+fn what_is_left_out_is_completed() {
+    let pool = pool(json!({"addresses": ["192.0.2.0/24"], "scope": null}));
+    assert_eq!(
+        pool["spec"],
+        json!({"addresses": ["192.0.2.0/24"], "autoAssign": true, "avoidBuggyIPs": false, "priority": 0,
+               "scope": "External"})
+    );
+    assert!(validate(&pool).is_empty());
+}
+
+#[test]
+fn addresses() {
+    let of = |addresses: Value| causes(&validate(&pool(json!({ "addresses": addresses }))));
+    assert!(
+        of(json!([
+            "192.0.2.0/24",
+            "198.51.100.7-198.51.100.9",
+            "2001:db8::/64"
+        ]))
+        .is_empty()
+    );
+    assert!(of(json!(["192.0.2.1-192.0.2.1"])).is_empty());
+    assert_eq!(of(json!([])), ["FieldValueRequired spec.addresses"]);
+    for bad in [
+        "x",
+        "192.0.2.1",
+        "192.0.2.1/24",
+        "192.0.2.9-192.0.2.8",
+        "192.0.2.9-2001:db8::1",
+        "127.0.0.0/8",
+        "224.0.0.0/24",
+        "0.0.0.0/0",
+        "::/0",
+        "fe80::/64",
+        "-",
+    ] {
+        assert_eq!(of(json!([bad])), ["FieldValueInvalid spec.addresses[0]"], "{bad}");
+    }
+    assert_eq!(
+        of(json!(["192.0.2.0/24", "192.0.2.255-192.0.3.1"])),
+        ["FieldValueInvalid spec.addresses[1]"]
+    );
+    let many: Vec<String> = (0..=ADDRESSES_MAX)
+        .map(|at| format!("10.0.{}.{}/32", at / 256, at % 256))
+        .collect();
+    assert_eq!(of(json!(many)), ["FieldValueTooMany spec.addresses"]);
+}
+
+#[test]
+fn everything_else() {
+    let with = |field: &str, value: Value| {
+        let mut spec = json!({"addresses": ["192.0.2.0/24"]});
+        spec[field] = value;
+        causes(&validate(&pool(spec)))
+    };
+    assert!(with("scope", json!("Internal")).is_empty());
+    assert_eq!(
+        with("scope", json!("Both")),
+        ["FieldValueNotSupported spec.scope"]
+    );
+    assert_eq!(
+        with("priority", json!(1_000_001)),
+        ["FieldValueInvalid spec.priority"]
+    );
+    assert!(with("serviceSelector", json!({"matchLabels": {"a": "b"}})).is_empty());
+    assert_eq!(
+        with("namespaceSelector", json!({"matchLabels": {"-a": "b"}})),
+        ["FieldValueInvalid spec.namespaceSelector.matchLabels"]
+    );
+}
+
+#[test]
+fn a_changed_spec_is_a_new_generation_and_keeps_the_status() {
+    let mut old = pool(json!({"addresses": ["192.0.2.0/24"]}));
+    old["metadata"]["generation"] = json!(1);
+    old["status"] = json!({"usage": [{"family": "IPv4", "total": 256, "assigned": 1}]});
+    let mut same = old.clone();
+    same["status"] = json!({});
+    prepare_update(&mut same, &old);
+    assert_eq!(same, old);
+    let mut other = old.clone();
+    other["spec"]["priority"] = json!(5);
+    prepare_update(&mut other, &old);
+    assert_eq!(other["metadata"]["generation"], 2);
+}

@@ -1,0 +1,69 @@
+//! AddressPools: the kind of Portolan's own.
+
+use http::Method;
+use serde_json::json;
+
+use crate::harness::Api;
+
+const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
+
+fn pool(name: &str, addresses: &[&str]) -> serde_json::Value {
+    json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool",
+        "metadata": {"name": name}, "spec": {"addresses": addresses},
+    })
+}
+
+#[tokio::test]
+async fn a_pool_is_completed_kept_and_counted() {
+    let api = Api::start().await;
+    let created = api.post(POOLS, &pool("p", &["192.0.2.0/24"])).await.expect(201);
+    assert_eq!(created["spec"]["autoAssign"], true);
+    assert_eq!(created["spec"]["scope"], "External");
+    assert_eq!(created["metadata"]["generation"], 1);
+    let path = format!("{POOLS}/p");
+    let usage = json!([{"family": "IPv4", "total": 256, "assigned": 3}]);
+    let status = json!({"status": {"usage": usage}, "spec": {"priority": 7}});
+    let counted = api.merge(&format!("{path}/status"), &status).await.expect(200);
+    assert_eq!(counted["status"]["usage"], usage);
+    assert_eq!(counted["spec"]["priority"], 0);
+    assert_eq!(counted["metadata"]["generation"], 1);
+    let changed = json!({"spec": {"priority": 7}, "status": {"usage": []}});
+    let changed = api.merge(&path, &changed).await.expect(200);
+    assert_eq!(changed["status"]["usage"], usage);
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let table = api.send(Method::GET, POOLS, &table, "").await.expect(200);
+    assert_eq!(table["rows"][0]["cells"][1], "192.0.2.0/24");
+    assert_eq!(table["rows"][0]["cells"][4], "3/256");
+    api.delete(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_by_field() {
+    let api = Api::start().await;
+    let mut bad = pool("p", &["192.0.2.1/24", "x"]);
+    bad["spec"]["scope"] = json!("Both");
+    let refused = api.post(POOLS, &bad).await.expect(422);
+    let causes = refused["details"]["causes"].as_array().expect("causes");
+    let fields: Vec<&str> = causes
+        .iter()
+        .filter_map(|cause| cause["field"].as_str())
+        .collect();
+    assert_eq!(fields, ["spec.addresses[0]", "spec.addresses[1]", "spec.scope"]);
+}
+
+#[tokio::test]
+async fn there_is_no_protobuf_of_it() {
+    let api = Api::start().await;
+    let accept = |value| [("accept", value), ("content-type", "application/json")];
+    let protobuf = accept("application/vnd.kubernetes.protobuf");
+    let body = pool("p", &["192.0.2.0/24"]).to_string();
+    let refused = api.send(Method::POST, POOLS, &protobuf, body).await;
+    assert_eq!(refused.code, 406);
+    // Nothing was written.
+    api.get(&format!("{POOLS}/p")).await.expect(404);
+    let watch = format!("{POOLS}?watch=true");
+    let stream = accept("application/vnd.kubernetes.protobuf;stream=watch");
+    assert_eq!(api.send(Method::GET, &watch, &stream, "").await.code, 406);
+}
