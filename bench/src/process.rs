@@ -56,6 +56,14 @@ impl Measured {
 }
 
 impl Measured {
+    /// Asks the process to end, and waits until it has.
+    pub fn end_gracefully(&mut self) -> Result<(), Failure> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Ends the process as a crash would.
     pub fn end(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {

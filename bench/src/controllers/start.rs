@@ -29,19 +29,19 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
     create(client, flags.services, flags.pods).await?;
     let mut slices = Slices::watch(client);
     let started = Instant::now();
-    let first = place.start_controllers()?;
-    if first.is_none() {
+    let Some(mut first) = place.start_controllers()? else {
         return Err(
             "this case starts the controllers itself, and cannot be pointed at another cluster".into(),
         );
-    }
+    };
     slices.wait_for_ready(total).await?;
     println!(
         "{total} Pods are endpoints after {:.2} s",
         started.elapsed().as_secs_f64()
     );
-    report_process(first.as_ref())?;
-    drop(first);
+    report_process(Some(&first))?;
+    // It gives its lease back; what a start beside a dead leader waits for besides is the rest of the lease.
+    first.end_gracefully()?;
     // Then a start that has nothing to write: it is in sync when it follows a change.
     let writes_before = slices.writes;
     say_ready(client, &pod_name(0), false).await?;

@@ -117,6 +117,15 @@ impl ClientError {
             _ => false,
         }
     }
+
+    /// Whether nothing can be created since the namespace is being deleted; no retry mends that.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let Self::Status { status, .. } = self else {
+            return false;
+        };
+        let mut causes = status.details.causes.iter();
+        causes.any(|cause| cause.reason == "NamespaceTerminating")
+    }
 }
 
 /// A failure as the API describes it.
@@ -129,6 +138,24 @@ pub struct Status {
     pub reason: String,
     /// A sentence for people.
     pub message: String,
+    /// What lies behind it.
+    pub details: StatusDetails,
+}
+
+/// What lies behind a failure.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusDetails {
+    /// The causes, if the server names any.
+    pub causes: Vec<StatusCause>,
+}
+
+/// A cause of a failure.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusCause {
+    /// One word for programs: `NamespaceTerminating`, `FieldValueInvalid` …
+    pub reason: String,
 }
 
 impl std::fmt::Display for Status {

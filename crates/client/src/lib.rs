@@ -19,7 +19,7 @@ mod watch;
 pub use clock::WallClock;
 pub use config::{Config, ConfigError};
 pub use counters::{Durations, REQUEST_BOUNDS_SECONDS, Requests};
-pub use error::{ClientError, Status};
+pub use error::{ClientError, Status, StatusCause, StatusDetails};
 pub use fence::{Fence, Moment};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
 pub use tls::{tls_config, tls_without_verification};

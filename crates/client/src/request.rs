@@ -215,6 +215,7 @@ impl Client {
             code,
             reason: String::new(),
             message: String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
+            ..Status::default()
         });
         Err(ClientError::Status {
             method,

@@ -79,6 +79,7 @@ pub(crate) fn no_node(key: &ObjectKey) -> ClientError {
             code: 503,
             reason: "Unschedulable".to_owned(),
             message: "no Node is ready and accepts Pods".to_owned(),
+            ..client::Status::default()
         },
     }
 }

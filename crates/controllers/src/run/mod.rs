@@ -141,6 +141,10 @@ impl Rim {
     /// Works until a watch fails.
     async fn run(&mut self) {
         self.environment.metrics.enter(Phase::Reading);
+        if self.watches.are_synced() {
+            // Nothing is read for the controllers that were chosen.
+            self.note_synced();
+        }
         while self.step().await {}
     }
 
@@ -170,15 +174,19 @@ impl Rim {
             }
         }
         if self.watches.are_synced() {
-            if !std::mem::replace(&mut self.is_working, true) {
-                self.environment.metrics.enter(Phase::Working);
-            }
+            self.note_synced();
             for job in self.core.start(now()) {
                 self.spawn(job);
             }
         }
         self.tell();
         true
+    }
+
+    fn note_synced(&mut self) {
+        if !std::mem::replace(&mut self.is_working, true) {
+            self.environment.metrics.enter(Phase::Working);
+        }
     }
 
     fn spawn(&mut self, job: Job) {

@@ -81,6 +81,9 @@ impl Core {
     /// The key is as it should be, or will be looked at again after a pause.
     pub(super) fn settle(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
         let topic = Topic::Failure(work.clone());
+        // Where all is about to go nothing can be created, and need not be (EPC-14).
+        let ends = |error: &SyncError| matches!(error, SyncError::Request(e) if e.is_namespace_terminating());
+        let error = error.filter(|error| !ends(error));
         if matches!(work, Work::Slices(_)) {
             let ending = error.as_ref().map_or(Ending::Success, |_| Ending::Error);
             self.metrics.update(|values| values.slices.ended(ending));

@@ -11,22 +11,31 @@ use crate::support::{Api, Component, portolan, wait_for};
 pub struct Driver {
     runtime: Runtime,
     client: Client,
-    _controllers: Component,
-    _api: Api,
+    /// They end with this value.
+    controllers: Option<Component>,
+    /// The server.
+    pub api: Api,
 }
 
 impl Driver {
     /// Starts both; the controllers with these flags.
     pub fn start(flags: &[&str]) -> Self {
+        let mut this = Self::without_controllers();
+        let kubeconfig = format!("--kubeconfig={}", this.api.kubeconfig().display());
+        let usual = ["controllers", &kubeconfig, "--metrics-bind-address="];
+        this.controllers = Some(portolan(&[&usual, flags].concat()));
+        this
+    }
+
+    /// Starts the server alone.
+    pub fn without_controllers() -> Self {
         let api = Api::start();
-        let kubeconfig = format!("--kubeconfig={}", api.kubeconfig().display());
-        let arguments = [&["controllers", &kubeconfig], flags].concat();
         let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
         let runtime = Runtime::new().expect("a runtime");
         let client = runtime.block_on(async { Client::new(config) }).expect("a client");
         Self {
-            _controllers: portolan(&arguments),
-            _api: api,
+            controllers: None,
+            api,
             runtime,
             client,
         }

@@ -4,6 +4,7 @@
 mod support;
 
 mod driver;
+mod election;
 mod garbage;
 mod nodes;
 mod service_cidrs;

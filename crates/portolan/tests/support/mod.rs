@@ -25,6 +25,16 @@ impl From<Child> for Component {
     }
 }
 
+impl Component {
+    /// Asks the process to end, and waits until it has.
+    pub fn end(mut self) -> std::process::ExitStatus {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM)
+            .expect("a process that can be asked");
+        self.0.wait().expect("a process that ends")
+    }
+}
+
 impl Drop for Component {
     fn drop(&mut self) {
         self.0

@@ -175,3 +175,28 @@ fn what_others_do_to_a_slice_is_answered_after_a_pause() {
     assert!(core.start(now).is_empty());
     assert_eq!(core.next_wake(), Some(now + Duration::from_secs(1)));
 }
+
+#[test]
+fn where_the_namespace_goes_nothing_is_tried_again() {
+    let (mut core, now) = core();
+    let job = only(core.start(now));
+    let cause = client::StatusCause {
+        reason: "NamespaceTerminating".to_owned(),
+    };
+    let error = ClientError::Status {
+        method: Method::POST,
+        path: String::new(),
+        status: Status {
+            code: 403,
+            details: client::StatusDetails { causes: vec![cause] },
+            ..Status::default()
+        },
+    };
+    let report = Report {
+        error: Some(error),
+        ..Report::default()
+    };
+    done(&mut core, job, Outcome::SlicesWritten(report), now);
+    assert!(core.start(now).is_empty() && core.next_wake().is_none());
+    assert!(core.notices().is_empty(), "nobody needs to know");
+}
