@@ -66,7 +66,9 @@ pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Resu
         let path = format!("{}/{}/status", Pod::collection(Some(&key.namespace)), key.name);
         let time = environment.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": time});
-        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
+        // Whoever wrote the Pod since it was read may have said the same, or that it is another: then all are read anew.
+        let metadata = json!({"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version});
+        let patch = json!({"metadata": metadata, "status": {"conditions": [condition]}});
         match client
             .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&patch))
             .await
@@ -80,8 +82,7 @@ pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Resu
                 )
                 .await
             }
-            // Gone, or another by now.
-            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
