@@ -147,7 +147,7 @@ pub struct Status {
 #[serde(default)]
 pub struct StatusDetails {
     /// The causes, if the server names any.
-    pub causes: Vec<StatusCause>,
+    pub causes: Box<[StatusCause]>,
 }
 
 /// A cause of a failure.

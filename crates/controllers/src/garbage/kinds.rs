@@ -89,6 +89,7 @@ kinds! {
     ClusterRoleBinding "rbac.authorization.k8s.io" "v1" "clusterrolebindings" false;
     Role "rbac.authorization.k8s.io" "v1" "roles" true;
     RoleBinding "rbac.authorization.k8s.io" "v1" "rolebindings" true;
+    AddressPool "portolan.dev" "v1alpha1" "addresspools" false;
 }
 
 /// What happened to an object of a kind.

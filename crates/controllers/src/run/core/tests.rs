@@ -188,7 +188,9 @@ fn where_the_namespace_goes_nothing_is_tried_again() {
         path: String::new(),
         status: Status {
             code: 403,
-            details: client::StatusDetails { causes: vec![cause] },
+            details: client::StatusDetails {
+                causes: [cause].into(),
+            },
             ..Status::default()
         },
     };
