@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::cgroups::Cgroups;
 use crate::events::Events;
 use crate::network::addresses::{AddressError, AddressPool};
 use crate::object::Pod;
@@ -22,7 +23,7 @@ use crate::services::Services;
 use crate::settings::{PODS_MAX, Settings};
 use crate::state_directory::{Record, StateDirectory, StateError};
 use crate::worker::{self, Context, Leftover, Wanted, remove_leftover};
-use crate::{network, node, status};
+use crate::{network, node, serving, status};
 
 /// Events of Pods that wait to be looked at.
 const EVENTS_MAX: usize = 256;
@@ -53,6 +54,9 @@ pub enum AgentError {
     /// The TLS library has no protocol in common with itself. No retry mends it.
     #[error("TLS for probes: {0}")]
     Tls(#[from] client::ConfigError),
+    /// The endpoint for the API server cannot be served.
+    #[error("serving the API server: {0}")]
+    Serving(#[from] serving::ServingError),
     /// The node has no address that others could reach it by.
     #[error("this node has no address beyond the loopback link; name one with --node-ip")]
     NoAddress,
@@ -133,6 +137,10 @@ async fn prepare(
     });
     let (events, telling) = Events::new(client.clone());
     background.spawn(telling);
+    if let Some(serving) = &settings.serving {
+        let server = serving::Server::start(serving, state.clone()).await?;
+        background.spawn(server.serve());
+    }
     let resolv_conf = std::fs::read_to_string(&settings.host_resolv_conf).unwrap_or_else(|error| {
         tracing::warn!(path = %settings.host_resolv_conf.display(), %error, "no resolv.conf for Pods with dnsPolicy Default");
         String::new()
@@ -147,8 +155,12 @@ async fn prepare(
         state,
         events,
         capacity: node::capacity(),
+        cgroups: Cgroups::open().map_err(|error| error.to_string()),
         probe_tls: Arc::new(client::tls_without_verification()?),
     };
+    if let Err(why) = &context.cgroups {
+        tracing::warn!(why, "the limits of Pods are not enforced");
+    }
     Ok((context, background))
 }
 

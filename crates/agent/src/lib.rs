@@ -10,12 +10,14 @@
 //! program under hidden subcommands.
 
 mod agent;
+pub mod cgroups;
 mod confinement;
 pub mod containers;
 pub mod echo;
 pub mod environment;
 pub mod events;
 pub mod images;
+pub mod logs;
 pub mod network;
 mod node;
 pub mod object;
@@ -27,6 +29,7 @@ mod rfc3339;
 pub mod runtime;
 pub mod sandbox;
 mod services;
+pub mod serving;
 pub mod settings;
 pub mod state_directory;
 pub mod status;

@@ -1,12 +1,14 @@
 //! What an agent is told at its start.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::cgroups::PIDS_MAX_DEFAULT;
 use crate::images::Images;
 use crate::resolv_conf::ClusterDns;
 
@@ -35,6 +37,10 @@ pub struct Settings {
     pub cluster_dns: ClusterDns,
     /// The node's resolv.conf.
     pub host_resolv_conf: PathBuf,
+    /// Where the API server asks for logs; `None` to serve none.
+    pub serving: Option<Serving>,
+    /// Processes and threads of one container.
+    pub pids_max: u64,
     /// How long the Node's Lease lasts; it is renewed four times as often.
     pub node_lease_duration: Duration,
     /// What becomes of the Pods when the agent is asked to end.
@@ -53,9 +59,33 @@ impl Settings {
             images: Images::default(),
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            serving: None,
+            pids_max: PIDS_MAX_DEFAULT,
             node_lease_duration: NODE_LEASE_DURATION,
             at_end: AtEnd::KeepPods,
         }
+    }
+}
+
+/// The agent's own endpoint, for the API server alone.
+#[derive(Clone)]
+pub struct Serving {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Its certificate, PEM.
+    pub certificate: Vec<u8>,
+    /// The certificate's key, PEM.
+    pub key: Vec<u8>,
+    /// The authority, PEM, by which the API server's certificate is checked.
+    pub client_authority: Vec<u8>,
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is secret.
+        f.debug_struct("Serving")
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
     }
 }
 

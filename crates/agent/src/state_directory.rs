@@ -86,6 +86,21 @@ impl StateDirectory {
         Ok((records, broken))
     }
 
+    /// The directory of the Pod with that name; of the latest, if one of before has not gone yet.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<PodDirectory> {
+        let (records, _) = self.records().ok()?;
+        let named = records
+            .iter()
+            .filter(|record| record.namespace == namespace && record.name == name);
+        let directories = named.filter_map(|record| self.pod(&record.uid).ok());
+        let written = |directory: &PodDirectory| {
+            fs::metadata(directory.path.join(RECORD))
+                .and_then(|m| m.modified())
+                .ok()
+        };
+        directories.max_by_key(written)
+    }
+
     /// The directory of the Pod with that UID; it need not be there.
     pub fn pod(&self, uid: &str) -> Result<PodDirectory, StateError> {
         let plain = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
@@ -137,12 +152,29 @@ impl PodDirectory {
         self.path.join("sandbox.log")
     }
 
-    /// Where a container's output goes.
-    pub fn log(&self, container: &str) -> PathBuf {
+    /// Where a container's output goes at its run of that number.
+    pub fn log(&self, container: &str, run: u32) -> PathBuf {
+        self.logs(container).join(format!("{run}.log"))
+    }
+
+    /// Makes room for the log of a run: that of the run before is kept, others go.
+    pub fn prepare_log(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
+        let logs = self.logs(container);
+        create_private(&logs)?;
+        let kept = [run, run.saturating_sub(1)].map(|run| format!("{run}.log"));
+        for entry in fs::read_dir(&logs).map_err(|source| file_error(&logs, source))? {
+            let entry = entry.map_err(|source| file_error(&logs, source))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !kept.iter().any(|kept| name.starts_with(kept.as_str())) {
+                fs::remove_file(entry.path()).map_err(|source| file_error(&entry.path(), source))?;
+            }
+        }
+        Ok(self.log(container, run))
+    }
+
+    fn logs(&self, container: &str) -> PathBuf {
         // Names of containers are DNS labels; a slash in one of an odd server must not lead elsewhere.
-        self.path
-            .join("logs")
-            .join(format!("{}.log", container.replace('/', "_")))
+        self.path.join("logs").join(container.replace('/', "_"))
     }
 
     /// Where its volumes are.

@@ -127,9 +127,8 @@ impl Pod {
     }
 
     async fn shell(&self, name: &str, script: &str) -> Result<(), RuntimeError> {
-        self.sandbox
-            .start_container(name, shell(script), &self.directory.log(name))
-            .await
+        let log = self.directory.prepare_log(name, 0).expect("a place for the log");
+        self.sandbox.start_container(name, shell(script), &log).await
     }
 
     async fn end(self) -> Outcome {
@@ -170,7 +169,7 @@ async fn echo_answers_from_its_own_namespace() -> Outcome {
         ..Program::default()
     };
     pod.sandbox
-        .start_container("echo", program, &pod.directory.log("echo"))
+        .start_container("echo", program, &pod.directory.prepare_log("echo", 0)?)
         .await?;
     for address in pod.addresses.clone() {
         let gateway = if address.is_ipv4() {
@@ -248,7 +247,7 @@ async fn ends_are_told_and_names_are_free_again() -> Outcome {
     expect(pod.sandbox.next().await, 3, None)?;
     pod.shell("a", "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
         .await?;
-    wait_for_log(&pod.directory.log("a"), "up").await?;
+    wait_for_log(&pod.directory.prepare_log("a", 0)?, "up").await?;
     check(
         matches!(pod.shell("a", "true").await, Err(RuntimeError::Refused { .. })),
         "started twice",
@@ -264,13 +263,13 @@ async fn ends_are_told_and_names_are_free_again() -> Outcome {
     };
     let refused = pod
         .sandbox
-        .start_container("a", missing, &pod.directory.log("a"))
+        .start_container("a", missing, &pod.directory.prepare_log("a", 0)?)
         .await;
     check(
         matches!(refused, Err(RuntimeError::Refused { .. })),
         "a program that is not there",
     )?;
-    let log = std::fs::read_to_string(pod.directory.log("a"))?;
+    let log = std::fs::read_to_string(pod.directory.prepare_log("a", 0)?)?;
     check(log.contains("said\n") && log.contains("wrong\n"), log)?;
     pod.end().await
 }

@@ -29,9 +29,19 @@ const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 /// The word of the subresource that passes requests on (API-03).
 pub const PROXY: &str = "proxy";
 
+/// The word of the subresource that is asked of the agent of a Pod's node.
+pub const LOG: &str = "log";
+
 const STATUS: Subresource = Subresource {
     name: "status",
     verbs: STATUS_VERBS,
+    kind: None,
+    sent: None,
+};
+
+const LOG_OF_POD: Subresource = Subresource {
+    name: LOG,
+    verbs: &["get"],
     kind: None,
     sent: None,
 };
@@ -343,7 +353,7 @@ const KINDS: &[Kind] = &[
         singular: "pod",
         short_names: &["po"],
         categories: &["all"],
-        subresources: &[proxy("PodProxyOptions"), STATUS],
+        subresources: &[LOG_OF_POD, proxy("PodProxyOptions"), STATUS],
         definition: "io.k8s.api.core.v1.Pod",
         has_generation: true,
         delete_returns_object: true,

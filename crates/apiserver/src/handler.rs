@@ -18,7 +18,7 @@ use crate::gate::{Asking, Gate};
 use crate::health;
 use crate::metrics::{Label, Metrics};
 use crate::negotiation::{body_format, status_encoding};
-use crate::passing::Passing;
+use crate::passing::{Logs, Passing};
 use crate::query::Query;
 use crate::questions::{Asked, is_question};
 use crate::request_body::{BodyRoom, RequestBody};
@@ -36,6 +36,7 @@ pub(crate) struct Handler {
     pub(crate) metrics: Metrics,
     pub(crate) bodies: BodyRoom,
     pub(crate) passing: Passing,
+    pub(crate) logs: Logs,
 }
 
 impl Handler {
@@ -159,6 +160,9 @@ impl Handler {
     ) -> Result<Answer, Failure> {
         if target.passed_path.is_some() {
             return self.passing.pass(&self.resources, &target, request).await;
+        }
+        if target.subresource == Some(api::kind::LOG) {
+            return self.logs.read(&self.resources, &target, &query).await;
         }
         let (parts, body) = request.into_parts();
         let body = match verb.is_read() {

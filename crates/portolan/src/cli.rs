@@ -26,6 +26,11 @@ pub struct Cli {
 pub enum Command {
     /// Run all of it on this machine: API, controllers, proxy, DNS and agent
     Up(Box<commands::up::Flags>),
+    /// Say how each part of `portolan up` is, and why if it is not well
+    Status(commands::status::Flags),
+    /// Run `portolan up` as a systemd service
+    #[command(subcommand)]
+    Service(commands::service::Command),
     /// Run a cluster in a box: nodes, Pods and a client outside, all in network namespaces
     Playground(commands::playground::Flags),
     /// Serve the Kubernetes API from an embedded store
@@ -40,10 +45,16 @@ pub enum Command {
     Dns(Box<commands::dns::Flags>),
     /// Run this Node's Pods as processes
     Agent(commands::agent::Flags),
+    /// Print the environment of a Pod's containers, and which Service each variable is from
+    Env(commands::env::Flags),
     /// Copy, snapshot, restore and verify the API server's data
     Store(commands::store::Flags),
     /// Print the kubeconfig of a component or a person, with a certificate of the cluster's authority
     Kubeconfig(commands::kubeconfig::Flags),
+    /// Print completions for a shell
+    Completions(commands::reference::CompletionFlags),
+    /// Write the manual pages
+    Man(commands::reference::ManualFlags),
     /// Print the version
     Version,
 }

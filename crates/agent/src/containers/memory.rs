@@ -34,6 +34,18 @@ enum RememberedState {
     Terminated(Ended),
 }
 
+impl Remembered {
+    /// How often it was started anew.
+    pub fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Whether it ran.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, RememberedState::Running { .. })
+    }
+}
+
 impl Containers {
     /// What is to be kept.
     pub fn remember(&self) -> Memory {

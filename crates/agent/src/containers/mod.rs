@@ -93,6 +93,12 @@ impl Containers {
         slot.state = State::Running { since: now };
     }
 
+    /// How often a container will have been started anew with its next start.
+    pub fn next_run(&self, name: &str) -> u32 {
+        let slot = self.slot(name);
+        slot.map_or(0, |slot| slot.restarts + u32::from(slot.last.is_some()))
+    }
+
     /// What the probes say of a running container.
     pub fn probed(&mut self, name: &str, is_started: bool, is_ready: bool) {
         if let Some(slot) = self.slot_mut(name).filter(|slot| slot.is_running()) {

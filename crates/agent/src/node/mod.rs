@@ -199,7 +199,13 @@ fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) 
         "cpu": cpus.to_string(),
         "memory": format!("{}Ki", memory_bytes / 1024),
     });
+    // Where the API server asks for logs; 0 stands for nowhere.
+    let port = settings
+        .serving
+        .as_ref()
+        .map_or(0, |serving| serving.listen.port());
     json!({
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "addresses": addresses,
         "capacity": capacity,
         "allocatable": capacity,

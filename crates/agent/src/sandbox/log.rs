@@ -1,23 +1,38 @@
-//! A container's output in a file of bounded size.
+//! A container's output in files of bounded size, in the form that log collectors know: a time, the stream, `F` for a
+//! whole line or `P` for a part of one, and the text.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Largest log file; the one before is kept too (upstream's `containerLogMaxSize`).
+use jiff::Timestamp;
+
+/// Largest log file (upstream's `containerLogMaxSize`).
 pub(super) const LOG_BYTES_MAX: u64 = 10 << 20;
-/// Bytes taken from the pipe at once.
-const CHUNK_BYTES: usize = 16 << 10;
+/// Files that are kept of one run (upstream's `containerLogMaxFiles`).
+pub const LOG_FILES_MAX: usize = 5;
+/// A longer line is written in parts, as container runtimes do.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// The name of an older file of the log at `path`; the higher the number the older.
+pub fn older(path: &Path, number: usize) -> PathBuf {
+    let mut older = path.to_owned().into_os_string();
+    older.push(format!(".{number}"));
+    older.into()
+}
 
 /// Copies `from` into the file at `path` until it ends. What cannot be written is dropped: a full disk must not
 /// stop a container.
-pub(super) fn copy(mut from: impl Read, path: &Path, bytes_max: u64) {
+pub(super) fn copy(from: impl Read, path: &Path, bytes_max: u64) {
     let mut log = BoundedLog::open(path.to_owned(), bytes_max);
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut from = BufReader::with_capacity(LINE_BYTES_MAX, from);
+    let mut line = Vec::new();
     loop {
-        match from.read(&mut chunk) {
+        line.clear();
+        let mut limited = (&mut from).take(LINE_BYTES_MAX as u64);
+        match limited.read_until(b'\n', &mut line) {
             Ok(0) => return,
-            Ok(length) => log.append(chunk.get(..length).unwrap_or_default()),
+            Ok(_) => log.append(&line),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 eprintln!("sandbox: reading a container's output: {error}");
@@ -52,22 +67,38 @@ impl BoundedLog {
         }
     }
 
-    fn append(&mut self, chunk: &[u8]) {
-        if self.bytes + chunk.len() as u64 > self.bytes_max {
+    /// Writes a line, or a part of one if it does not end with a newline.
+    fn append(&mut self, line: &[u8]) {
+        let (tag, text) = match line.strip_suffix(b"\n") {
+            Some(text) => ('F', text),
+            None => ('P', line),
+        };
+        let mut entry = format!("{:.9} stdout {tag} ", Timestamp::now()).into_bytes();
+        entry.extend_from_slice(text);
+        entry.push(b'\n');
+        let length = entry.len() as u64;
+        if self.bytes > 0 && self.bytes + length > self.bytes_max {
             self.rotate();
         }
         let Some(file) = &mut self.file else { return };
-        match file.write_all(chunk) {
-            Ok(()) => self.bytes += chunk.len() as u64,
+        match file.write_all(&entry) {
+            Ok(()) => self.bytes += length,
             Err(error) => eprintln!("sandbox: {}: {error}", self.path.display()),
         }
     }
 
     fn rotate(&mut self) {
-        let mut older = self.path.clone().into_os_string();
-        older.push(".1");
-        if let Err(error) = fs::rename(&self.path, older) {
-            eprintln!("sandbox: {}: {error}", self.path.display());
+        for number in (1..LOG_FILES_MAX).rev() {
+            let from = match number {
+                1 => self.path.clone(),
+                _ => older(&self.path, number - 1),
+            };
+            match fs::rename(&from, older(&self.path, number)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    eprintln!("sandbox: {}: {error}", from.display());
+                }
+                _ => {}
+            }
         }
         *self = Self::open(self.path.clone(), self.bytes_max);
     }

@@ -26,6 +26,7 @@ use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
 pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
+pub use log::{LOG_FILES_MAX, older};
 
 #[cfg(test)]
 mod tests;

@@ -39,8 +39,31 @@ fn logs_keep_the_end_and_stay_small() {
         .flat_map(|i| format!("{i}\n").into_bytes())
         .collect();
     log::copy(output.as_slice(), &path, 50_000);
-    let size = |name: &str| fs::metadata(directory.path().join(name)).unwrap().len();
-    assert!(size("a.log") <= 50_000 && size("a.log.1") <= 50_000);
-    assert!(fs::read_to_string(&path).unwrap().ends_with("99999\n"));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    let size = |path: &std::path::Path| fs::metadata(path).unwrap().len();
+    let older: Vec<_> = (1..log::LOG_FILES_MAX)
+        .map(|number| log::older(&path, number))
+        .collect();
+    assert!(size(&path) <= 50_000 && older.iter().all(|path| size(path) <= 50_000));
+    assert!(fs::read_to_string(&path).unwrap().ends_with(" stdout F 99999\n"));
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        log::LOG_FILES_MAX
+    );
+}
+
+#[test]
+fn lines_are_whole_or_in_parts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.log");
+    let long = "x".repeat(20_000);
+    log::copy(format!("a b\n\n{long}\nend").as_bytes(), &path, 1 << 20);
+    let text = fs::read_to_string(&path).unwrap();
+    let entries: Vec<(&str, usize)> = text
+        .lines()
+        .map(|line| {
+            let mut parts = line.splitn(4, ' ').skip(2);
+            (parts.next().unwrap(), parts.next().unwrap().len())
+        })
+        .collect();
+    assert_eq!(entries, [("F", 3), ("F", 0), ("P", 16384), ("F", 3616), ("P", 3)]);
 }

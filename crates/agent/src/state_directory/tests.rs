@@ -35,6 +35,6 @@ fn no_uid_leads_out_of_the_directory() {
     for bad in ["", "..", "a/b", "a b", &"x".repeat(65)] {
         assert!(matches!(state.pod(bad), Err(StateError::Uid { .. })), "{bad}");
     }
-    let log = state.pod("a").unwrap().log("../../x");
+    let log = state.pod("a").unwrap().log("../../x", 0);
     assert!(log.starts_with(root.path()) && !log.components().any(|c| c.as_os_str() == ".."));
 }

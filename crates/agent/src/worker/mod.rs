@@ -20,6 +20,7 @@ use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
+use crate::cgroups::Cgroups;
 use crate::containers::{Containers, Ended, Memory, Phase, Slot, State};
 use crate::environment::Capacity;
 use crate::events::{Events, PodEvents};
@@ -59,6 +60,8 @@ pub struct Context {
     pub state: StateDirectory,
     /// What people are told.
     pub events: Events,
+    /// What holds containers to their limits, or why there is nothing.
+    pub cgroups: Result<Cgroups, String>,
     /// What the node has.
     pub capacity: Capacity,
     /// For probes by HTTPS, which look at no certificate.
@@ -361,7 +364,13 @@ impl Worker {
     fn container_ended(&mut self, name: &str, exit: &Exit) {
         self.runs.remove(name);
         tracing::debug!(pod = %self.key, container = name, exit_code = exit.code, "a container ended");
-        self.containers.ended(name, ended(exit));
+        let mut ended = ended(exit);
+        let uid = &self.pod.metadata.uid;
+        let cgroups = self.context.cgroups.as_ref();
+        if cgroups.is_ok_and(|cgroups| cgroups.finish(uid, name)) && exit.code != 0 {
+            ended.reason = "OOMKilled".into();
+        }
+        self.containers.ended(name, ended);
         let waits = self.containers.slot(name).map(|slot| &slot.state);
         if let Some(State::Waiting { due, .. }) = waits
             && *due > exit.finished_at

@@ -1,12 +1,14 @@
 //! Bringing a Pod up: its network, its sandbox, its containers.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use client::ClientError;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{RefreshTask, Worker};
+use crate::cgroups::{CgroupError, Limits};
 use crate::confinement::confinement;
 use crate::echo;
 use crate::environment::{
@@ -199,19 +201,46 @@ impl Worker {
             reason: "CreateContainerError",
             message: error.to_string(),
         })?;
+        confinement.cgroups = self.hold_to_limits(container).map_err(|error| NotStarted {
+            reason: "CreateContainerError",
+            message: error.to_string(),
+        })?;
         let program = Program {
             command: self.command(container, entrypoint, &environment),
             environment,
             directory: container.working_dir.clone(),
             confinement,
         };
-        let started = sandbox
-            .start_container(name, program, &self.directory.log(name))
-            .await;
+        let log = self.directory.prepare_log(name, self.containers.next_run(name));
+        let log = log.map_err(|error| NotStarted {
+            reason: "CreateContainerError",
+            message: error.to_string(),
+        })?;
+        let started = sandbox.start_container(name, program, &log).await;
         started.map_err(|error| NotStarted {
             reason: "RunContainerError",
             message: format!("failed to start container {name:?}: {error}"),
         })
+    }
+
+    /// The control groups of a container; none, and a word of that, where there are none to be had.
+    fn hold_to_limits(&self, container: &Container) -> Result<Vec<PathBuf>, CgroupError> {
+        let limits = Limits::of(container, self.context.settings.pids_max);
+        match &self.context.cgroups {
+            Ok(cgroups) => cgroups.prepare(&self.pod.metadata.uid, &container.name, &limits),
+            Err(why) => {
+                if limits.are_asked_for() {
+                    let message = format!(
+                        "the limits of container {} are not enforced: {why}",
+                        container.name
+                    );
+                    self.events
+                        .of_container(&container.name)
+                        .warning("LimitsNotEnforced", message);
+                }
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// `command` goes before the image's own, `args` are appended; both with `$(VAR)` expanded.

@@ -153,6 +153,9 @@ impl Worker {
         self.refreshing = None;
         self.containers.lost(Timestamp::now());
         self.remove_sandbox().await;
+        if let Ok(cgroups) = &self.context.cgroups {
+            cgroups.remove_pod(&self.pod.metadata.uid);
+        }
         let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&std::mem::take(&mut self.addresses));
     }
@@ -183,6 +186,9 @@ pub async fn remove_leftover(context: &Context, record: &Record, leftover: Lefto
     {
         let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&leftover.addresses);
+    }
+    if let Ok(cgroups) = &context.cgroups {
+        cgroups.remove_pod(&record.uid);
     }
     let removed = network::link_name(&record.uid).and_then(|link| network::disconnect(&link));
     if let Err(error) = removed {

@@ -2,6 +2,8 @@
 //! is its own agent and sandbox program, so it has no test harness.
 
 mod ending;
+mod limits;
+mod logs;
 mod probes;
 mod taking_over;
 mod volumes;
@@ -82,6 +84,11 @@ fn inside(filter: Option<&str>) -> Outcome {
             ending::a_pod_that_has_done_its_work_stays_so,
             taking_over::a_killed_agent_leaves_its_pods_running,
             taking_over::a_reboot_brings_them_back,
+            limits::too_much_memory_ends_the_container,
+            limits::a_fork_bomb_is_held,
+            logs::logs_are_passed_on,
+            logs::following_ends_with_the_container,
+            logs::nobody_else_is_answered,
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::a_volume_that_is_not_there_is_waited_for,
             volumes::rights_are_given_up,

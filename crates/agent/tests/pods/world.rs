@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use agent::Settings;
 use agent::images::Images;
+use agent::settings::Serving;
+use bytes::Bytes;
 use client::{Client, Config, JSON};
 use http::Method;
 use serde_json::{Value, json};
@@ -20,6 +22,10 @@ use crate::Outcome;
 /// Runs the agent in a process of its own.
 pub const AGENT_SUBCOMMAND: &str = "run-agent";
 const NODE: &str = "node-1";
+/// Where the agent serves; nobody else is in the enclosure.
+pub const AGENT_ADDRESS: &str = "127.0.0.1:10250";
+/// Processes of one container.
+pub const PIDS_MAX: u64 = 64;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Lines of the agent's log that are shown when something went wrong.
 const LOG_END_LINES: usize = 20;
@@ -58,6 +64,7 @@ impl World {
         )?;
         let url = apiserver::kubeconfig::server_url(server.address());
         apiserver::kubeconfig::write_for(&path("node.conf"), &url, "node", &issued)?;
+        apiserver::pki::node_serving(&path("api").join("pki"), NODE, &["127.0.0.1".parse()?])?;
         let client = Client::new(Config::from_kubeconfig(&path("admin.conf"))?)?;
         let mut world = Self {
             directory,
@@ -149,6 +156,13 @@ impl World {
         }
     }
 
+    /// What a Pod has printed, or the API's complaint.
+    pub async fn log(&self, pod: &str, query: &str) -> Result<String, Box<dyn Error>> {
+        let path = format!("{PODS}/{pod}/log?{query}");
+        let bytes = self.client.send(Method::GET, &path, JSON, Bytes::new()).await?;
+        Ok(String::from_utf8(bytes.to_vec())?)
+    }
+
     /// Waits for an Event of that reason about a Pod; its message.
     pub async fn event(&self, pod: &str, reason: &str) -> Result<String, Box<dyn Error>> {
         loop {
@@ -188,6 +202,14 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
     settings.images = Images {
         images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
     };
+    settings.pids_max = PIDS_MAX;
+    let read = |name: &str| fs::read(directory.join("api/pki").join(name));
+    settings.serving = Some(Serving {
+        listen: AGENT_ADDRESS.parse()?,
+        certificate: read(&format!("serving-{NODE}.crt"))?,
+        key: read(&format!("serving-{NODE}.key"))?,
+        client_authority: read("ca.crt")?,
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -167,7 +167,7 @@ fn is_of_this_machine(ip: IpAddr) -> bool {
     ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || is_link_local
 }
 
-fn authority(ip: IpAddr, port: Option<i64>) -> String {
+pub(super) fn authority(ip: IpAddr, port: Option<i64>) -> String {
     let host = match ip {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
@@ -187,7 +187,12 @@ fn from_anywhere(list: &[Value]) -> impl Iterator<Item = &Value> {
 }
 
 /// An object in the namespace of `target`.
-async fn find(resources: &Resources, target: &Target, plural: &str, name: &str) -> Result<Value, Failure> {
+pub(super) async fn find(
+    resources: &Resources,
+    target: &Target,
+    plural: &str,
+    name: &str,
+) -> Result<Value, Failure> {
     let kind = kind::find("", "v1", plural).ok_or_else(Failure::no_such_path)?;
     let one = Target::object(kind, target.namespace(), name);
     let stored = resources.stored(&one).await?;

@@ -1,10 +1,11 @@
-//! The `proxy` subresource: requests that are passed on to a Pod, by itself or as an endpoint of a Service (API-03).
+//! The `proxy` subresource, and the `log` of Pods ([`logs`]): requests that are passed on to a Pod, by itself or as an endpoint of a Service (API-03).
 //!
 //! Only Pods are reached, never an address that somebody has written into Endpoints: the server stands where its
 //! clients may not reach everything that it can.
 
 mod destination;
 mod headers;
+mod logs;
 mod tunnel;
 mod verifier;
 
@@ -25,6 +26,7 @@ use crate::failure::Failure;
 use crate::resource::Resources;
 use crate::route::Target;
 use destination::Destination;
+pub(crate) use logs::Logs;
 
 /// Requests that are passed on at a time, tunnels included: a busy dashboard has some tens, and each may hold a
 /// connection for as long as its client likes.

@@ -19,8 +19,13 @@ const SIGNED_DAYS: i64 = 365;
 
 /// What a certificate is for.
 pub(super) enum Purpose<'a> {
-    /// A server of these names and addresses.
-    Serving(&'a [String]),
+    /// A server.
+    Serving {
+        /// The common name.
+        common_name: &'a str,
+        /// Its names and addresses.
+        names: &'a [String],
+    },
     /// A client.
     Client {
         /// The common name.
@@ -59,15 +64,15 @@ pub(super) fn signed(
     now_seconds: i64,
 ) -> Result<Pair, PkiError> {
     let what = match purpose {
-        Purpose::Serving(_) => "of the server",
+        Purpose::Serving { .. } => "of the server",
         Purpose::Client { .. } => "of a client",
     };
     let failed = |source| PkiError::Issue { what, source };
     let key = KeyPair::generate().map_err(failed)?;
     let mut params = match purpose {
-        Purpose::Serving(names) => {
+        Purpose::Serving { common_name, names } => {
             let mut params = CertificateParams::new(names).map_err(failed)?;
-            params.distinguished_name = named("kube-apiserver", None);
+            params.distinguished_name = named(common_name, None);
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
             params
         }

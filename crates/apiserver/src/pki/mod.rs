@@ -64,12 +64,12 @@ pub struct Pki {
     pub admin: Pair,
 }
 
-/// A client that the authority answers for.
+/// A client, or a node's agent as a server, that the authority answers for.
 #[derive(Clone)]
 pub struct Client {
-    /// The authority's certificate, PEM, which the server's is checked by.
+    /// The authority's certificate, PEM, which the other side's is checked by.
     pub authority: String,
-    /// For the client.
+    /// Its own.
     pub pair: Pair,
 }
 
@@ -80,10 +80,7 @@ pub struct Client {
 /// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
 pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<Client, PkiError> {
     let files = Files { directory };
-    let authority = files.read("ca")?.ok_or_else(|| PkiError::Unusable {
-        path: files.path("ca", "crt"),
-        reason: "there is no authority yet; start the API server first".to_owned(),
-    })?;
+    let authority = files.authority()?;
     let now_seconds = jiff::Timestamp::now().as_second();
     let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
     let issuer = files.issuer(&authority)?;
@@ -98,6 +95,43 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
         _ => {
             let purpose = Purpose::Client { user, group };
             files.write(name, issue::signed(&issuer, purpose, now_seconds)?)?
+        }
+    };
+    Ok(Client {
+        authority: authority.certificate,
+        pair,
+    })
+}
+
+/// The serving certificate of a node's agent, by which the API server knows it: good for the node's name and addresses.
+/// It is kept in `directory`, the one of the authority, as `serving-NODE.crt` and `serving-NODE.key`, and made anew when
+/// it is about to end or not good for all of them.
+///
+/// # Errors
+/// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
+pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> Result<Client, PkiError> {
+    let files = Files { directory };
+    let authority = files.authority()?;
+    let mut names = vec![node_name.to_owned()];
+    names.extend(addresses.iter().map(IpAddr::to_string));
+    let name = format!("serving-{node_name}");
+    let now_seconds = jiff::Timestamp::now().as_second();
+    let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+    let pair = match files.read(&name)? {
+        Some(pair)
+            if issue::ends_after(&pair.certificate, good_until)
+                && issue::names_all(&pair.certificate, &names)
+                && issue::is_signed_by(&pair.certificate, &authority.certificate) =>
+        {
+            pair
+        }
+        _ => {
+            let purpose = Purpose::Serving {
+                common_name: &format!("system:node:{node_name}"),
+                names: &names,
+            };
+            let issuer = files.issuer(&authority)?;
+            files.write(&name, issue::signed(&issuer, purpose, now_seconds)?)?
         }
     };
     Ok(Client {
@@ -154,7 +188,10 @@ impl Pki {
         let serving = match files.read("apiserver")? {
             Some(pair) if keep(&pair) && issue::names_all(&pair.certificate, serving_names) => pair,
             _ => {
-                let purpose = Purpose::Serving(serving_names);
+                let purpose = Purpose::Serving {
+                    common_name: "kube-apiserver",
+                    names: serving_names,
+                };
                 files.write("apiserver", issue::signed(&issuer, purpose, now_seconds)?)?
             }
         };
@@ -182,6 +219,13 @@ struct Files<'d> {
 }
 
 impl Files<'_> {
+    fn authority(&self) -> Result<Pair, PkiError> {
+        self.read("ca")?.ok_or_else(|| PkiError::Unusable {
+            path: self.path("ca", "crt"),
+            reason: "there is no authority yet; start the API server first".to_owned(),
+        })
+    }
+
     fn read(&self, name: &str) -> Result<Option<Pair>, PkiError> {
         let read = |path: PathBuf| match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),

@@ -31,8 +31,8 @@ use crate::handler::Handler;
 use crate::kubeconfig;
 use crate::metrics::Metrics;
 use crate::namespace;
-use crate::passing::Passing;
-use crate::pki::{Pki, PkiError, serving_names};
+use crate::passing::{Logs, Passing};
+use crate::pki::{self, Pki, PkiError, serving_names};
 use crate::repair::Repair;
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
@@ -42,6 +42,8 @@ use tls::Serving;
 
 /// How long the store may take to write down that the server ends: others find it out by themselves some seconds later.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
+/// Who the server is to the agents of nodes (upstream's name, as kubeadm issues it).
+const API_SERVER_TO_AGENTS: &str = "kube-apiserver-kubelet-client";
 /// How often certificates are looked at for renewal.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 3600);
 
@@ -163,6 +165,7 @@ impl Server {
             metrics: Metrics::default(),
             bodies: BodyRoom::new(),
             passing: Passing::new().map_err(TlsError::from)?,
+            logs: Logs::new(&certificates.towards_agents()?)?,
         });
         let mut background = JoinSet::new();
         background.spawn(namespace::run_termination(resources.clone()));
@@ -300,6 +303,16 @@ impl Certificates {
 
     fn open(&self) -> Result<Pki, PkiError> {
         Pki::open(&self.directory, &self.names)
+    }
+
+    /// By which agents know who asks.
+    fn towards_agents(&self) -> Result<pki::Client, PkiError> {
+        pki::client(
+            &self.directory,
+            "apiserver-kubelet-client",
+            API_SERVER_TO_AGENTS,
+            "system:masters",
+        )
     }
 
     fn write_kubeconfig(&self, pki: &Pki) -> Result<(), StartError> {

@@ -1,12 +1,13 @@
 //! `portolan agent`.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use agent::images::Images;
+use agent::settings::Serving;
 use agent::{AtEnd, Settings};
 use clap::Args;
 use ipnet::IpNet;
@@ -27,6 +28,52 @@ pub struct Flags {
     /// Where the agent keeps what it must know after a restart, and the containers' logs
     #[arg(long, default_value = "/var/lib/portolan/agent", value_name = "DIR")]
     state_dir: PathBuf,
+    #[command(flatten)]
+    serving: ServingFlags,
+}
+
+/// Flags of the endpoint that the API server asks for logs.
+#[derive(Clone, Debug, Args)]
+struct ServingFlags {
+    /// PEM certificate that the API server knows this Node by, signed by the cluster's authority; without it no logs
+    /// are served
+    #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "client_ca_file"])]
+    tls_cert_file: Option<PathBuf>,
+    /// PEM key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// PEM certificate of the authority that signed the API server's client certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    client_ca_file: Option<PathBuf>,
+    /// Port of the endpoint
+    #[arg(long, default_value_t = AGENT_PORT, value_name = "PORT")]
+    port: u16,
+}
+
+/// Where agents serve the API server (upstream's).
+pub const AGENT_PORT: u16 = 10250;
+
+impl ServingFlags {
+    /// What the agent is told; nothing without a certificate.
+    fn serving(&self, node_ips: &[IpAddr]) -> Result<Option<Serving>, Failure> {
+        let files = (
+            &self.tls_cert_file,
+            &self.tls_private_key_file,
+            &self.client_ca_file,
+        );
+        let (Some(certificate), Some(key), Some(authority)) = files else {
+            return Ok(None);
+        };
+        // The API server asks at the primary address.
+        let address = node_ips.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        Ok(Some(Serving {
+            listen: SocketAddr::new(address, self.port),
+            certificate: read(certificate)?,
+            key: read(key)?,
+            client_authority: read(authority)?,
+        }))
+    }
 }
 
 /// Flags that concern this Node and its Pods.
@@ -94,7 +141,8 @@ impl PodFlags {
 /// Runs this Node's Pods until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let node_name = flags.node_name.unwrap_or_else(host_name);
-    let settings = flags.pods.settings(node_name, flags.state_dir, "cluster.local")?;
+    let mut settings = flags.pods.settings(node_name, flags.state_dir, "cluster.local")?;
+    settings.serving = flags.serving.serving(&settings.node_ips)?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?;

@@ -6,10 +6,14 @@ pub mod apiserver;
 pub mod controllers;
 pub mod dns;
 mod election;
+pub mod env;
 pub mod kubeconfig;
 pub mod plan;
 pub mod playground;
 pub mod proxy;
+pub mod reference;
+pub mod service;
+pub mod status;
 pub mod store;
 pub mod up;
 
@@ -34,6 +38,11 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Plan(flags) => plan::run(&flags),
         Command::Dns(flags) => dns::run(*flags),
         Command::Agent(flags) => agent::run(flags),
+        Command::Status(flags) => status::run(&flags),
+        Command::Service(command) => service::run(&command),
+        Command::Completions(flags) => reference::completions(&flags),
+        Command::Man(flags) => reference::manual(&flags),
+        Command::Env(flags) => env::run(&flags),
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Version => {

@@ -122,6 +122,8 @@ impl Components {
                 ],
             )?;
             let of_agent = self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?;
+            let pki = self.directory.join("api/pki");
+            apiserver::pki::node_serving(&pki, name, &node.member.address.both())?;
             let state = self.directory.join(format!("agent-{name}"));
             let pods = node.pods.both();
             self.spawn(
@@ -139,6 +141,15 @@ impl Components {
                     &format!("--pod-cidr={}", joined(&pods)),
                     &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
                     &format!("--state-dir={}", state.display()),
+                    &format!(
+                        "--tls-cert-file={}",
+                        pki.join(format!("serving-{name}.crt")).display()
+                    ),
+                    &format!(
+                        "--tls-private-key-file={}",
+                        pki.join(format!("serving-{name}.key")).display()
+                    ),
+                    &format!("--client-ca-file={}", pki.join("ca.crt").display()),
                 ],
             )?;
         }

@@ -1,7 +1,9 @@
 //! Who the parts are to the API: each has a certificate of its own, and the rights that its work needs.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use agent::settings::Serving;
 use client::{Client, Config};
 
 use super::super::Failure;
@@ -34,6 +36,17 @@ impl Identities {
     /// A client that asks as the agent of a node.
     pub fn agent(&self, node_name: &str) -> Result<Client, Failure> {
         self.client(&format!("system:node:{node_name}"), "system:nodes")
+    }
+
+    /// What the agent of a node serves the API server with.
+    pub fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<Serving, Failure> {
+        let issued = apiserver::pki::node_serving(&self.directory, node_name, &[listen.ip()])?;
+        Ok(Serving {
+            listen,
+            certificate: issued.pair.certificate.into_bytes(),
+            key: issued.pair.key.into_bytes(),
+            client_authority: issued.authority.into_bytes(),
+        })
     }
 
     fn client(&self, user: &str, group: &str) -> Result<Client, Failure> {

@@ -1,11 +1,14 @@
 //! `portolan up`: all of it on this machine, in one process.
 
+pub mod board;
 mod cluster_dns;
 mod identities;
+mod supervise;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,14 +20,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::access::AccessFlags;
-use super::agent::PodFlags;
+use super::agent::{AGENT_PORT, PodFlags};
 use super::apiserver::ServiceFlags;
 use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
 use super::proxy::NodeFlags;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::cidr;
+use board::Board;
 use identities::Identities;
+use supervise::supervise;
 
 /// How long requests under way may take at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
@@ -51,6 +56,9 @@ pub struct Flags {
     /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
     #[arg(long, default_value_t = 10053, value_name = "PORT")]
     dns_port: u16,
+    /// Port on this machine's address at which the agent serves logs to the API server
+    #[arg(long, default_value_t = AGENT_PORT, value_name = "PORT")]
+    agent_port: u16,
     /// Serve this node's Pods with DNS on a link of its own, past connection tracking, at 169.254.20.10 and at the
     /// addresses of --cluster-dns
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
@@ -73,12 +81,15 @@ pub struct Flags {
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     flags.services.check()?;
     // The most likely thing to be missing is said before anything is started.
-    let dataplane = NftablesDataplane::open(Options::default())
-        .map_err(|e| format!("{e}; without root, try `portolan playground`"))?;
+    drop(
+        NftablesDataplane::open(Options::default())
+            .map_err(|e| format!("{e}; without root, try `portolan playground`"))?,
+    );
     let runtime = runtime(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
         let parts = Parts::new(&flags)?;
-        parts.run(dataplane).await?;
+        let board = Board::open(&flags.data_dir, &parts.kubeconfig)?;
+        parts.run(Arc::new(board)).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -91,6 +102,7 @@ struct Parts {
     node: proxy::Config,
     dns: dns::Config,
     agent: agent::Settings,
+    agent_port: u16,
     dns_endpoint: SocketAddr,
     dns_cluster_ip: String,
 }
@@ -168,53 +180,90 @@ impl Parts {
                 flags.data_dir.join("agent"),
                 &flags.zone.cluster_domain,
             )?,
+            agent_port: flags.agent_port,
             dns_endpoint,
             dns_cluster_ip,
         })
     }
 
-    /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails ends all.
-    async fn run(self, dataplane: NftablesDataplane) -> Result<(), Failure> {
+    /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails is started anew; a
+    /// store that is lost ends all.
+    async fn run(self, board: Arc<Board>) -> Result<(), Failure> {
         let store = self.engine.open(&self.api.data_dir).await?;
         let directory = self.api.data_dir.join("pki");
-        let server = apiserver::Server::start(self.api, store.clone()).await?;
+        let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
         let administrator = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
         cluster_dns::publish(&administrator, &self.dns_cluster_ip, self.dns_endpoint).await?;
         let identities = Identities {
             directory,
             server: apiserver::kubeconfig::server_url(server.address()),
         };
+        let kubeconfig = self.kubeconfig.clone();
         let (end, ended) = watch::channel(false);
-        let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
-        let (c, e) = (identities.controllers()?, ended.clone());
-        parts.spawn(async move {
-            let environment = controllers::Environment::new(c);
-            controllers::run(environment, controllers::Options::default(), until(e)).await;
-            Ok(())
-        });
-        let (c, e) = (identities.proxy()?, ended.clone());
-        parts.spawn(async move { Ok(proxy::run(self.node, c, dataplane, until(e)).await?) });
-        let (c, e) = (identities.dns()?, ended.clone());
-        parts.spawn(async move { Ok(dns::run(self.dns, Some(c), until(e)).await?) });
-        let c = identities.agent(&self.agent.node_name)?;
-        parts.spawn(async move { Ok(agent::run(c, self.agent, until(ended)).await?) });
+        let mut parts = self.start(&board, &identities, &ended)?;
         crate::cli::say(&format!(
             "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n\n",
-            self.kubeconfig.display()
+            kubeconfig.display()
         ));
         let outcome = tokio::select! {
             () = crate::signal::asked_to_end() => Ok(()),
             error = store.lost() => Err(error.into()),
-            Some(first) = parts.join_next() => first.map_err(Failure::from).and_then(|outcome| outcome),
         };
         end.send_replace(true);
-        while let Some(part) = parts.join_next().await {
-            if let Err(error) = part.map_err(Failure::from).and_then(|outcome| outcome) {
-                tracing::error!(%error, "a part did not end well");
-            }
-        }
+        while parts.join_next().await.is_some() {}
         server.drain(DRAIN_PATIENCE).await;
         outcome
+    }
+
+    /// Starts what is a client of the API, each part under its supervisor.
+    fn start(
+        self,
+        board: &Arc<Board>,
+        identities: &Identities,
+        ended: &watch::Receiver<bool>,
+    ) -> Result<JoinSet<()>, Failure> {
+        let mut parts = JoinSet::new();
+        let (client, until_end) = (identities.controllers()?, ended.clone());
+        let controllers = move || {
+            let environment = controllers::Environment::new(client.clone());
+            let end = until(until_end.clone());
+            async move {
+                controllers::run(environment, controllers::Options::default(), end).await;
+                Ok::<(), Failure>(())
+            }
+        };
+        parts.spawn(supervise(
+            Arc::clone(board),
+            "controllers",
+            ended.clone(),
+            controllers,
+        ));
+        let (client, until_end, node) = (identities.proxy()?, ended.clone(), self.node);
+        let proxy = move || {
+            let (node, client, end) = (node.clone(), client.clone(), until(until_end.clone()));
+            async move {
+                let dataplane = NftablesDataplane::open(Options::default())?;
+                Ok::<(), Failure>(proxy::run(node, client, dataplane, end).await?)
+            }
+        };
+        parts.spawn(supervise(Arc::clone(board), "proxy", ended.clone(), proxy));
+        let (client, until_end, dns) = (identities.dns()?, ended.clone(), self.dns);
+        let dns = move || {
+            let (dns, client, end) = (dns.clone(), client.clone(), until(until_end.clone()));
+            async move { Ok::<(), Failure>(dns::run(dns, Some(client), end).await?) }
+        };
+        parts.spawn(supervise(Arc::clone(board), "dns", ended.clone(), dns));
+        let mut agent = self.agent;
+        let client = identities.agent(&agent.node_name)?;
+        let listen = SocketAddr::new(self.dns_endpoint.ip(), self.agent_port);
+        agent.serving = Some(identities.agent_serving(&agent.node_name, listen)?);
+        let until_end = ended.clone();
+        let agent = move || {
+            let (agent, client, end) = (agent.clone(), client.clone(), until(until_end.clone()));
+            async move { Ok::<(), Failure>(agent::run(client, agent, end).await?) }
+        };
+        parts.spawn(supervise(Arc::clone(board), "agent", ended.clone(), agent));
+        Ok(parts)
     }
 }
 

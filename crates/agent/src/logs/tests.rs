@@ -1,0 +1,179 @@
+use std::fs;
+
+use super::*;
+use crate::containers::{Containers, Slot};
+use crate::object::RestartPolicy;
+use crate::state_directory::Record;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+/// A Pod `web` whose container `a` was started twice, and runs if `runs`.
+fn pod(root: &std::path::Path, runs: bool) -> (StateDirectory, PodDirectory) {
+    let state = StateDirectory::open(root).unwrap();
+    let directory = state.pod("u1").unwrap();
+    let record = Record {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "u1".to_owned(),
+        ..Record::default()
+    };
+    directory.create(&record).unwrap();
+    let slots = vec![Slot::new("a", 1, at(0)), Slot::new("b", 0, at(0))];
+    let mut containers = Containers::new(String::new(), RestartPolicy::Always, vec![], slots);
+    if runs {
+        containers.started("a", at(0));
+    }
+    directory.write_memory(&containers.remember()).unwrap();
+    (state, directory)
+}
+
+fn answer(state: &StateDirectory, options: &Options) -> String {
+    let found = find(state, "shop", "web", "a", options.previous).unwrap();
+    let mut told = Vec::new();
+    read(&found, options, |line| {
+        told.extend(line);
+        Ok(())
+    })
+    .unwrap();
+    String::from_utf8(told).unwrap()
+}
+
+fn entry(second: i64, tag: char, text: &str) -> String {
+    format!("{:.9} stdout {tag} {text}\n", at(second))
+}
+
+#[test]
+fn parameters_are_read_or_refused() {
+    let parse = |pairs: &[(&str, &str)]| {
+        let query = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        Options::parse(&query, at(100))
+    };
+    let all = parse(&[
+        ("follow", "true"),
+        ("tailLines", "3"),
+        ("sinceSeconds", "10"),
+        ("limitBytes", "7"),
+    ]);
+    let expected = Options {
+        follow: true,
+        tail_lines: Some(3),
+        since: Some(at(90)),
+        limit_bytes: Some(7),
+        ..Options::default()
+    };
+    assert_eq!(all, Ok(expected));
+    let time = at(5).to_string();
+    assert_eq!(parse(&[("sinceTime", &time)]).unwrap().since, Some(at(5)));
+    assert_eq!(
+        parse(&[("follow", ""), ("previous", "false")]),
+        Ok(Options::default())
+    );
+    for (name, value) in [
+        ("follow", "x"),
+        ("tailLines", "-1"),
+        ("sinceTime", "noon"),
+        ("limitBytes", "1k"),
+    ] {
+        assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
+    }
+    assert!(parse(&[("sinceSeconds", "99999999999999")]).is_ok());
+}
+
+#[test]
+fn lines_come_from_all_files_in_order() {
+    let root = tempfile::tempdir().unwrap();
+    let (state, directory) = pod(root.path(), false);
+    let path = directory.log("a", 1);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(
+        crate::sandbox::older(&path, 1),
+        entry(1, 'F', "one") + &entry(2, 'P', "tw"),
+    )
+    .unwrap();
+    fs::write(
+        &path,
+        entry(2, 'F', "o") + "broken\n" + &entry(3, 'F', "") + &entry(4, 'F', "four 4") + "2023",
+    )
+    .unwrap();
+    fs::write(directory.log("a", 0), entry(0, 'F', "before")).unwrap();
+    let with = |change: fn(&mut Options)| {
+        let mut options = Options::default();
+        change(&mut options);
+        answer(&state, &options)
+    };
+    assert_eq!(with(|_| {}), "one\ntwo\n\nfour 4\n");
+    assert_eq!(with(|o| o.previous = true), "before\n");
+    assert_eq!(with(|o| o.tail_lines = Some(2)), "\nfour 4\n");
+    assert_eq!(with(|o| o.tail_lines = Some(0)), "");
+    assert_eq!(with(|o| o.tail_lines = Some(99)), "one\ntwo\n\nfour 4\n");
+    assert_eq!(with(|o| o.since = Some(at(3))), "\nfour 4\n");
+    assert_eq!(with(|o| o.limit_bytes = Some(6)), "one\ntw");
+    // A container that does not run prints no more.
+    assert_eq!(with(|o| (o.follow, o.tail_lines) = (true, Some(1))), "four 4\n");
+    let stamped = with(|o| (o.timestamps, o.tail_lines) = (true, Some(3)));
+    assert_eq!(stamped.lines().next(), Some("2023-11-14T22:13:22.000000000Z two"));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let root = tempfile::tempdir().unwrap();
+    let (state, _) = pod(root.path(), true);
+    let message = |pod: &str, container: &str, previous| {
+        find(&state, "shop", pod, container, previous)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(message("other", "a", false).contains("not found on this node"));
+    assert_eq!(
+        message("web", "a", false),
+        "container \"a\" in pod \"web\" is waiting to start: ContainerCreating"
+    );
+    assert_eq!(
+        message("web", "b", true),
+        "previous terminated container \"b\" in pod \"web\" not found"
+    );
+}
+
+#[test]
+fn following_ends_with_the_container_and_sees_rotation() {
+    let root = tempfile::tempdir().unwrap();
+    let (state, directory) = pod(root.path(), true);
+    let path = directory.log("a", 1);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, entry(1, 'F', "one")).unwrap();
+    let found = find(&state, "shop", "web", "a", false).unwrap();
+    let options = Options {
+        follow: true,
+        ..Options::default()
+    };
+    let mut told = Vec::new();
+    read(&found, &options, |line| {
+        // Each line is the sign for the next step.
+        match line.as_slice() {
+            b"one\n" => {
+                fs::rename(&path, crate::sandbox::older(&path, 1)).unwrap();
+                fs::write(&path, entry(2, 'F', "two")).unwrap();
+            }
+            b"two\n" => {
+                let ended = Containers::new(
+                    String::new(),
+                    RestartPolicy::Always,
+                    vec![],
+                    vec![Slot::new("a", 2, at(0))],
+                );
+                fs::write(&path, entry(2, 'F', "two") + &entry(3, 'F', "three")).unwrap();
+                directory.write_memory(&ended.remember()).unwrap();
+            }
+            _ => {}
+        }
+        told.extend(line);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(String::from_utf8(told).unwrap(), "one\ntwo\nthree\n");
+}

@@ -1,0 +1,43 @@
+//! TLS towards the API server, which proves who it is.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use super::ServingError;
+use crate::settings::Serving;
+
+/// The name in the certificate by which API servers ask agents (upstream's, as kubeadm issues it).
+pub const API_SERVER: &str = "kube-apiserver-kubelet-client";
+
+/// A server that talks only to those whom the authority has signed.
+pub(super) fn config(settings: &Serving) -> Result<ServerConfig, ServingError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(&settings.client_authority) {
+        roots.add(authority?)?;
+    }
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?;
+    let chain = CertificateDer::pem_slice_iter(&settings.certificate).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(&settings.key)?;
+    Ok(ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?)
+}
+
+/// Whether a verified certificate is the API server's, and not that of another client of the cluster.
+pub(super) fn is_api_server(chain: Option<&[CertificateDer<'_>]>) -> bool {
+    let Some(first) = chain.and_then(|chain| chain.first()) else {
+        return false;
+    };
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(first) else {
+        return false;
+    };
+    let mut names = certificate.subject().iter_common_name();
+    names.next().and_then(|name| name.as_str().ok()) == Some(API_SERVER)
+}

@@ -1,0 +1,218 @@
+//! The `log` subresource of Pods: asked of the agent of the Pod's node, with a certificate that says who asks, and of
+//! nobody who cannot prove to be that node.
+
+use std::sync::Arc;
+
+use api::kind;
+use api::tree::{child, items, number, text};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::destination::{authority, find};
+use super::{CONNECT_TIMEOUT, IDLE_CONNECTIONS_MAX, IDLE_TIMEOUT};
+use crate::answer::{self, Answer};
+use crate::failure::Failure;
+use crate::pki;
+use crate::query::Query;
+use crate::resource::Resources;
+use crate::route::Target;
+use crate::server::TlsError;
+
+/// Logs that are read at a time; each that is followed may hold a connection for as long as its client likes.
+const LOGS_MAX: usize = 512;
+/// What is read of an agent's complaint.
+const COMPLAINT_BYTES_MAX: usize = 4 << 10;
+
+/// Asks agents. Shared by all connections.
+pub(crate) struct Logs {
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    places: Arc<Semaphore>,
+}
+
+impl Logs {
+    /// Asks with the certificate of `identity`, whose authority is that of the agents, too.
+    ///
+    /// # Errors
+    /// If the certificate or the authority cannot be used.
+    pub(crate) fn new(identity: &pki::Client) -> Result<Logs, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(identity.authority.as_bytes()) {
+            roots.add(authority?)?;
+        }
+        let chain = CertificateDer::pem_slice_iter(identity.pair.certificate.as_bytes());
+        let chain = chain.collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(identity.pair.key.as_bytes())?;
+        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)?;
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build(connector);
+        Ok(Logs {
+            client,
+            places: Arc::new(Semaphore::new(LOGS_MAX)),
+        })
+    }
+
+    /// The log that `target` and `query` name.
+    pub(crate) async fn read(
+        &self,
+        resources: &Resources,
+        target: &Target,
+        query: &str,
+    ) -> Result<Answer, Failure> {
+        let place = self.places.clone().try_acquire_owned();
+        let place = place.map_err(|_| Failure::too_many_requests())?;
+        let pod = find(resources, target, "pods", target.name()).await?;
+        let parameters = Query::parse(query);
+        let container = container(&pod, target.name(), parameters.text("container"))?;
+        let node_name = text(child(&pod, "spec"), "nodeName");
+        if node_name.is_empty() {
+            // As upstream: a Pod without a node has said nothing yet.
+            return Ok(answer::text(StatusCode::OK, Bytes::new()));
+        }
+        let node = node(resources, node_name).await?;
+        let agent = agent_of(&node, node_name)?;
+        let path = format!(
+            "/containerLogs/{}/{}/{container}",
+            target.namespace(),
+            target.name()
+        );
+        let uri = Uri::builder()
+            .scheme("https")
+            .authority(agent)
+            .path_and_query(format!("{path}?{query}"))
+            .build()
+            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
+        let request = Request::get(uri)
+            .body(Empty::new())
+            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
+        let answered = self.client.request(request).await.map_err(super::unreachable)?;
+        match answered.status() {
+            StatusCode::OK => Ok(answer::passed_on(answered, Some(place))),
+            _ => Err(complaint(answered, node_name).await),
+        }
+    }
+}
+
+/// The container that is meant: the only one if none is named.
+fn container<'p>(pod: &'p Value, pod_name: &str, asked: &'p str) -> Result<&'p str, Failure> {
+    let spec = child(pod, "spec");
+    let names = |list: &str| -> Vec<&'p str> { items(spec, list).iter().map(|c| text(c, "name")).collect() };
+    let (main, init) = (names("containers"), names("initContainers"));
+    if !asked.is_empty() {
+        let is_there = main.contains(&asked) || init.contains(&asked);
+        return is_there.then_some(asked).ok_or_else(|| {
+            Failure::bad_request(format!("container {asked} is not valid for pod {pod_name}"))
+        });
+    }
+    if let [only] = main.as_slice() {
+        return Ok(only);
+    }
+    let mut message = format!(
+        "a container name must be specified for pod {pod_name}, choose one of: [{}]",
+        main.join(" ")
+    );
+    if !init.is_empty() {
+        message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+    }
+    Err(Failure::bad_request(message))
+}
+
+async fn node(resources: &Resources, name: &str) -> Result<Value, Failure> {
+    let kind = kind::find("", "v1", "nodes").ok_or_else(Failure::no_such_path)?;
+    let stored = resources.stored(&Target::object(kind, "", name)).await?;
+    stored
+        .map(|stored| stored.object)
+        .ok_or_else(|| Failure::not_found(kind, name))
+}
+
+/// Where the agent of a node is reached.
+fn agent_of(node: &Value, name: &str) -> Result<String, Failure> {
+    let status = child(node, "status");
+    let port = number(child(child(status, "daemonEndpoints"), "kubeletEndpoint"), "Port");
+    if port == 0 {
+        return Err(Failure::unavailable(format!(
+            "the agent of node {name:?} serves no logs; give it --tls-cert-file, --tls-private-key-file and --client-ca-file"
+        )));
+    }
+    let mut addresses = items(status, "addresses").iter();
+    let internal = addresses.find(|address| text(address, "type") == "InternalIP");
+    let ip = internal.and_then(|address| text(address, "address").parse().ok());
+    ip.map(|ip| authority(ip, Some(port)))
+        .ok_or_else(|| Failure::unavailable(format!("node {name:?} has no InternalIP")))
+}
+
+/// What an agent says in the place of a log.
+async fn complaint(answered: Response<Incoming>, node_name: &str) -> Failure {
+    let status = answered.status();
+    let body = Limited::new(answered.into_body(), COMPLAINT_BYTES_MAX)
+        .collect()
+        .await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let message = String::from_utf8_lossy(&body).into_owned();
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => Failure::bad_request(message),
+        _ => Failure::unavailable(format!(
+            "the agent of node {node_name:?} answered {status}: {message}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_named_or_the_only_one() {
+        let one = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}});
+        assert_eq!(container(&one, "p", ""), Ok("a"));
+        assert_eq!(container(&one, "p", "i"), Ok("i"));
+        let message = |pod: &Value, asked: &str| container(pod, "p", asked).unwrap_err().message().to_owned();
+        assert_eq!(message(&one, "b"), "container b is not valid for pod p");
+        let two = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
+        assert_eq!(
+            message(&two, ""),
+            "a container name must be specified for pod p, choose one of: [a b] or one of the init containers: [i]"
+        );
+    }
+
+    #[test]
+    fn agents_are_reached_at_the_address_of_their_node() {
+        let node = |port: i64, ip: &str| {
+            json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+                              "addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": ip}]}})
+        };
+        assert_eq!(
+            agent_of(&node(10250, "fd00::1"), "n"),
+            Ok("[fd00::1]:10250".to_owned())
+        );
+        assert!(agent_of(&node(0, "10.0.0.1"), "n").is_err());
+        assert!(agent_of(&node(10250, "nonsense"), "n").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! `portolan env`: the environment that the containers of a Pod are given, and where each variable is from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+use agent::environment::{
+    Capacity, PodFacts, Sources, Variables, container_variables, referenced, service_variables,
+    visible_services,
+};
+use agent::object::{Container, Pod};
+use agent::quantity::Quantity;
+use agent::volumes::read_object;
+use api::object::Service;
+use clap::Args;
+use client::Client;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ClientFlags, Failure, runtime};
+
+/// Flags of `portolan env`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The Pod
+    #[arg(value_name = "NAMESPACE/POD")]
+    pod: String,
+    /// Only this container of the Pod
+    #[arg(long, short, value_name = "NAME")]
+    container: Option<String>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+/// Prints the environments.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    let (namespace, name) = flags.pod.split_once('/').unwrap_or(("default", &flags.pod));
+    let text = runtime(1)?.block_on(async {
+        let client = flags.client.client()?;
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let object: Value = client.get(&path).await?;
+        let pod = Pod::deserialize(&object)?;
+        let facts = PodFacts {
+            host_ips: ips(&object["status"]["hostIPs"]),
+            pod_ips: ips(&object["status"]["podIPs"]),
+            capacity: capacity(&client, &pod).await?,
+        };
+        let services: List = client.get("/api/v1/services").await?;
+        let mut text = String::new();
+        for container in pod.spec.all_containers() {
+            if flags
+                .container
+                .as_ref()
+                .is_some_and(|wanted| *wanted != container.name)
+            {
+                continue;
+            }
+            let sources = sources(&client, &pod, container).await?;
+            text.push_str(&environment(&pod, container, &facts, &services.items, &sources)?);
+        }
+        Ok::<_, Failure>(text)
+    })?;
+    if text.is_empty() {
+        return Err(format!(
+            "pod {name} has no container {}",
+            flags.container.as_deref().unwrap_or_default()
+        )
+        .into());
+    }
+    crate::cli::say(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The addresses of a list of a Pod's status.
+fn ips(list: &Value) -> Vec<IpAddr> {
+    let entries = list.as_array().into_iter().flatten();
+    entries
+        .filter_map(|entry| entry["ip"].as_str()?.parse().ok())
+        .collect()
+}
+
+/// What the Pod's node has; nothing is known of that while the Pod has none.
+async fn capacity(client: &Client, pod: &Pod) -> Result<Capacity, Failure> {
+    let node = &pod.spec.node_name;
+    if node.is_empty() {
+        return Ok(Capacity::default());
+    }
+    let node: Value = client.get(&format!("/api/v1/nodes/{node}")).await?;
+    let units = |resource: &str| {
+        let text = node["status"]["allocatable"][resource].as_str();
+        text.and_then(Quantity::parse).map_or(0, Quantity::units)
+    };
+    Ok(Capacity {
+        cpus: units("cpu"),
+        memory_bytes: units("memory"),
+    })
+}
+
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Service>,
+}
+
+/// What the container refers to; objects that are not there are left out, and missed later if they must be there.
+async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, Failure> {
+    let mut sources = Sources::new();
+    for (kind, name) in referenced(container) {
+        match read_object(client, &pod.metadata.namespace, kind, name).await {
+            Ok(keys) => {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                let keys = keys.into_iter().map(|(key, value)| (key, text(value))).collect();
+                sources.insert((kind, name.to_owned()), keys);
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(sources)
+}
+
+fn environment(
+    pod: &Pod,
+    container: &Container,
+    facts: &PodFacts,
+    services: &[Service],
+    sources: &Sources,
+) -> Result<String, Failure> {
+    let links = pod.spec.enable_service_links.unwrap_or(true);
+    let visible = visible_services(services, &pod.metadata.namespace, links);
+    // In the order in which they are laid over each other, so that the last one counts here, too.
+    let mut origins: BTreeMap<String, String> = BTreeMap::new();
+    for service in &visible {
+        let meta = &service.metadata;
+        let origin = format!("Service {}/{}", meta.namespace, meta.name);
+        let names = service_variables([*service]).into_keys();
+        origins.extend(names.map(|name| (name, origin.clone())));
+    }
+    let variables = container_variables(pod, container, facts, &service_variables(visible), sources)?;
+    Ok(text(container, &variables, &origins))
+}
+
+fn text(container: &Container, variables: &Variables, services: &BTreeMap<String, String>) -> String {
+    let mut text = format!("# container {}\n", container.name);
+    for (name, value) in variables {
+        let is_own = container.env.iter().any(|own| own.name == *name);
+        let is_from = |from: &&agent::object::EnvFrom| name.starts_with(from.prefix.as_str());
+        let origin = match services.get(name) {
+            _ if is_own => "env",
+            Some(service) => service,
+            None if matches!(name.as_str(), "PATH" | "HOSTNAME") => "every container",
+            None if container.env_from.iter().any(|from| is_from(&from)) => "envFrom",
+            None => "every container",
+        };
+        text.push_str(&format!("{name}={value}\t# {origin}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_variable_says_where_it_is_from() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "shop"},
+            "spec": {"containers": [{"name": "a", "env": [{"name": "URL", "value": "http://$(WEB_SERVICE_HOST)"}]}]},
+        }))
+        .expect("a Pod");
+        let service = json!({"metadata": {"name": "web", "namespace": "shop"},
+                             "spec": {"clusterIP": "10.0.0.3", "ports": [{"port": 80, "protocol": "TCP"}]}});
+        let services = [serde_json::from_value(service).expect("a Service")];
+        let text = environment(
+            &pod,
+            &pod.spec.containers[0],
+            &PodFacts::default(),
+            &services,
+            &Sources::new(),
+        )
+        .expect("an environment");
+        assert!(text.starts_with("# container a\n"), "{text}");
+        assert!(text.contains("\nURL=http://10.0.0.3\t# env\n"), "{text}");
+        assert!(
+            text.contains("\nWEB_SERVICE_HOST=10.0.0.3\t# Service shop/web\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nHOSTNAME=p\t# every container\n"), "{text}");
+    }
+}

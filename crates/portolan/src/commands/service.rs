@@ -1,0 +1,190 @@
+//! `portolan service`: this machine's `portolan up` as a systemd unit.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Program, ExitCode};
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+
+/// What to do with the unit.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write the unit, and have it started now and at every boot
+    Install(InstallFlags),
+    /// Stop it, and take the unit away; data and Pods' files stay
+    Remove(UnitFlags),
+}
+
+/// Flags of both.
+#[derive(Debug, Args)]
+pub struct UnitFlags {
+    /// Where the unit is
+    #[arg(
+        long,
+        default_value = "/etc/systemd/system/portolan.service",
+        value_name = "FILE"
+    )]
+    unit: PathBuf,
+    /// Only write or remove the file; systemd is not told
+    #[arg(long)]
+    file_only: bool,
+}
+
+/// Flags of `portolan service install`.
+#[derive(Debug, Args)]
+pub struct InstallFlags {
+    #[command(flatten)]
+    unit: UnitFlags,
+    /// Flags for `portolan up`, after `--`
+    #[arg(last = true, value_name = "FLAG")]
+    up: Vec<String>,
+}
+
+/// Installs or removes the unit.
+pub fn run(command: &Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Install(flags) => install(flags),
+        Command::Remove(flags) => remove(flags),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn install(flags: &InstallFlags) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let path = &flags.unit.unit;
+    fs::write(path, unit(&program, &flags.up)?).map_err(|error| said(path, &error))?;
+    crate::cli::say(&format!("{} written\n", path.display()));
+    if flags.unit.file_only {
+        return Ok(());
+    }
+    systemctl(["daemon-reload"])?;
+    systemctl([OsStr::new("enable"), OsStr::new("--now"), name(path)?])
+}
+
+fn remove(flags: &UnitFlags) -> Result<(), Failure> {
+    let path = &flags.unit;
+    if !path.exists() {
+        crate::cli::say(&format!("{} is not there\n", path.display()));
+        return Ok(());
+    }
+    if !flags.file_only {
+        systemctl([OsStr::new("disable"), OsStr::new("--now"), name(path)?])?;
+    }
+    fs::remove_file(path).map_err(|error| said(path, &error))?;
+    if !flags.file_only {
+        systemctl(["daemon-reload"])?;
+    }
+    crate::cli::say(&format!("{} removed\n", path.display()));
+    Ok(())
+}
+
+/// The unit. `KillMode=process` leaves the Pods running when `up` is stopped or started anew, and `Delegate` gives it
+/// control groups to hold them to their limits with.
+fn unit(program: &Path, flags: &[String]) -> Result<String, Failure> {
+    let words = [
+        program.to_str().ok_or("the path of this program is not UTF-8")?,
+        "up",
+    ]
+    .into_iter();
+    let words = words.chain(flags.iter().map(String::as_str));
+    let command: Vec<String> = words.map(quoted).collect();
+    Ok(format!(
+        "[Unit]\n\
+         Description=Portolan: Kubernetes Services on this machine\n\
+         After=network-online.target\n\
+         Wants=network-online.target\n\
+         \n\
+         [Service]\n\
+         ExecStart={}\n\
+         Restart=always\n\
+         RestartSec=2\n\
+         KillMode=process\n\
+         Delegate=yes\n\
+         LimitNOFILE=1048576\n\
+         TasksMax=infinity\n\
+         \n\
+         [Install]\n\
+         WantedBy=multi-user.target\n",
+        command.join(" ")
+    ))
+}
+
+/// A word of a command line as systemd reads it: `%` and `$` have a meaning there.
+fn quoted(word: &str) -> String {
+    let escaped = word
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%")
+        .replace('$', "$$");
+    let is_plain = !escaped.is_empty()
+        && !escaped.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';'));
+    if is_plain {
+        escaped
+    } else {
+        format!("\"{escaped}\"")
+    }
+}
+
+fn name(path: &Path) -> Result<&OsStr, Failure> {
+    path.file_name()
+        .ok_or_else(|| format!("{} names no file", path.display()).into())
+}
+
+fn systemctl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<(), Failure> {
+    let mut program = Program::new("systemctl");
+    program.args(arguments);
+    match program.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program:?} ended with {status}").into()),
+        Err(error) => Err(format!(
+            "systemctl: {error}; with --file-only the unit is written and nothing else done"
+        )
+        .into()),
+    }
+}
+
+fn said(path: &Path, error: &io::Error) -> Failure {
+    format!("{}: {error}", path.display()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_starts_up_with_its_flags() {
+        let flags = [
+            "--data-dir=/var/lib/a b".to_owned(),
+            "--node-labels=x=100%".to_owned(),
+        ];
+        let text = unit(Path::new("/usr/bin/portolan"), &flags).expect("a unit");
+        let line = text.lines().find(|line| line.starts_with("ExecStart="));
+        assert_eq!(
+            line,
+            Some("ExecStart=/usr/bin/portolan up \"--data-dir=/var/lib/a b\" --node-labels=x=100%%")
+        );
+        assert!(text.contains("\nKillMode=process\n") && text.contains("\nDelegate=yes\n"));
+    }
+
+    #[test]
+    fn the_file_comes_and_goes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let flags = || UnitFlags {
+            unit: directory.path().join("portolan.service"),
+            file_only: true,
+        };
+        install(&InstallFlags {
+            unit: flags(),
+            up: vec![],
+        })
+        .expect("written");
+        assert!(flags().unit.exists());
+        remove(&flags()).expect("removed");
+        remove(&flags()).expect("gone already");
+        assert!(!flags().unit.exists());
+    }
+}

@@ -1,0 +1,112 @@
+//! `portolan status`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use client::{Client, Config};
+use http::Method;
+
+use super::up::board::{self, Report, now_seconds};
+use super::{Failure, runtime};
+
+/// What services say that do not run (LSB: "program is not running").
+const EXIT_NOT_RUNNING: u8 = 3;
+
+/// Flags of `portolan status`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The data directory of `portolan up`
+    #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
+    data_dir: PathBuf,
+}
+
+/// Says how each part is. Ends with 0 if all are well, 1 if one is not, and 3 if nothing runs.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    let Some(report) = board::read(&flags.data_dir)? else {
+        crate::cli::say(&format!(
+            "portolan up is not running with --data-dir {}\n",
+            flags.data_dir.display()
+        ));
+        return Ok(ExitCode::from(EXIT_NOT_RUNNING));
+    };
+    let api = runtime(1)?.block_on(ask_api(&report));
+    let is_well = api.is_ok() && report.parts.values().all(|part| part.is_running);
+    crate::cli::say(&table(&report, &api, now_seconds()));
+    Ok(if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether the API server says that it is ready.
+async fn ask_api(report: &Report) -> Result<(), Failure> {
+    let client = Client::new(Config::from_kubeconfig(&report.kubeconfig)?)?;
+    client
+        .send(Method::GET, "/readyz", client::JSON, Default::default())
+        .await?;
+    Ok(())
+}
+
+fn table(report: &Report, api: &Result<(), Failure>, now_seconds: u64) -> String {
+    let mut text = format!(
+        "{:<12} {:<11} {:<9} {:<9} REASON\n",
+        "PART", "STATE", "FOR", "RESTARTS"
+    );
+    let (state, reason) = match api {
+        Ok(()) => ("ready", String::new()),
+        Err(error) => ("not ready", error.to_string()),
+    };
+    text.push_str(format!("{:<12} {state:<11} {:<9} {:<9} {reason}", "apiserver", "", "").trim_end());
+    text.push('\n');
+    for (name, part) in &report.parts {
+        let state = if part.is_running { "running" } else { "restarting" };
+        let age = age(now_seconds.saturating_sub(part.since_seconds));
+        // Why it ended before is of interest as long as it does not run, or has run only for a short while.
+        let reason = part.reason.as_deref().unwrap_or_default();
+        let line = format!("{name:<12} {state:<11} {age:<9} {:<9} {reason}", part.restarts);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// As `kubectl` writes ages.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::up::board::Part;
+    use super::*;
+
+    #[test]
+    fn each_part_has_a_line_with_its_reason() {
+        let part = |is_running, since_seconds, restarts, reason: Option<&str>| Part {
+            is_running,
+            since_seconds,
+            restarts,
+            reason: reason.map(str::to_owned),
+        };
+        let report = Report {
+            parts: [
+                ("agent".to_owned(), part(true, 9_400, 0, None)),
+                ("dns".to_owned(), part(false, 9_995, 3, Some("port 53 is in use"))),
+            ]
+            .into(),
+            ..Report::default()
+        };
+        let expected = "PART         STATE       FOR       RESTARTS  REASON\n\
+                        apiserver    ready\n\
+                        agent        running     10m       0\n\
+                        dns          restarting  5s        3         port 53 is in use\n";
+        assert_eq!(table(&report, &Ok(()), 10_000), expected);
+    }
+}
