@@ -42,7 +42,8 @@ const STATUS: Subresource = Subresource {
 const LOG_OF_POD: Subresource = Subresource {
     name: LOG,
     verbs: &["get"],
-    kind: None,
+    // Text, which the description of the API has no form for.
+    kind: Some("Pod"),
     sent: None,
 };
 

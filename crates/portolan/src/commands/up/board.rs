@@ -2,8 +2,9 @@
 //! data directory.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,7 +53,12 @@ pub struct Board {
 impl Board {
     /// Takes the data directory, unless another `up` has it.
     pub fn open(directory: &Path, kubeconfig: &Path) -> Result<Self, Failure> {
-        fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        // What is in it is for its owner alone.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
         let path = directory.join(LOCK);
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let mut lock = File::options()
