@@ -201,7 +201,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 }
 
 /// Waits until a pause is over; for ever where there is none.
-pub(crate) async fn sleep_until(at: Option<Instant>) {
+pub async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,

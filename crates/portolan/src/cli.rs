@@ -37,6 +37,8 @@ pub enum Command {
     Apiserver(commands::apiserver::Flags),
     /// Keep Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
     Controllers(commands::controllers::Flags),
+    /// Give Services of type LoadBalancer their addresses
+    Balancer(commands::balancer::Flags),
     /// Put Services into force in this machine's kernel
     Proxy(Box<commands::proxy::Flags>),
     /// Compute what a node would do with the Services and EndpointSlices in a file

@@ -137,7 +137,7 @@ impl Flags {
 /// Runs the controllers until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let options = flags.options()?;
-    let election = flags.election.settings()?;
+    let election = flags.election.settings("portolan-controllers")?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?;

@@ -26,17 +26,17 @@ pub struct ElectionFlags {
     /// How often it is tried to get or to renew the lease
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     leader_elect_retry_period: Duration,
-    /// Name of the Lease
-    #[arg(long, default_value = "portolan-controllers", value_name = "NAME")]
-    pub leader_elect_resource_name: String,
+    /// Name of the Lease; portolan-controllers for the controllers and portolan-balancer for the balancer if not given
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_name: Option<String>,
     /// Namespace of the Lease
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
     leader_elect_resource_namespace: String,
 }
 
 impl ElectionFlags {
-    /// How the election is held; `None` if there is none.
-    pub fn settings(&self) -> Result<Option<Settings>, Failure> {
+    /// How the election is held, for a component whose Lease has this name if none is given; `None` if there is none.
+    pub fn settings(&self, lease_name: &str) -> Result<Option<Settings>, Failure> {
         if !self.leader_elect {
             return Ok(None);
         }
@@ -44,7 +44,10 @@ impl ElectionFlags {
             // A process that starts again is another candidate: it knows nothing of what it did before.
             identity: format!("{}_{}", host_name(), uuid::Uuid::new_v4()),
             namespace: self.leader_elect_resource_namespace.clone(),
-            name: self.leader_elect_resource_name.clone(),
+            name: self
+                .leader_elect_resource_name
+                .clone()
+                .unwrap_or_else(|| lease_name.to_owned()),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod agent;
 pub mod apiserver;
+pub mod balancer;
 pub mod controllers;
 pub mod dns;
 mod election;
@@ -34,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Playground(flags) => playground::run(flags),
         Command::Apiserver(flags) => apiserver::run(flags),
         Command::Controllers(flags) => controllers::run(flags),
+        Command::Balancer(flags) => balancer::run(&flags),
         Command::Proxy(flags) => proxy::run(*flags),
         Command::Plan(flags) => plan::run(&flags),
         Command::Dns(flags) => dns::run(*flags),

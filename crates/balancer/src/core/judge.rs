@@ -1,0 +1,221 @@
+//! One Service at a time: what holds, what should, and the step between them.
+
+use std::net::IpAddr;
+
+use api::object::{Labels, ObjectKey, Service};
+use ipam::pools::Request;
+
+use super::{
+    Assigned, CLASS_PREFIX, CONDITION, Core, StatusChange, Step, Told, Work, addresses_of, has_finalizer,
+    holder_of,
+};
+use crate::pools::eligible;
+use crate::wish::Wish;
+
+/// What becomes of a Service.
+enum Verdict {
+    /// It is not ours and never was.
+    LeaveAlone,
+    /// It has or wants a load balancer no more.
+    CleanUp,
+    /// It wants one, and gets this.
+    Balance(Assigned),
+}
+
+impl Core {
+    /// What is to be written about a Service, if anything; and what else is to be looked at, because the Service
+    /// released or took addresses.
+    pub fn look_at(&mut self, key: &ObjectKey) -> (Option<Step>, Vec<Work>) {
+        let Some(service) = self.services.get(key).cloned() else {
+            return (None, Vec::new());
+        };
+        let before = self.book.of(&holder_of(key)).to_vec();
+        let verdict = self.verdict(key, &service);
+        let has_new_hosts = self.hosts_changed.remove(key);
+        let (step, mut work) = match verdict {
+            Verdict::LeaveAlone => {
+                self.waiting.remove(key);
+                (None, self.released(key))
+            }
+            Verdict::CleanUp => {
+                self.waiting.remove(key);
+                // The addresses stay in the book until the Service is seen without them.
+                let step = clean_up(&service);
+                let work = if step.is_none() {
+                    self.released(key)
+                } else {
+                    Vec::new()
+                };
+                (step, work)
+            }
+            Verdict::Balance(assigned) => {
+                if assigned.why_not.is_empty() {
+                    self.waiting.remove(key);
+                } else {
+                    self.waiting.insert(key.clone());
+                }
+                let step = balance(&service, assigned);
+                (self.with_hosts(step, has_new_hosts), Vec::new())
+            }
+        };
+        if self.book.of(&holder_of(key)) != before {
+            work.extend(self.all_pools());
+            if !before.is_empty() {
+                let others = self.waiting.iter().filter(|other| *other != key);
+                work.extend(others.cloned().map(Work::Service));
+            }
+        }
+        (step, work)
+    }
+
+    fn verdict(&mut self, key: &ObjectKey, service: &Service) -> Verdict {
+        let class = service.spec.load_balancer_class.as_deref();
+        let wants_one = service.spec.kind == "LoadBalancer" && service.metadata.deletion_timestamp.is_none();
+        if wants_one && self.serves(class) {
+            return Verdict::Balance(self.assign(key, service));
+        }
+        if wants_one && let Some(class) = class.filter(|class| class.starts_with(CLASS_PREFIX)) {
+            return Verdict::Balance(Assigned {
+                addresses: Vec::new(),
+                why_not: format!("class {class} is not served here: use {}, or none", super::CLASS),
+            });
+        }
+        // A Service that became one of another type has lost its class with the type.
+        if self.is_ours(service) {
+            Verdict::CleanUp
+        } else {
+            Verdict::LeaveAlone
+        }
+    }
+
+    fn assign(&mut self, key: &ObjectKey, service: &Service) -> Assigned {
+        let holder = holder_of(key);
+        let outcome = Wish::of(service)
+            .map_err(|error| error.to_string())
+            .and_then(|wish| {
+                let no_labels = Labels::new();
+                let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
+                let eligible = eligible(&self.pools, service, wish.is_internal, namespace);
+                let request = Request {
+                    holder: &holder,
+                    families: &wish.families,
+                    need: wish.need,
+                    addresses: &wish.addresses,
+                    pool: wish.pool.as_deref(),
+                    eligible: &eligible,
+                    sharing: wish.sharing.clone(),
+                };
+                self.book.assign(&request).map_err(|error| error.to_string())
+            });
+        match outcome {
+            Ok(addresses) => Assigned {
+                addresses,
+                why_not: String::new(),
+            },
+            Err(why_not) => {
+                self.book.release(&holder);
+                Assigned {
+                    addresses: Vec::new(),
+                    why_not,
+                }
+            }
+        }
+    }
+
+    /// Adds what is to be said about the nodes (CCM-06, CCM-07).
+    fn with_hosts(&self, step: Option<Step>, has_new_hosts: bool) -> Option<Step> {
+        if self.hosts.is_empty() && (has_new_hosts || step.as_ref().is_some_and(|step| step.adds_finalizer)) {
+            let mut step = step.unwrap_or_default();
+            step.after.push(Told {
+                is_warning: true,
+                reason: "UnAvailableLoadBalancer",
+                message: "There are no available nodes for LoadBalancer".to_owned(),
+            });
+            return Some(step);
+        }
+        if has_new_hosts && step.is_none() {
+            return Some(Step {
+                after: vec![normal(
+                    "UpdatedLoadBalancer",
+                    "Updated load balancer with new hosts",
+                )],
+                ..Step::default()
+            });
+        }
+        step
+    }
+}
+
+/// The step to a balanced Service (CCM-02, CCM-10).
+fn balance(service: &Service, assigned: Assigned) -> Option<Step> {
+    let adds_finalizer = !has_finalizer(service) && !assigned.addresses.is_empty();
+    let said = service.status.conditions.iter().find(|c| c.kind == CONDITION);
+    let wanted = if assigned.why_not.is_empty() {
+        "True"
+    } else {
+        "False"
+    };
+    let is_said = said.is_some_and(|said| {
+        said.status == wanted && (assigned.why_not.is_empty() || said.message == assigned.why_not)
+    });
+    let are_told = addresses_of(service) == assigned.addresses && ingress_is_plain(service);
+    if !adds_finalizer && is_said && are_told {
+        return None;
+    }
+    let mut step = Step {
+        adds_finalizer,
+        status: Some(StatusChange::Say(assigned.clone())),
+        ..Step::default()
+    };
+    if assigned.why_not.is_empty() {
+        step.before
+            .push(normal("EnsuringLoadBalancer", "Ensuring load balancer"));
+        step.after
+            .push(normal("EnsuredLoadBalancer", "Ensured load balancer"));
+    } else {
+        step.after.push(Told {
+            is_warning: true,
+            reason: "SyncLoadBalancerFailed",
+            message: format!(
+                "Error syncing load balancer: failed to ensure load balancer: {}",
+                assigned.why_not
+            ),
+        });
+    }
+    Some(step)
+}
+
+/// The step to a Service without a load balancer (CCM-03).
+fn clean_up(service: &Service) -> Option<Step> {
+    let is_held = has_finalizer(service);
+    let is_told = !service.status.load_balancer.ingress.is_empty()
+        || service.status.conditions.iter().any(|c| c.kind == CONDITION);
+    let is_going = service.metadata.deletion_timestamp.is_some();
+    if !is_held && (is_going || !is_told) {
+        return None;
+    }
+    Some(Step {
+        before: vec![normal("DeletingLoadBalancer", "Deleting load balancer")],
+        adds_finalizer: false,
+        // What is about to go needs no other status.
+        status: (is_told && !is_going).then_some(StatusChange::Clear),
+        removes_finalizer: is_held,
+        after: vec![normal("DeletedLoadBalancer", "Deleted load balancer")],
+    })
+}
+
+/// Whether the status has nothing but addresses of mode VIP.
+fn ingress_is_plain(service: &Service) -> bool {
+    let ingress = &service.status.load_balancer.ingress;
+    ingress.iter().all(|ingress| {
+        ingress.ip.parse::<IpAddr>().is_ok() && ingress.ip_mode.as_deref().is_none_or(|mode| mode == "VIP")
+    })
+}
+
+fn normal(reason: &'static str, message: &str) -> Told {
+    Told {
+        is_warning: false,
+        reason,
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,338 @@
+use api::object::{Condition, LoadBalancerIngress};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A core with a pool, which sees all that it writes.
+struct Setting {
+    core: Core,
+    version: u64,
+    /// Reasons of what was told, in order.
+    told: Vec<&'static str>,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let mut this = Self {
+            core: Core::new(Options::default()),
+            version: 1,
+            told: Vec::new(),
+        };
+        this.core
+            .namespace_applied(read(json!({"metadata": {"name": "default"}})));
+        this.core
+            .node_applied(&read(json!({"metadata": {"name": "node-1"}})));
+        this
+    }
+
+    fn with_pool(addresses: &[&str]) -> Self {
+        let mut this = Self::new();
+        this.pool("p", addresses, json!({}));
+        this.settle();
+        this
+    }
+
+    fn settle(&mut self) {
+        let work = self.core.settle();
+        self.work_off(work);
+    }
+
+    fn pool(&mut self, name: &str, addresses: &[&str], more: Value) {
+        let mut spec = more;
+        spec["addresses"] = json!(addresses);
+        let work = self
+            .core
+            .pool_applied(read(json!({"metadata": {"name": name}, "spec": spec})));
+        self.work_off(work);
+    }
+
+    fn apply(&mut self, mut service: Service) {
+        self.version += 1;
+        service.metadata.resource_version = self.version.to_string();
+        let work = self.core.service_applied(service);
+        self.work_off(work);
+    }
+
+    /// Does what is to be done until nothing is, if the book may be used already.
+    fn work_off(&mut self, mut work: Vec<Work>) {
+        for _ in 0..1_000 {
+            if !self.core.is_settled {
+                return;
+            }
+            let Some(next) = work.pop() else { return };
+            let Work::Service(key) = next else { continue };
+            let (step, more) = self.core.look_at(&key);
+            work.extend(more);
+            let (Some(step), Some(service)) = (step, self.core.service(&key).cloned()) else {
+                continue;
+            };
+            match self.written(service, &step) {
+                Some(service) => work.extend(self.core.service_applied(service)),
+                None => work.extend(self.core.service_deleted(&key)),
+            }
+        }
+        panic!("there is always something to do");
+    }
+
+    /// The Service as it is when a step has been carried out; none if it is gone.
+    fn written(&mut self, mut service: Service, step: &Step) -> Option<Service> {
+        self.told
+            .extend(step.before.iter().chain(&step.after).map(|told| told.reason));
+        self.version += 1;
+        service.metadata.resource_version = self.version.to_string();
+        let finalizers = &mut service.metadata.finalizers;
+        if step.adds_finalizer {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        if step.removes_finalizer {
+            finalizers.retain(|name| name != FINALIZER);
+            if service.metadata.deletion_timestamp.is_some() {
+                return None;
+            }
+        }
+        match &step.status {
+            None => {}
+            Some(StatusChange::Clear) => service.status = api::object::ServiceStatus::default(),
+            Some(StatusChange::Say(assigned)) => {
+                let ingress = assigned.addresses.iter().map(|ip| LoadBalancerIngress {
+                    ip: ip.to_string(),
+                    ip_mode: Some("VIP".to_owned()),
+                    ..LoadBalancerIngress::default()
+                });
+                service.status.load_balancer.ingress = ingress.collect();
+                service.status.conditions = vec![Condition {
+                    kind: CONDITION.to_owned(),
+                    status: if assigned.why_not.is_empty() {
+                        "True"
+                    } else {
+                        "False"
+                    }
+                    .to_owned(),
+                    message: assigned.why_not.clone(),
+                    ..Condition::default()
+                }];
+            }
+        }
+        Some(service)
+    }
+
+    fn is(&self, name: &str) -> Service {
+        self.core
+            .service(&ObjectKey::new("default", name))
+            .expect("the Service")
+            .clone()
+    }
+
+    fn addresses(&self, name: &str) -> Vec<String> {
+        addresses_of(&self.is(name))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    fn why_not(&self, name: &str) -> String {
+        self.is(name)
+            .status
+            .conditions
+            .first()
+            .map(|c| c.message.clone())
+            .unwrap_or_default()
+    }
+
+    fn told(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.told)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("an object")
+}
+
+fn balanced(name: &str, more: Value) -> Service {
+    let mut spec = json!({
+        "type": "LoadBalancer", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+        "ports": [{"port": 80, "protocol": "TCP"}],
+    });
+    for (field, value) in more.as_object().expect("fields") {
+        spec[field] = value.clone();
+    }
+    read(json!({"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": spec}))
+}
+
+const ENSURED: [&str; 2] = ["EnsuringLoadBalancer", "EnsuredLoadBalancer"];
+const CLEANED: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
+
+#[test]
+fn a_service_is_ensured_once() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({})));
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+    assert!(has_finalizer(&setting.is("a")));
+    assert_eq!(setting.told(), ENSURED);
+    let same = setting.is("a");
+    setting.apply(same);
+    assert_eq!(setting.told(), [""; 0]);
+    let (_, usage) = setting
+        .core
+        .pool_usage("p")
+        .expect("another usage than the status says");
+    assert_eq!((usage[0].total, usage[0].assigned), (256, 1));
+}
+
+#[test]
+fn what_is_deleted_is_cleaned_up_and_frees_its_address() {
+    let mut setting = Setting::with_pool(&["192.0.2.1/32"]);
+    setting.apply(balanced("a", json!({})));
+    setting.apply(balanced("b", json!({})));
+    assert_eq!(
+        setting.why_not("b"),
+        "all addresses of family IPv4 are in use in p"
+    );
+    assert!(!has_finalizer(&setting.is("b")));
+    setting.told();
+    let mut going = setting.is("a");
+    going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+    setting.apply(going);
+    assert!(setting.core.service(&ObjectKey::new("default", "a")).is_none());
+    assert_eq!(setting.addresses("b"), ["192.0.2.1"]);
+    assert_eq!(setting.told(), [CLEANED, ENSURED].concat());
+}
+
+#[test]
+fn another_type_is_cleaned_up() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({})));
+    setting.told();
+    let mut other = setting.is("a");
+    other.spec.kind = "ClusterIP".to_owned();
+    setting.apply(other);
+    assert_eq!(setting.is("a").status, api::object::ServiceStatus::default());
+    assert!(!has_finalizer(&setting.is("a")));
+    assert_eq!(setting.told(), CLEANED);
+    assert_eq!(setting.core.book.of("default/a"), [] as [IpAddr; 0]);
+}
+
+#[test]
+fn classes() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({"loadBalancerClass": CLASS})));
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+    setting.told();
+    setting.apply(balanced("b", json!({"loadBalancerClass": "example.com/lb"})));
+    assert_eq!(setting.told(), [""; 0]);
+    setting.apply(balanced("c", json!({"loadBalancerClass": "portolan.dev/other"})));
+    assert_eq!(setting.told(), ["SyncLoadBalancerFailed"]);
+    assert!(
+        setting
+            .why_not("c")
+            .starts_with("class portolan.dev/other is not served here")
+    );
+
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.core.options.serves_default_class = false;
+    // Another controller's: finalizer and addresses are left alone.
+    let mut theirs = balanced("d", json!({}));
+    theirs.metadata.finalizers.push(FINALIZER.to_owned());
+    setting.apply(theirs);
+    assert_eq!(setting.told(), [""; 0]);
+    assert!(has_finalizer(&setting.is("d")));
+}
+
+#[test]
+fn the_reason_is_told_once_and_again_when_it_changes() {
+    let mut setting = Setting::new();
+    setting.settle();
+    setting.apply(balanced("a", json!({"ipFamilies": ["IPv6"]})));
+    assert_eq!(
+        setting.why_not("a"),
+        "there is no AddressPool: create one with addresses of this network"
+    );
+    assert_eq!(setting.told(), ["SyncLoadBalancerFailed"]);
+    let same = setting.is("a");
+    setting.apply(same);
+    assert_eq!(setting.told(), [""; 0]);
+    setting.pool("p", &["192.0.2.0/24"], json!({}));
+    assert_eq!(setting.why_not("a"), "no pool has an address of family IPv6");
+    assert_eq!(setting.told(), ["SyncLoadBalancerFailed"]);
+    setting.pool("q", &["2001:db8::/64"], json!({}));
+    assert_eq!(setting.addresses("a"), ["2001:db8::"]);
+    assert_eq!(setting.told(), ENSURED);
+}
+
+#[test]
+fn pools_are_for_some_services_only() {
+    let mut setting = Setting::new();
+    setting.core.namespace_applied(read(
+        json!({"metadata": {"name": "default", "labels": {"team": "a"}}}),
+    ));
+    let others = json!({"namespaceSelector": {"matchLabels": {"team": "b"}}});
+    setting.pool("others", &["192.0.2.0/24"], others);
+    setting.pool("inner", &["198.51.100.0/24"], json!({"scope": "Internal"}));
+    setting.settle();
+    setting.apply(balanced("a", json!({})));
+    assert_eq!(setting.why_not("a"), "no pool has an address of family IPv4");
+    let mut internal = balanced("b", json!({}));
+    let annotation = "service.beta.kubernetes.io/aws-load-balancer-internal";
+    internal
+        .metadata
+        .annotations
+        .insert(annotation.to_owned(), "true".to_owned());
+    setting.apply(internal);
+    assert_eq!(setting.addresses("b"), ["198.51.100.0"]);
+    let work = setting.core.namespace_applied(read(
+        json!({"metadata": {"name": "default", "labels": {"team": "b"}}}),
+    ));
+    setting.work_off(work);
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+}
+
+#[test]
+fn a_restart_keeps_every_address() {
+    let mut before = Setting::with_pool(&["192.0.2.0/24"]);
+    for name in ["a", "b", "c"] {
+        before.apply(balanced(name, json!({})));
+    }
+    let mut after = Setting::new();
+    // In another order, and with one that came meanwhile.
+    after.apply(balanced("aa", json!({})));
+    for name in ["c", "b", "a"] {
+        after.apply(before.is(name));
+    }
+    after.pool("p", &["192.0.2.0/24"], json!({}));
+    after.settle();
+    for name in ["a", "b", "c"] {
+        assert_eq!(after.addresses(name), before.addresses(name));
+    }
+    assert_eq!(after.addresses("aa"), ["192.0.2.3"]);
+    assert_eq!(after.told(), ENSURED);
+}
+
+#[test]
+fn nodes_are_told_of() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({})));
+    setting.told();
+    let work = setting
+        .core
+        .node_applied(&read(json!({"metadata": {"name": "node-2"}})));
+    setting.work_off(work);
+    assert_eq!(setting.told(), ["UpdatedLoadBalancer"]);
+    let labels = json!({ EXCLUDE_LABEL: "" });
+    for name in ["node-1", "node-2"] {
+        let work = setting
+            .core
+            .node_applied(&read(json!({"metadata": {"name": name, "labels": labels}})));
+        setting.work_off(work);
+    }
+    assert_eq!(setting.told(), ["UpdatedLoadBalancer", "UnAvailableLoadBalancer"]);
+}
+
+#[test]
+fn old_news_is_dropped() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({})));
+    let mut old = balanced("a", json!({}));
+    old.metadata.resource_version = "1".to_owned();
+    assert!(setting.core.service_applied(old).is_empty());
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+}

@@ -1,0 +1,122 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn service(annotations: Value, spec: Value) -> Service {
+    let object = json!({"metadata": {"name": "s", "annotations": annotations}, "spec": spec});
+    serde_json::from_value(object).expect("a Service")
+}
+
+fn annotated(name: &str, value: &str) -> Result<Wish, WishError> {
+    Wish::of(&service(json!({ name: value }), json!({"ipFamilies": ["IPv4"]})))
+}
+
+#[test]
+fn families_by_policy() {
+    let of = |families: Value, policy: &str| {
+        let wish = Wish::of(&service(
+            json!({}),
+            json!({"ipFamilies": families, "ipFamilyPolicy": policy}),
+        ));
+        wish.map(|wish| (wish.families, wish.need))
+    };
+    assert_eq!(
+        of(json!(["IPv6"]), "SingleStack"),
+        Ok((vec![Family::V6], Need::All))
+    );
+    let both = vec![Family::V4, Family::V6];
+    assert_eq!(
+        of(json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        Ok((both.clone(), Need::All))
+    );
+    assert_eq!(
+        of(json!(["IPv4", "IPv6"]), "PreferDualStack"),
+        Ok((both, Need::Any))
+    );
+}
+
+#[test]
+fn addresses_by_all_their_names() {
+    for annotation in ADDRESS_ANNOTATIONS {
+        let wish = annotated(annotation, "192.0.2.1, 2001:db8::1").expect(annotation);
+        assert_eq!(wish.addresses.len(), 2);
+        for bad in ["x", "192.0.2.1,", "0.0.0.0"] {
+            let error = annotated(annotation, bad).expect_err(bad).to_string();
+            assert!(
+                error.contains(annotation) && error.contains("expected"),
+                "{error}"
+            );
+        }
+    }
+    let field = |annotations, ip: &str| Wish::of(&service(annotations, json!({ "loadBalancerIP": ip })));
+    assert_eq!(
+        field(json!({}), "192.0.2.1").map(|wish| wish.addresses),
+        Ok(vec![IpAddr::from([192, 0, 2, 1])])
+    );
+    assert_eq!(field(json!({}), "x"), Err(WishError::Field("x".into())));
+    let both = json!({"metallb.io/loadBalancerIPs": "192.0.2.1"});
+    assert!(field(both.clone(), "192.0.2.1").is_ok());
+    assert!(matches!(
+        field(both, "192.0.2.2"),
+        Err(WishError::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn annotations_that_contradict_each_other() {
+    let annotations = json!({"metallb.io/address-pool": "a", "metallb.universe.tf/address-pool": "b"});
+    let error = Wish::of(&service(annotations, json!({}))).expect_err("two pools");
+    assert_eq!(
+        error.to_string(),
+        "metallb.io/address-pool and metallb.universe.tf/address-pool say different things: remove one of them"
+    );
+    let same = json!({"metallb.io/address-pool": "a", "portolan.dev/address-pool": "a"});
+    assert_eq!(
+        Wish::of(&service(same, json!({}))).map(|wish| wish.pool),
+        Ok(Some("a".into()))
+    );
+}
+
+#[test]
+fn scope() {
+    for (annotation, internal, external) in SCOPE_ANNOTATIONS {
+        for value in internal {
+            assert_eq!(
+                annotated(annotation, value).map(|wish| wish.is_internal),
+                Ok(true),
+                "{annotation}"
+            );
+        }
+        for value in external {
+            assert_eq!(
+                annotated(annotation, value).map(|wish| wish.is_internal),
+                Ok(false),
+                "{annotation}"
+            );
+        }
+        assert!(annotated(annotation, "perhaps").is_err());
+    }
+    let both = json!({
+        "service.beta.kubernetes.io/aws-load-balancer-internal": "true",
+        "portolan.dev/load-balancer-scope": "External",
+    });
+    assert!(matches!(
+        Wish::of(&service(both, json!({}))),
+        Err(WishError::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn sharing_follows_policy_and_selector() {
+    let of = |policy: &str, app: &str| {
+        let spec = json!({
+            "externalTrafficPolicy": policy, "selector": {"app": app},
+            "ports": [{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
+        });
+        sharing(&service(json!({"portolan.dev/allow-shared-ip": "k"}), spec))
+    };
+    let cluster = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], None);
+    assert_eq!(of("Cluster", "a"), Ok(cluster));
+    let local = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], Some("app=a".into()));
+    assert_eq!(of("Local", "a"), Ok(local));
+}

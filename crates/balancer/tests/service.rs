@@ -1,0 +1,181 @@
+//! The balancer against a whole API server, with the rights that its role gives it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
+use balancer::core::{CONDITION, FINALIZER};
+use client::{Client, Config, JSON, MERGE_PATCH};
+use http::Method;
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore};
+use tempfile::TempDir;
+
+/// Longest wait for something that has to happen; only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
+
+struct Cluster {
+    /// The administrator.
+    admin: Client,
+    _server: Server,
+    _directory: TempDir,
+}
+
+/// A server, and a balancer that asks as the controllers do.
+async fn start() -> Cluster {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
+    let config = apiserver::Config {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        kubeconfig: Some(path.join("admin.conf")),
+        token_auth_file: None,
+        data_dir: path.to_owned(),
+        node_name: "box".to_owned(),
+        advertise_address: Some("192.0.2.7".parse().expect("an address")),
+        service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
+        node_ports: NODE_PORTS_DEFAULT,
+        cluster_domain: "cluster.local".to_owned(),
+        access: Access::default(),
+    };
+    let server = Server::start(config, Arc::new(store)).await.expect("a server");
+    let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
+    let user = "system:kube-controller-manager";
+    let issued = apiserver::pki::client(&path.join("pki"), "controllers", user, "").expect("a certificate");
+    let controllers = Config {
+        server: apiserver::kubeconfig::server_url(server.address()),
+        certificate_authority: issued.authority.into_bytes(),
+        client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
+        ..Config::default()
+    };
+    let controllers = Client::new(controllers).expect("a client");
+    tokio::spawn(balancer::run(
+        controllers,
+        balancer::Options::default(),
+        std::future::pending(),
+    ));
+    Cluster {
+        admin: Client::new(admin).expect("a client"),
+        _server: server,
+        _directory: directory,
+    }
+}
+
+impl Cluster {
+    async fn create(&self, path: &str, object: Value) {
+        self.admin
+            .request(Method::POST, path, JSON, Some(&object))
+            .await
+            .expect("created");
+    }
+
+    /// Reads until what is there is as it should be.
+    async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let reading = async {
+            loop {
+                match self.admin.get::<Value>(path).await {
+                    Ok(object) => last = object,
+                    Err(error) if error.is_not_found() => last = Value::Null,
+                    Err(error) => panic!("{error}"),
+                }
+                if is_so(&last) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+            panic!("{path} stays {last:#}");
+        }
+        last
+    }
+
+    /// Waits until Events of these reasons were told of Services.
+    async fn told(&self, reasons: &[&str]) {
+        self.until("/api/v1/namespaces/default/events", |list| {
+            let events = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+            reasons
+                .iter()
+                .all(|reason| events.iter().any(|event| event["reason"] == *reason))
+        })
+        .await;
+    }
+}
+
+fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_gets_an_address_and_gives_it_back() {
+    let cluster = start().await;
+    let path = format!("{SERVICES}/a");
+    cluster.create(SERVICES, service("a")).await;
+    let waiting = cluster
+        .until(&path, |service| {
+            service["status"]["conditions"][0]["status"] == "False"
+        })
+        .await;
+    let condition = &waiting["status"]["conditions"][0];
+    assert_eq!(condition["type"], CONDITION);
+    assert_eq!(
+        condition["message"],
+        "there is no AddressPool: create one with addresses of this network"
+    );
+    cluster.told(&["SyncLoadBalancerFailed"]).await;
+
+    let pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
+        "spec": {"addresses": ["192.0.2.1-192.0.2.2"]},
+    });
+    cluster.create(POOLS, pool).await;
+    let assigned = cluster
+        .until(&path, |service| {
+            service["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1"
+        })
+        .await;
+    assert_eq!(assigned["status"]["loadBalancer"]["ingress"][0]["ipMode"], "VIP");
+    assert_eq!(assigned["status"]["conditions"][0]["status"], "True");
+    assert_eq!(assigned["metadata"]["finalizers"], json!([FINALIZER]));
+    cluster
+        .told(&["EnsuringLoadBalancer", "EnsuredLoadBalancer"])
+        .await;
+    cluster
+        .until(&format!("{POOLS}/p"), |pool| {
+            pool["status"]["usage"] == json!([{"family": "IPv4", "total": 2, "assigned": 1}])
+        })
+        .await;
+
+    // A Service that becomes one of another type loses what it had …
+    cluster.create(SERVICES, service("b")).await;
+    let other = format!("{SERVICES}/b");
+    cluster
+        .until(&other, |service| {
+            service["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.2"
+        })
+        .await;
+    let patch = json!({"spec": {"type": "ClusterIP"}});
+    let patched = cluster
+        .admin
+        .request(Method::PATCH, &other, MERGE_PATCH, Some(&patch))
+        .await;
+    patched.expect("patched");
+    let cleaned = cluster
+        .until(&other, |service| service["metadata"].get("finalizers").is_none())
+        .await;
+    assert_eq!(cleaned["status"], json!({"loadBalancer": {}}));
+
+    // … and one that is deleted goes.
+    let deleted = cluster.admin.request(Method::DELETE, &path, JSON, None).await;
+    deleted.expect("deleted");
+    cluster.until(&path, Value::is_null).await;
+    cluster
+        .told(&["DeletingLoadBalancer", "DeletedLoadBalancer"])
+        .await;
+}
