@@ -25,6 +25,12 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $is_namespaced),* }
             }
 
+            /// Whether every server of Kubernetes' API has the kind, so that its list can be waited for. Portolan's
+            /// own kinds are no part of a foreign cluster that was not told of them.
+            pub fn is_everywhere(self) -> bool {
+                match self { $(Self::$kind => $group != "portolan.dev"),* }
+            }
+
             /// The kind of an owner reference, if it is watched here.
             pub fn find(api_version: &str, kind: &str) -> Option<Self> {
                 let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

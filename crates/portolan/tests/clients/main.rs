@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod kube_client;
+
 use std::path::Path;
 use std::process::Command;
 
