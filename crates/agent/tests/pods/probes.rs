@@ -31,10 +31,10 @@ pub async fn readiness_follows_its_probe(world: &mut World) -> Outcome {
 
 pub async fn liveness_restarts_the_container(world: &mut World) -> Outcome {
     let flag = world.path("sick");
-    let script = format!("trap 'exit 3' TERM; while :; do sleep 0.1; done");
+    let script = "trap 'exit 3' TERM; while :; do sleep 0.1; done";
     let probe = json!({"exec": {"command": ["/usr/bin/test", "!", "-e", flag]},
                        "periodSeconds": 1, "failureThreshold": 2, "timeoutSeconds": 30, "terminationGracePeriodSeconds": 60});
-    let main = container("a", &script, json!({"livenessProbe": probe}));
+    let main = container("a", script, json!({"livenessProbe": probe}));
     world.create_pod("sick", json!({"containers": [main]})).await?;
     world.pod_when("sick", is_ready).await?;
     fs::write(&flag, "")?;

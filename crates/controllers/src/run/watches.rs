@@ -12,6 +12,10 @@ use crate::{endpointslice, mirroring};
 const EVENTS_WAITING_MAX: usize = 256;
 
 /// Something that arrived.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time is on its way from a channel to the caches"
+)]
 pub(super) enum Change {
     Service(Arrival<Service>),
     Pod(Arrival<Pod>),

@@ -171,7 +171,7 @@ async fn patches_and_status(services: &Api<Service>) -> Outcome {
     let merge = Patch::Merge(json!({"spec": {"type": "LoadBalancer"}}));
     services.patch("s-0", &PatchParams::default(), &merge).await?;
     let status = Patch::Merge(json!({
-        "spec": {"type": "ClusterIP"},
+        "spec": {"sessionAffinity": "ClientIP"},
         "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
     }));
     let balanced = services
@@ -183,8 +183,9 @@ async fn patches_and_status(services: &Api<Service>) -> Outcome {
         .and_then(|b| b.ingress);
     assert_eq!(ingress.unwrap_or_default()[0].ip_mode.as_deref(), Some("VIP"));
     assert_eq!(
-        balanced.spec.and_then(|spec| spec.type_).as_deref(),
-        Some("LoadBalancer")
+        balanced.spec.and_then(|spec| spec.session_affinity).as_deref(),
+        Some("None"),
+        "the status is all that is written"
     );
     let mut stale = services.get("s-1").await?;
     services
