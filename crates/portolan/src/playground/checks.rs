@@ -8,6 +8,7 @@ use testbed::Cluster;
 
 use super::components::{Components, ask_echo};
 use super::lookup::{RecordType, lookup};
+use super::manifests::balanced_addresses;
 use crate::commands::Failure;
 
 /// A check: which example, and what is seen when it works.
@@ -64,6 +65,10 @@ pub fn all() -> Vec<Check> {
         Check {
             example: "11-chosen-cluster-ip.yaml",
             run: chosen_cluster_ip,
+        },
+        Check {
+            example: "12-load-balancer.yaml",
+            run: load_balancer,
         },
     ]
 }
@@ -236,6 +241,21 @@ fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Failur
         &["my-app-1", "my-app-2", "my-app-3"],
     )?;
     Ok("10.96.0.53 answers".to_owned())
+}
+
+fn load_balancer(cluster: &Cluster, components: &Components) -> Result<String, Failure> {
+    let addresses = balanced_addresses(cluster, &components.kubeconfig(), "load-balancer")?;
+    if addresses.len() != 2 {
+        return Err(format!("the Service has {addresses:?}, not an address of each family").into());
+    }
+    for address in &addresses {
+        want(
+            &seen(cluster, "outside", (*address, 80).into(), TRIES)?,
+            &["my-app-1", "my-app-2", "my-app-3"],
+        )?;
+    }
+    let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    Ok(format!("from outside by {}", addresses.join(" and ")))
 }
 
 fn first_node(cluster: &Cluster) -> Result<String, Failure> {

@@ -77,6 +77,16 @@ impl Components {
                 "--metrics-bind-address=",
             ],
         )?;
+        this.spawn(
+            cluster,
+            &control_plane,
+            "balancer",
+            &[
+                "balancer",
+                &this.kubeconfig_of("system:kube-controller-manager", "")?,
+                "--leader-elect=false",
+            ],
+        )?;
         let listen = format!(
             "--listen={},{}",
             SocketAddr::from((address.ipv4, DNS_PORT)),

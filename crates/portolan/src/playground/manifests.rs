@@ -1,8 +1,10 @@
-//! The example manifests, and the Service of the cluster's DNS.
+//! The example manifests, the Service of the cluster's DNS, and the pool of load balancers' addresses.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use api::object::{Resource, Service};
 use client::{Client, Config, JSON};
 use http::Method;
 use serde_json::{Value, json};
@@ -28,14 +30,16 @@ const EXAMPLES: &[&str] = &[
     include_str!("../../../../examples/09-external-ips.yaml"),
     include_str!("../../../../examples/10-dual-stack.yaml"),
     include_str!("../../../../examples/11-chosen-cluster-ip.yaml"),
+    include_str!("../../../../examples/12-load-balancer.yaml"),
 ];
 
 /// Creates all objects, from the control plane.
 pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), Failure> {
-    let dns = dns_objects(cluster);
+    let mut own = dns_objects(cluster);
+    own.push(pool());
     cluster
         .control_plane()?
-        .enter(move || in_runtime(&kubeconfig, dns))?
+        .enter(move || in_runtime(&kubeconfig, own))?
 }
 
 /// The Service kube-dns with its endpoints on the control plane.
@@ -55,13 +59,13 @@ fn dns_objects(cluster: &Cluster) -> Vec<Value> {
     ]
 }
 
-fn in_runtime(kubeconfig: &Path, dns: Vec<Value>) -> Result<(), Failure> {
+fn in_runtime(kubeconfig: &Path, own: Vec<Value>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
-        for object in dns {
+        for object in own {
             create(&client, &object).await?;
         }
         for text in EXAMPLES {
@@ -71,6 +75,28 @@ fn in_runtime(kubeconfig: &Path, dns: Vec<Value>) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// The addresses that a load balancer has for a Service of the namespace `default`.
+pub fn balanced_addresses(cluster: &Cluster, kubeconfig: &Path, name: &str) -> Result<Vec<IpAddr>, Failure> {
+    cluster.control_plane()?.enter(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
+            let path = format!("{}/{name}", Service::collection(Some("default")));
+            let service: Service = client.get(&path).await?;
+            let ingress = service.status.load_balancer.ingress.iter();
+            ingress.map(|ingress| Ok(ingress.ip.parse()?)).collect()
+        })
+    })?
+}
+
+/// The pool of the playground's network: addresses that the outside client sends by way of a node.
+fn pool() -> Value {
+    json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "playground"},
+           "spec": {"addresses": ["203.0.113.0/24", "2001:db8:113::1-2001:db8:113::ffff"], "avoidBuggyIPs": true}})
 }
 
 /// The documents of a manifest.
@@ -102,6 +128,7 @@ fn collection_of(object: &Value) -> Result<String, Failure> {
         "EndpointSlice" => Ok(format!(
             "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         )),
+        "AddressPool" => Ok("/apis/portolan.dev/v1alpha1/addresspools".to_owned()),
         _ => Err(format!("an example has an object of kind {kind:?}, which is not known here").into()),
     }
 }

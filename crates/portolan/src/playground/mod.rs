@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
             Ok(cluster)
         },
     )?;
-    let mut components = step(started, "API server, controllers, DNS", || {
+    let mut components = step(started, "API server, controllers, balancer, DNS", || {
         Components::start(&cluster)
     })?;
     step(started, "proxy and agent on every node", || {
