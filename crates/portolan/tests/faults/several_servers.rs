@@ -26,7 +26,7 @@ fn either_of_two_servers_goes_on_without_the_other() {
         let clients = [client_of(&one), client_of(&other)];
         let mut given = Given::default();
         create_through(&clients, "first", &mut given).await;
-        hand_over(&clients).await;
+        hand_over(&clients, &given).await;
         one.kill();
         create_through(&clients[1..], "second", &mut given).await;
         one.run();
@@ -95,11 +95,16 @@ async fn create(client: Client, prefix: String) -> Vec<Value> {
 }
 
 /// What is written by one is read by the other at once, and what is given up by one can be had from the other.
-async fn hand_over(clients: &[Client; 2]) {
+async fn hand_over(clients: &[Client; 2], given: &Given) {
+    let is_free = |port: &u64| !given.ports.contains(port);
+    let port = (30_000..32_768).find(is_free).expect("a free node port");
+    let host = |number: &u8| !given.addresses.contains(&format!("10.96.0.{number}"));
+    // The first few are the API server's own and DNS'.
+    let host = (20..=u8::MAX).find(host).expect("a free address");
     let service = |name: &str| {
         json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-            "spec": {"type": "NodePort", "clusterIP": "10.96.77.77", "ports": [{"port": 80, "nodePort": 32_077}]},
+            "spec": {"type": "NodePort", "clusterIP": format!("10.96.0.{host}"), "ports": [{"port": 80, "nodePort": port}]},
         })
     };
     for round in 0..20 {
