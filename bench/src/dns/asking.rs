@@ -94,7 +94,8 @@ impl Window {
     }
 
     /// Sends what `next` gives for a place in the window, with the place as its identifier, and hands each answer to
-    /// `check` with its place and the time when the question was sent, until `end`; the number of answers.
+    /// `check` with its place and the time when the question was sent, until `end`; then takes in what is under way,
+    /// so that no answer meets the questions of the next run. The number of answers.
     pub fn run(
         &mut self,
         end: Instant,
@@ -104,9 +105,10 @@ impl Window {
         for id in 0..WINDOW {
             self.send(id, &mut next)?;
         }
-        let mut answered = 0;
+        let (mut answered, mut under_way) = (0, WINDOW);
         let mut buffer = [0; 4_096];
-        while Instant::now() < end {
+        while under_way > 0 {
+            let goes_on = Instant::now() < end;
             match self.socket.recv(&mut buffer) {
                 Ok(length) => {
                     let answer = Answer::read(&buffer[..length]).ok_or("a malformed answer")?;
@@ -114,13 +116,18 @@ impl Window {
                     let sent = *self.sent.get(place).ok_or("an answer that nobody asked for")?;
                     check(place, sent, &answer)?;
                     answered += 1;
-                    self.send(answer.id, &mut next)?;
+                    if goes_on {
+                        self.send(answer.id, &mut next)?;
+                    } else {
+                        under_way -= 1;
+                    }
                 }
-                Err(_) => {
+                Err(_) if goes_on => {
                     for id in 0..WINDOW {
                         self.send(id, &mut next)?;
                     }
                 }
+                Err(_) => break,
             }
         }
         Ok(answered)
