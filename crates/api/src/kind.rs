@@ -285,7 +285,7 @@ pub static TOKEN_REQUEST: Kind = Kind {
     ..QUESTION
 };
 
-const KINDS: &[Kind] = &[
+static KINDS: &[Kind] = &[
     Kind {
         kind: "ConfigMap",
         list_kind: "ConfigMapList",
