@@ -12,7 +12,6 @@ use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -20,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::destination::{authority, find};
-use super::{CONNECT_TIMEOUT, IDLE_CONNECTIONS_MAX, IDLE_TIMEOUT};
+use super::{connector, pooled};
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
 use crate::pki;
@@ -57,22 +56,13 @@ impl Logs {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)?;
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_only()
             .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build(connector);
+            .wrap_connector(connector());
         Ok(Logs {
-            client,
+            client: pooled(connector),
             places: Arc::new(Semaphore::new(LOGS_MAX)),
         })
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -55,22 +55,13 @@ impl Passing {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier::AnyCertificate::new(provider)))
             .with_no_client_auth();
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build(connector);
+            .wrap_connector(connector());
         Ok(Passing {
-            client,
+            client: pooled(connector),
             places: Arc::new(Semaphore::new(PASSED_MAX)),
         })
     }
@@ -119,6 +110,28 @@ impl Passing {
             _ => Ok(passed_back(answered, place)),
         }
     }
+}
+
+/// How connections to Pods and agents are made.
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector
+}
+
+/// A client that keeps connections for what comes next.
+fn pooled<B>(connector: HttpsConnector<HttpConnector>) -> Client<HttpsConnector<HttpConnector>, B>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+        .build(connector)
 }
 
 /// The place is held until the body has been passed back.
