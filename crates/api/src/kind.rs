@@ -20,7 +20,7 @@ const ALL_VERBS: &[&str] = &[
 /// The verb of a kind that is a question: it is answered and never kept.
 const QUESTION_VERBS: &[&str] = &["create"];
 
-/// The verbs of a `status` subresource.
+/// The verbs of a `status` or `scale` subresource.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// The verbs of a `proxy` subresource: one for each method that is passed on.
@@ -28,6 +28,9 @@ const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 /// The word of the subresource that passes requests on (API-03).
 pub const PROXY: &str = "proxy";
+
+/// The word of the subresource that says how many replicas there are to be, in a form that is the same for all kinds.
+pub const SCALE: &str = "scale";
 
 /// The word of the subresource that is asked of the agent of a Pod's node.
 pub const LOG: &str = "log";
@@ -37,6 +40,13 @@ const STATUS: Subresource = Subresource {
     verbs: STATUS_VERBS,
     kind: None,
     sent: None,
+};
+
+const SCALE_OF_REPLICAS: Subresource = Subresource {
+    name: SCALE,
+    verbs: STATUS_VERBS,
+    kind: None,
+    sent: Some(&SCALE_KIND),
 };
 
 const LOG_OF_POD: Subresource = Subresource {
@@ -285,6 +295,24 @@ pub static TOKEN_REQUEST: Kind = Kind {
     ..QUESTION
 };
 
+/// How many replicas an object has and is to have, which is read and written below the object.
+pub static SCALE_KIND: Kind = Kind {
+    group: "autoscaling",
+    kind: "Scale",
+    definition: "io.k8s.api.autoscaling.v1.Scale",
+    verbs: STATUS_VERBS,
+    ..CORE
+};
+
+/// What Deployments and ReplicaSets have in common.
+const APPS: Kind = Kind {
+    group: "apps",
+    categories: &["all"],
+    subresources: &[SCALE_OF_REPLICAS, STATUS],
+    has_generation: true,
+    ..CORE
+};
+
 static KINDS: &[Kind] = &[
     Kind {
         kind: "ConfigMap",
@@ -396,6 +424,24 @@ static KINDS: &[Kind] = &[
         create_on_update: true,
         delete_returns_object: true,
         ..CORE
+    },
+    Kind {
+        kind: "Deployment",
+        list_kind: "DeploymentList",
+        plural: "deployments",
+        singular: "deployment",
+        short_names: &["deploy"],
+        definition: "io.k8s.api.apps.v1.Deployment",
+        ..APPS
+    },
+    Kind {
+        kind: "ReplicaSet",
+        list_kind: "ReplicaSetList",
+        plural: "replicasets",
+        singular: "replicaset",
+        short_names: &["rs"],
+        definition: "io.k8s.api.apps.v1.ReplicaSet",
+        ..APPS
     },
     Kind {
         group: "authentication.k8s.io",

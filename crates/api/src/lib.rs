@@ -7,6 +7,7 @@
 
 pub mod address_pool;
 pub mod apply;
+pub mod apps;
 pub mod configuration;
 pub mod decode;
 pub mod discovery;
@@ -26,6 +27,7 @@ pub mod pod;
 mod ports;
 pub mod protobuf;
 pub mod rbac;
+pub mod scale;
 pub mod schema;
 pub mod selector;
 pub mod service;

@@ -113,6 +113,13 @@ pub fn validate(object: &Value, form: NameForm, namespaced: bool) -> FieldErrors
     errors
 }
 
+/// The rules for the metadata of a template at `path`: its labels and annotations. The reference tells them by the
+/// template's own path.
+pub(crate) fn validate_template(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
+    validate_labels(errors, &path.child("labels"), entries(metadata, "labels"));
+    validate_annotations(errors, metadata, &path.child("annotations"));
+}
+
 /// The rules for changed metadata (VAL-56): identity and times stay, and nothing new holds back a deletion.
 /// The reference asks most of them twice, for every kind and again for this one, so a fault has two causes
 /// or three.

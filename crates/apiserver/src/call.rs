@@ -12,7 +12,7 @@ use crate::negotiation::{self, Encoding, Form, PatchForm, Representation, body_f
 use crate::printing::{self, IncludeObject};
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request_body::RequestBody;
-use crate::resource::{Outcome, Resources};
+use crate::resource::{Outcome, Resources, shown_as_scale};
 use crate::route::Target;
 
 /// What a verb needs of a request; owned, as writes outlive their connection.
@@ -119,7 +119,7 @@ impl Call {
     pub(crate) async fn read(&self, resources: &Resources) -> Result<Answer, Failure> {
         let query = Query::parse(&self.query);
         let include = IncludeObject::read(query.text("includeObject"));
-        let kind = self.target.kind;
+        let kind = self.target.sent_kind();
         if self.verb == Verb::Watch {
             let form = negotiation::stream_form(&self.headers)?;
             if !is_offered(kind, form) {
@@ -142,6 +142,7 @@ impl Call {
             }
             _ => {
                 let bytes = resources.get(&self.target, &query).await?;
+                let bytes = shown_as_scale(bytes, &self.target)?;
                 let bytes = printing::object(kind, bytes, form, include)?;
                 Ok(answer::object(StatusCode::OK, bytes, form.encoding))
             }
@@ -207,7 +208,10 @@ impl Call {
         let bytes = match outcome.is_status {
             true if form.encoding == Encoding::Json => outcome.object,
             true => printing::status(&outcome.object, form.encoding)?,
-            false => printing::object(self.target.kind, outcome.object, form, include)?,
+            false => {
+                let object = shown_as_scale(outcome.object, &self.target)?;
+                printing::object(self.target.sent_kind(), object, form, include)?
+            }
         };
         Ok(answer::with_warnings(
             answer::object(outcome.code, bytes, form.encoding),

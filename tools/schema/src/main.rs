@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use k8s_openapi::api::{
-    authentication::v1 as authentication, authorization::v1 as authorization, coordination::v1 as coordination,
-    core::v1 as core, discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, rbac::v1 as rbac,
+    apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
+    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -73,6 +73,8 @@ fn collect() -> BTreeMap<String, Value> {
     served::<core::ConfigMap>(&mut generator, &mut kinds);
     served::<core::Secret>(&mut generator, &mut kinds);
     served::<core::ServiceAccount>(&mut generator, &mut kinds);
+    served::<apps::Deployment>(&mut generator, &mut kinds);
+    served::<apps::ReplicaSet>(&mut generator, &mut kinds);
     served::<coordination::Lease>(&mut generator, &mut kinds);
     served::<discovery::EndpointSlice>(&mut generator, &mut kinds);
     served::<events::Event>(&mut generator, &mut kinds);
@@ -85,6 +87,7 @@ fn collect() -> BTreeMap<String, Value> {
     answered::<authentication::SelfSubjectReview>(&mut generator, &mut kinds);
     answered::<authentication::TokenRequest>(&mut generator, &mut kinds);
     answered::<authentication::TokenReview>(&mut generator, &mut kinds);
+    answered::<autoscaling::Scale>(&mut generator, &mut kinds);
     answered::<authorization::LocalSubjectAccessReview>(&mut generator, &mut kinds);
     answered::<authorization::SelfSubjectAccessReview>(&mut generator, &mut kinds);
     answered::<authorization::SelfSubjectRulesReview>(&mut generator, &mut kinds);

@@ -47,6 +47,7 @@ fn extension(word: &str) -> Option<Map<String, Value>> {
         "merge+retain" => {
             json!({"x-kubernetes-patch-strategy": "merge,retainKeys", "x-kubernetes-patch-merge-key": argument})
         }
+        "retain" => json!({"x-kubernetes-patch-strategy": "retainKeys"}),
         "default" => json!({"default": argument}),
         _ => return None,
     };

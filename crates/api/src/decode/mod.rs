@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::kind::Kind;
 use crate::protobuf;
 use crate::schema::{Shape, schema};
+pub use quantity::quantity_in_thousandths;
 use walk::{At, Findings, Node};
 
 /// The formats of bodies.

@@ -27,7 +27,24 @@ enum Suffixes {
 
 /// Brings an amount into the form in which it is given back.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
-    let refused = || FORM.to_owned();
+    let (is_negative, amount, suffixes) = read(text).ok_or_else(|| FORM.to_owned())?;
+    let written = written(amount, suffixes);
+    Ok(match is_negative && amount > 0 {
+        true => format!("-{written}"),
+        false => written,
+    })
+}
+
+/// An amount such as `1500m` or `2Gi` in thousandths, rounded away from zero and within the bounds of the number;
+/// `None` if it is no amount.
+pub fn quantity_in_thousandths(text: &str) -> Option<i64> {
+    let (is_negative, billionths, _) = read(text)?;
+    let thousandths = i64::try_from(divided(billionths, 1_000_000)).unwrap_or(i64::MAX);
+    Some(if is_negative { -thousandths } else { thousandths })
+}
+
+/// Whether an amount is below zero, how many billionths it is otherwise, and the family of its suffix.
+fn read(text: &str) -> Option<(bool, i128, Suffixes)> {
     let (is_negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -39,15 +56,10 @@ pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = whole.len() + fraction.len();
     if digits == 0 || fraction.contains('.') {
-        return Err(refused());
+        return None;
     }
-    let (suffixes, ten, two) = suffix_of(suffix).ok_or_else(refused)?;
-    let amount = billionths(whole, fraction, ten, two);
-    let written = written(amount, suffixes);
-    Ok(match is_negative && amount > 0 {
-        true => format!("-{written}"),
-        false => written,
-    })
+    let (suffixes, ten, two) = suffix_of(suffix)?;
+    Some((is_negative, billionths(whole, fraction, ten, two), suffixes))
 }
 
 /// The family of a suffix, and the powers of ten and of two that it stands for.

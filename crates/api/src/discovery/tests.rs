@@ -57,6 +57,7 @@ fn groups_and_versions() {
     assert_eq!(
         names,
         [
+            "apps",
             "authentication.k8s.io",
             "authorization.k8s.io",
             "coordination.k8s.io",
@@ -82,7 +83,7 @@ fn aggregated_documents_say_the_same() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][5];
+    let networking = &aggregated_groups()["items"][6];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

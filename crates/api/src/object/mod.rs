@@ -2,6 +2,7 @@
 //! that watches 50,000 Services keeps no byte more than it needs.
 
 mod address_pool;
+mod apps;
 mod endpoints;
 mod endpointslice;
 mod lease;
@@ -13,6 +14,10 @@ mod pod;
 mod service;
 
 pub use address_pool::{AddressPool, AddressPoolSpec, AddressPoolStatus, AddressPoolUsage};
+pub use apps::{
+    Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, ProgressCondition, ReplicaSet,
+    ReplicaSetSpec, ReplicaSetStatus, RollingUpdate,
+};
 pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
 pub use endpointslice::SERVICE_NAME_LABEL;
 pub use endpointslice::{

@@ -124,6 +124,7 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
             paths.insert(
                 format!("{object}/{}", subresource.name),
                 item(
+                    kind,
                     subresource.sent.unwrap_or(kind),
                     operations,
                     &suffix,
@@ -139,14 +140,14 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
         .into_iter()
         .filter(|(_, verb)| kind.verbs.contains(verb))
         .map(|(operation, _)| operation);
-        paths.insert(collection, item(kind, of_collection, "", &["namespace"]));
+        paths.insert(collection, item(kind, kind, of_collection, "", &["namespace"]));
         if !kind.is_kept() {
             continue;
         }
         let of_object = [READ, REPLACE, PATCH_ONE, DELETE];
         paths.insert(
             object,
-            item(kind, of_object.into_iter(), "", &["namespace", "name"]),
+            item(kind, kind, of_object.into_iter(), "", &["namespace", "name"]),
         );
     }
     Value::Object(paths)
@@ -154,19 +155,24 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
 
 /// The list over all namespaces.
 fn across_namespaces(kind: &Kind) -> Value {
-    item(kind, std::iter::once(LIST), "ForAllNamespaces", &[])
+    item(kind, kind, std::iter::once(LIST), "ForAllNamespaces", &[])
 }
 
-/// One path with its operations; `placeholders` are the parts of the path in braces.
+/// One path with its operations, at which objects of the kind `sent` are sent and answered; `placeholders` are the
+/// parts of the path in braces.
 fn item(
     kind: &Kind,
+    sent: &Kind,
     operations: impl Iterator<Item = Operation>,
     suffix: &str,
     placeholders: &[&str],
 ) -> Value {
     let mut path = Map::new();
     for operation in operations {
-        path.insert(operation.method.to_owned(), described(kind, &operation, suffix));
+        path.insert(
+            operation.method.to_owned(),
+            described(kind, sent, &operation, suffix),
+        );
     }
     let parameters: Vec<Value> = placeholders
         .iter()
@@ -187,7 +193,7 @@ fn item(
     Value::Object(path)
 }
 
-fn described(kind: &Kind, operation: &Operation, suffix: &str) -> Value {
+fn described(kind: &Kind, sent: &Kind, operation: &Operation, suffix: &str) -> Value {
     let group = capitalised(
         kind.group
             .split('.')
@@ -206,11 +212,11 @@ fn described(kind: &Kind, operation: &Operation, suffix: &str) -> Value {
         "description": format!("{} {}", operation.id, kind.kind),
         "tags": [format!("{}_{}", group.to_lowercase(), kind.version)],
         "parameters": parameters(operation.action),
-        "responses": responses(kind, operation.action),
+        "responses": responses(sent, operation.action),
         "x-kubernetes-action": operation.action,
-        "x-kubernetes-group-version-kind": {"group": kind.group, "kind": kind.kind, "version": kind.version},
+        "x-kubernetes-group-version-kind": {"group": sent.group, "kind": sent.kind, "version": sent.version},
     });
-    if let Some(body) = request_body(kind, operation.action) {
+    if let Some(body) = request_body(sent, operation.action) {
         described["requestBody"] = body;
     }
     described

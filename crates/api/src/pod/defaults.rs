@@ -23,7 +23,8 @@ pub fn default_pod_on_write(pod: &mut Value) {
     }
 }
 
-fn default_spec(spec: &mut Value) {
+/// Fills in what a client may leave out of the spec of a Pod or of a template.
+pub(crate) fn default_spec(spec: &mut Value) {
     omit_zero(
         spec,
         &[

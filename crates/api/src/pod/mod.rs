@@ -6,11 +6,13 @@ mod update;
 mod validate;
 
 pub use defaults::default_pod_on_write;
+pub(crate) use defaults::default_spec;
 pub use update::{
     prepare_pod_create, prepare_pod_status_update, prepare_pod_update, validate_pod_status_update,
     validate_pod_update,
 };
 pub use validate::validate_pod;
+pub(crate) use validate::validate_spec;
 
 /// The lists of containers in a Pod's spec.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];

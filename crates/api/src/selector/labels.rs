@@ -1,5 +1,7 @@
 //! Label selectors: `app=x,env in (a,b),!old`.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::SelectorError;
@@ -82,6 +84,35 @@ impl LabelSelector {
         }
         let labels = tree::child(tree::child(object, "metadata"), "labels");
         self.matches(|key| labels.get(key).and_then(Value::as_str))
+    }
+}
+
+/// The form that [`LabelSelector::parse`] reads, the requirements in the order of their keys.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut requirements: Vec<&Requirement> = self.requirements.iter().collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        for (index, requirement) in requirements.into_iter().enumerate() {
+            let gap = if index == 0 { "" } else { "," };
+            write!(f, "{gap}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            Operator::In if self.values.len() == 1 => write!(f, "{key}={values}"),
+            Operator::NotIn if self.values.len() == 1 => write!(f, "{key}!={values}"),
+            Operator::In => write!(f, "{key} in ({values})"),
+            Operator::NotIn => write!(f, "{key} notin ({values})"),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::GreaterThan => write!(f, "{key}>{values}"),
+            Operator::LessThan => write!(f, "{key}<{values}"),
+        }
     }
 }
 

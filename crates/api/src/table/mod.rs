@@ -1,6 +1,7 @@
 //! Objects as rows of a table, as `kubectl get` shows them (`as=Table;v=v1;g=meta.k8s.io`).
 
 mod age;
+mod apps;
 mod cluster;
 mod network;
 mod pod;
@@ -80,6 +81,7 @@ fn layout(kind: &Kind) -> &'static Layout {
         "ClusterRole" | "Role" => &rbac::ROLE,
         "ClusterRoleBinding" | "RoleBinding" => &rbac::BINDING,
         "ConfigMap" => &cluster::CONFIG_MAP,
+        "Deployment" => &apps::DEPLOYMENT,
         "Endpoints" => &network::ENDPOINTS,
         "EndpointSlice" => &network::ENDPOINT_SLICE,
         "Event" => &cluster::EVENT,
@@ -88,6 +90,8 @@ fn layout(kind: &Kind) -> &'static Layout {
         "Namespace" => &cluster::NAMESPACE,
         "Node" => &cluster::NODE,
         "Pod" => &pod::POD,
+        "ReplicaSet" => &apps::REPLICA_SET,
+        "Scale" => &apps::SCALE,
         "Secret" => &cluster::SECRET,
         "Service" => &network::SERVICE,
         "ServiceAccount" => &cluster::SERVICE_ACCOUNT,
@@ -104,6 +108,14 @@ const fn column(name: &'static str, description: &'static str) -> Column {
         format: "",
         description,
         priority: 0,
+    }
+}
+
+/// A column of whole numbers that is always shown.
+const fn number_column(name: &'static str, description: &'static str) -> Column {
+    Column {
+        kind: "integer",
+        ..column(name, description)
     }
 }
 

@@ -6,7 +6,7 @@ use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Intent, Outcome, Resources, birth, decided, metadata_mut, settle_name, settle_namespace};
+use super::{Intent, Outcome, Resources, birth, decided, metadata_mut, scale, settle_name, settle_namespace};
 use crate::failure::Failure;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::route::Target;
@@ -33,7 +33,8 @@ impl Resources {
         body: &[u8],
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        let configuration = read_configuration(body, target.kind).map_err(refusal)?;
+        let configuration = read_configuration(body, target.sent_kind()).map_err(refusal)?;
+        let configuration = scale::configuration(configuration, target)?;
         // Merged in the form in which it is stored, as are the records of who owns what.
         let kind = target.kind.stored();
         let mut configuration = target.kind.into_stored(configuration);
@@ -121,7 +122,8 @@ fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Resu
         return Ok(Vec::new());
     }
     // What else there is to say of the body has been said or is said later.
-    let faults = decode(body, Format::Yaml, target.kind).map_or(Vec::new(), |decoded| decoded.strict_faults);
+    let faults =
+        decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_faults);
     if validation == FieldValidation::Strict && !faults.is_empty() {
         let message = format!("error strict decoding YAML: {}", faults.join(", "));
         return Err(Failure::bad_request(message));

@@ -4,7 +4,7 @@ use api::decode::conform;
 use api::patch::{PatchFormat, apply};
 use http::StatusCode;
 
-use super::{Intent, Outcome, Ownership, Resources, admitted, decided, settle_name, settle_namespace};
+use super::{Intent, Outcome, Ownership, Resources, admitted, decided, scale, settle_name, settle_namespace};
 use crate::failure::Failure;
 use crate::query::WriteOptions;
 use crate::route::Target;
@@ -24,23 +24,24 @@ impl Resources {
                 .stored(target)
                 .await?
                 .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
-            let shown = target.kind.of_stored(stored.object.clone());
-            let patched =
-                apply(&shown, body, format, target.kind).map_err(|error| {
-                    match StatusCode::from_u16(error.status_code()) {
-                        Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
-                        Ok(StatusCode::PAYLOAD_TOO_LARGE) => Failure::new(
-                            StatusCode::PAYLOAD_TOO_LARGE,
-                            "RequestEntityTooLarge",
-                            error.to_string(),
-                        ),
-                        _ => Failure::bad_request(error.to_string()),
-                    }
-                })?;
-            let decoded = conform(patched, target.kind);
-            let (mut object, warnings) = admitted(decoded, target.kind, options.field_validation)?;
+            let kind = target.sent_kind();
+            let shown = kind.of_stored(scale::shown(stored.object.clone(), target));
+            let patched = apply(&shown, body, format, kind).map_err(|error| {
+                match StatusCode::from_u16(error.status_code()) {
+                    Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
+                    Ok(StatusCode::PAYLOAD_TOO_LARGE) => Failure::new(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "RequestEntityTooLarge",
+                        error.to_string(),
+                    ),
+                    _ => Failure::bad_request(error.to_string()),
+                }
+            })?;
+            let decoded = conform(patched, kind);
+            let (mut object, warnings) = admitted(decoded, kind, options.field_validation)?;
             settle_name(&mut object, target)?;
             settle_namespace(&mut object, target)?;
+            let object = scale::taken(object, &stored.object, target)?;
             let ownership = Ownership::Updated(options.manager);
             self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
                 .await

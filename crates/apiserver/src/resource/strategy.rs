@@ -1,6 +1,7 @@
 //! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
 
 use api::address_pool;
+use api::apps;
 use api::configuration;
 use api::endpoints;
 use api::event;
@@ -63,6 +64,8 @@ impl Strategy {
             "Node" => &NODE,
             "ConfigMap" => &CONFIG_MAP,
             "Secret" => &SECRET,
+            "Deployment" => &DEPLOYMENT,
+            "ReplicaSet" => &REPLICA_SET,
             "Role" => &ROLE,
             "ClusterRole" => &CLUSTER_ROLE,
             "RoleBinding" => &ROLE_BINDING,
@@ -214,6 +217,27 @@ static POD: Strategy = Strategy {
     validate: pod::validate_pod,
     validate_update: pod::validate_pod_update,
     validate_status_update: pod::validate_pod_status_update,
+    ..PLAIN
+};
+
+static DEPLOYMENT: Strategy = Strategy {
+    default_on_write: apps::default_deployment_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_deployment_update,
+    prepare_status_update: apps::prepare_deployment_status_update,
+    validate: apps::validate_deployment,
+    validate_update: apps::validate_deployment_update,
+    validate_status_update: apps::validate_deployment_status_update,
+    ..PLAIN
+};
+
+static REPLICA_SET: Strategy = Strategy {
+    default_on_write: apps::default_replica_set_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_replica_set_update,
+    validate: apps::validate_replica_set,
+    validate_update: apps::validate_replica_set_update,
+    validate_status_update: apps::validate_replica_set_status_update,
     ..PLAIN
 };
 

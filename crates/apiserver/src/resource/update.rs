@@ -2,6 +2,7 @@
 
 use api::apply::same_but_times;
 use api::decode::Format;
+use api::kind::SCALE;
 use api::metadata::drop_duplicate_owners;
 use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use store::{Expectation, Transaction, Write};
 
 use super::{
     Intent, Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded,
-    inscribed, metadata_mut, rendered, set_records, settle_name, settle_namespace, within_limit,
+    inscribed, metadata_mut, rendered, scale, set_records, settle_name, settle_namespace, within_limit,
 };
 use crate::admission::Attempt;
 use crate::failure::Failure;
@@ -26,12 +27,14 @@ impl Resources {
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
         decided(target, || async move {
-            let (mut object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
+            let kind = target.sent_kind();
+            let (mut object, warnings) = decode_body(body, format, kind, options.field_validation)?;
             settle_name(&mut object, target)?;
             settle_namespace(&mut object, target)?;
             let ownership = Ownership::Updated(options.manager);
             match self.stored(target).await? {
                 Some(stored) => {
+                    let object = scale::taken(object, &stored.object, target)?;
                     self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
                         .await
                 }
@@ -68,7 +71,8 @@ impl Resources {
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let mut allocation = None;
         let errors = match target.subresource {
-            None => {
+            // A scale is a way to write the object itself.
+            None | Some(SCALE) => {
                 if strategy.allocates {
                     let allocated = self.services.update(self.store.index(), old, &mut new, dry_run);
                     allocation =

@@ -92,6 +92,14 @@ impl Target {
         self.name.as_deref().unwrap_or_default()
     }
 
+    /// The kind of what is sent and answered here: the objects' own, but for subresources with a form of their own.
+    pub(crate) fn sent_kind(&self) -> &'static Kind {
+        let subresource = self.subresource.and_then(|name| self.kind.subresource(name));
+        subresource
+            .and_then(|subresource| subresource.sent)
+            .unwrap_or(self.kind)
+    }
+
     /// The store key of the named object.
     pub(crate) fn key(&self) -> String {
         self.kind.store_key(self.namespace(), self.name())

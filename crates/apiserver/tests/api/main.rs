@@ -18,4 +18,5 @@ mod service_accounts;
 mod services;
 mod start;
 mod watches;
+mod workloads;
 mod writes;

@@ -15,9 +15,13 @@ use crate::{ip, names};
 /// The rules for a new Pod.
 pub fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
-    let spec = child(pod, "spec");
-    let path = Path::new("spec");
-    let volumes = validate_volumes(&mut errors, spec, &path.child("volumes"));
+    validate_spec(&mut errors, child(pod, "spec"), &Path::new("spec"));
+    errors
+}
+
+/// The rules for the spec of a Pod, or of a template of Pods, at `path`.
+pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let volumes = validate_volumes(errors, spec, &path.child("volumes"));
     if items(spec, "containers").is_empty() {
         errors.push(FieldError::required(&path.child("containers"), ""));
     }
@@ -25,14 +29,13 @@ pub fn validate_pod(pod: &Value) -> FieldErrors {
     for list in CONTAINER_LISTS {
         for (index, container) in items(spec, list).iter().enumerate() {
             let path = path.child(list).index(index);
-            container::validate(&mut errors, container, &volumes, &mut seen, &path);
+            container::validate(errors, container, &volumes, &mut seen, &path);
         }
     }
-    validate_choices(&mut errors, spec, &path);
-    validate_names(&mut errors, spec, &path);
-    validate_dns_config(&mut errors, spec, &path.child("dnsConfig"));
-    validate_host_aliases(&mut errors, spec, &path.child("hostAliases"));
-    errors
+    validate_choices(errors, spec, path);
+    validate_names(errors, spec, path);
+    validate_dns_config(errors, spec, &path.child("dnsConfig"));
+    validate_host_aliases(errors, spec, &path.child("hostAliases"));
 }
 
 /// A value out of a fixed set; an empty one is missing.

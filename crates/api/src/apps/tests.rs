@@ -1,0 +1,231 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn template() -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}})
+}
+
+fn deployment(change: impl FnOnce(&mut Value)) -> Value {
+    let mut deployment = json!({
+        "metadata": {"name": "web", "namespace": "n", "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
+    });
+    change(&mut deployment);
+    default_deployment_on_write(&mut deployment);
+    deployment
+}
+
+fn told(errors: &FieldErrors) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    told(&validate_deployment(&deployment(|d| change(&mut d["spec"]))))
+}
+
+#[test]
+fn a_deployment_is_completed() {
+    let mut deployment = deployment(|_| {});
+    prepare_create(&mut deployment);
+    assert_eq!(told(&validate_deployment(&deployment)), [""; 0]);
+    let spec = &deployment["spec"];
+    assert_eq!(spec["replicas"], 1);
+    assert_eq!(spec["revisionHistoryLimit"], 10);
+    assert_eq!(spec["progressDeadlineSeconds"], 600);
+    assert_eq!(
+        spec["strategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
+    );
+    assert_eq!(spec["template"]["spec"]["restartPolicy"], "Always");
+    assert_eq!(deployment["status"], json!({}));
+}
+
+#[test]
+fn what_is_said_is_kept() {
+    let recreate = deployment(|d| {
+        d["spec"]["replicas"] = json!(0);
+        d["spec"]["strategy"] = json!({"type": "Recreate"});
+    });
+    assert_eq!(recreate["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(recreate["spec"]["replicas"], 0);
+    let half = deployment(|d| d["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 2}}));
+    assert_eq!(
+        half["spec"]["strategy"]["rollingUpdate"],
+        json!({"maxSurge": 2, "maxUnavailable": "25%"})
+    );
+}
+
+#[test]
+fn the_selector_is_required_and_chooses_the_template() {
+    assert_eq!(
+        faults(|spec| {
+            spec.as_object_mut().unwrap().remove("selector");
+        }),
+        ["spec.selector: Required value"]
+    );
+    assert_eq!(
+        faults(|spec| spec["selector"] = json!({}))[0],
+        "spec.selector: Invalid value: {}: empty selector is invalid for deployment"
+    );
+    assert_eq!(
+        faults(|spec| spec["selector"] = json!({"matchLabels": {"app": "other"}})),
+        [
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"
+        ]
+    );
+}
+
+#[test]
+fn templates_are_pods_that_always_run() {
+    assert_eq!(
+        faults(|spec| spec["template"]["spec"]["restartPolicy"] = json!("Never")),
+        ["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""]
+    );
+    assert_eq!(
+        faults(|spec| spec["template"]["spec"]["containers"] = json!([])),
+        ["spec.template.spec.containers: Required value"]
+    );
+    assert_eq!(
+        faults(|spec| spec["template"]["spec"]["activeDeadlineSeconds"] = json!(5)),
+        [
+            "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"
+        ]
+    );
+}
+
+#[test]
+fn strategies_move_something() {
+    let of = |rolling: Value| faults(|spec| spec["strategy"] = json!({"rollingUpdate": rolling}));
+    let path = "spec.strategy.rollingUpdate";
+    assert_eq!(
+        of(json!({"maxUnavailable": 0, "maxSurge": "0%"})),
+        [format!(
+            "{path}.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"
+        )]
+    );
+    assert_eq!(
+        of(json!({"maxUnavailable": "101%"})),
+        [format!(
+            "{path}.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%"
+        )]
+    );
+    assert_eq!(
+        of(json!({"maxSurge": -1})),
+        [format!(
+            "{path}.maxSurge: Invalid value: -1: must be greater than or equal to 0"
+        )]
+    );
+    assert!(of(json!({"maxSurge": "many"}))[0].contains("a valid percent string"));
+    assert_eq!(
+        faults(|spec| spec["strategy"] = json!({"type": "Recreate", "rollingUpdate": {}})),
+        [format!(
+            "{path}: Forbidden: may not be specified when strategy `type` is 'Recreate'"
+        )]
+    );
+    assert!(
+        faults(|spec| spec["strategy"] = json!({"type": "Blue"}))[0]
+            .starts_with("spec.strategy: Unsupported value")
+    );
+}
+
+#[test]
+fn deadlines_leave_time_to_be_ready() {
+    assert_eq!(
+        faults(|spec| {
+            spec["minReadySeconds"] = json!(600);
+            spec["replicas"] = json!(-1);
+        }),
+        [
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds",
+        ]
+    );
+}
+
+#[test]
+fn the_selector_stays() {
+    let old = deployment(|_| {});
+    let new = deployment(|d| {
+        d["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
+        d["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
+    });
+    let errors = told(&validate_deployment_update(&new, &old));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].starts_with("spec.selector: Invalid value: {")
+            && errors[0].ends_with(": field is immutable")
+    );
+}
+
+#[test]
+fn generations_count_changes_of_what_is_wanted() {
+    let old = deployment(|_| {});
+    let generation = |change: &dyn Fn(&mut Value)| {
+        let mut new = old.clone();
+        change(&mut new);
+        prepare_deployment_update(&mut new, &old);
+        new["metadata"]["generation"].clone()
+    };
+    assert_eq!(generation(&|d| d["spec"]["replicas"] = json!(2)), 2);
+    assert_eq!(
+        generation(&|d| d["metadata"]["annotations"] = json!({"a": "b"})),
+        2
+    );
+    assert_eq!(generation(&|d| d["metadata"]["labels"] = json!({"a": "b"})), 1);
+    assert_eq!(generation(&|d| d["status"] = json!({"replicas": 2})), 1);
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    new["spec"]["replicas"] = json!(9);
+    new["status"] = json!({"replicas": 2});
+    prepare_deployment_status_update(&mut new, &old);
+    assert_eq!(new["spec"], old["spec"]);
+    assert_eq!(new["metadata"], old["metadata"]);
+    assert_eq!(new["status"]["replicas"], 2);
+}
+
+#[test]
+fn counts_of_a_status_are_in_proportion() {
+    let old = deployment(|d| d["status"] = json!({"collisionCount": 2}));
+    let mut new = old.clone();
+    new["status"] = json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 2, "collisionCount": 1});
+    assert_eq!(
+        told(&validate_deployment_status_update(&new, &old)),
+        [
+            "status.collisionCount: Invalid value: 1: cannot be decremented",
+            "status.availableReplicas: Invalid value: 2: cannot be greater than status.replicas",
+            "status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas",
+        ]
+    );
+    let mut set = old.clone();
+    set["status"] = json!({"replicas": 1, "fullyLabeledReplicas": 2});
+    assert_eq!(
+        told(&validate_replica_set_status_update(&set, &old)),
+        ["status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas"]
+    );
+}
+
+#[test]
+fn a_replica_set_has_the_rules_of_its_part() {
+    let mut set = json!({
+        "metadata": {"name": "web", "namespace": "n"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
+    });
+    default_replica_set_on_write(&mut set);
+    assert_eq!(set["spec"]["replicas"], 1);
+    assert_eq!(told(&validate_replica_set(&set)), [""; 0]);
+    set["spec"]["template"]["metadata"]["labels"] = json!({});
+    assert_eq!(validate_replica_set(&set).len(), 1);
+}
+
+#[test]
+fn shares_are_rounded_up_or_down() {
+    let read = |value: Value| IntOrPercent::read(&value).expect("readable");
+    let quarter = read(json!("25%"));
+    assert_eq!((quarter.of_rounded_up(3), quarter.of_rounded_down(3)), (1, 0));
+    assert_eq!((quarter.of_rounded_up(8), quarter.of_rounded_down(8)), (2, 2));
+    assert_eq!(read(json!(4)).of_rounded_up(1), 4);
+    for bad in [json!("25"), json!("%"), json!("+5%"), json!(null), json!(1.5)] {
+        assert_eq!(IntOrPercent::read(&bad), None, "{bad}");
+    }
+}
