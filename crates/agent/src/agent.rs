@@ -8,25 +8,33 @@ use std::time::Duration;
 use api::object::{ObjectKey, Resource};
 use client::{Client, Event, Query, STRATEGIC_PATCH};
 use http::Method;
+use ipnet::IpNet;
+use jiff::Timestamp;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::cgroups::Cgroups;
 use crate::events::Events;
+use crate::mirror::{self, Mirror};
 use crate::network::addresses::{AddressError, AddressPool};
 use crate::object::Pod;
+use crate::registration::{known_ranges, register, register_behind};
 use crate::resolv_conf::ResolvConf;
 use crate::runtime::Sandbox;
 use crate::services::Services;
-use crate::settings::{PODS_MAX, Settings};
+use crate::settings::Settings;
 use crate::state_directory::{Record, StateDirectory, StateError};
+use crate::static_pods::StaticPods;
+use crate::status::seconds;
 use crate::worker::{self, Context, Leftover, Wanted, remove_leftover};
 use crate::{network, node, serving, status};
 
 /// Events of Pods that wait to be looked at.
 const EVENTS_MAX: usize = 256;
+/// Where containers find the tokens of their ServiceAccounts.
+const TOKEN_PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// How long all workers together may take to end with the agent, on top of their Pods' grace.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -57,6 +65,12 @@ pub enum AgentError {
     /// The endpoint for the API server cannot be served.
     #[error("serving the API server: {0}")]
     Serving(#[from] serving::ServingError),
+    /// The Node has other ranges than those that an agent without the API went by. Starting again helps.
+    #[error("the Node's podCIDRs are {now:?}, not those of before; Pods get new addresses")]
+    RangesChanged {
+        /// What the Node has.
+        now: Vec<IpNet>,
+    },
     /// The node has no address that others could reach it by.
     #[error("this node has no address beyond the loopback link; name one with --node-ip")]
     NoAddress,
@@ -79,23 +93,39 @@ pub async fn run(
         return Err(AgentError::NoAddress);
     }
     network::prepare_node();
+    make_token_place();
     tokio::pin!(end);
     let ready = prepare(client, settings, host_ips, state);
-    let (context, background) = tokio::select! {
+    let (context, background, changed) = tokio::select! {
         ready = ready => ready?,
         () = &mut end => return Ok(()),
     };
+    let settings = &context.settings;
     let mut agent = Agent {
         leftovers: find_leftovers(&context).await?,
+        static_pods: StaticPods::new(settings.static_pods.as_ref(), &settings.node_name),
         context: Arc::new(context),
         pods: HashMap::new(),
         tasks: JoinSet::new(),
+        withdrawals: JoinSet::new(),
     };
     agent.remove_unknown_links();
-    agent.serve(&mut end).await;
+    agent.take_up_static_pods().await;
+    let outcome = tokio::select! {
+        () = agent.serve(&mut end) => Ok(()),
+        Ok(now) = changed => Err(AgentError::RangesChanged { now }),
+    };
     agent.end().await;
     drop(background);
-    Ok(())
+    outcome
+}
+
+/// Nearly every container has a token at the same place. Where the node has that place, no container needs a copy of
+/// the directories above it; where it cannot be made, they have one each.
+fn make_token_place() {
+    if let Err(error) = std::fs::create_dir_all(TOKEN_PLACE) {
+        tracing::debug!(place = TOKEN_PLACE, %error, "containers make the place of their tokens themselves");
+    }
 }
 
 /// Finds out at once what every Pod would fail for later.
@@ -113,21 +143,27 @@ fn check_capabilities() -> Result<(), AgentError> {
     }
 }
 
-/// Registers the Node and makes what workers share. The tasks end with the returned set.
+/// Makes what workers share, and registers the Node: first, if there is no way yet to know which addresses its Pods
+/// have. The tasks end with the returned set; the receiver hears if the addresses turn out to be others.
 async fn prepare(
     client: Client,
     settings: Settings,
     host_ips: Vec<IpAddr>,
     state: StateDirectory,
-) -> Result<(Context, JoinSet<()>), AgentError> {
-    node::register(&client, &settings, &host_ips).await;
-    let ranges = node::pod_cidrs(&client, &settings.node_name).await;
-    tracing::info!(node = settings.node_name, podCIDRs = ?ranges, addresses = ?host_ips, "registered");
+) -> Result<(Context, JoinSet<()>, oneshot::Receiver<Vec<IpNet>>), AgentError> {
+    let mut ranges = known_ranges(&settings, &state);
+    if ranges.is_empty() {
+        ranges = register(&client, &settings, &host_ips, &state).await;
+    }
     let mut background = JoinSet::new();
-    background.spawn(node::heartbeat(
+    let (changed, hear_of_change) = oneshot::channel();
+    background.spawn(register_behind(
         client.clone(),
         settings.clone(),
         host_ips.clone(),
+        state.clone(),
+        ranges.clone(),
+        changed,
     ));
     let (services, watching) = Services::watch(&client);
     background.spawn(async move {
@@ -161,7 +197,7 @@ async fn prepare(
     if let Err(why) = &context.cgroups {
         tracing::warn!(why, "the limits of Pods are not enforced");
     }
-    Ok((context, background))
+    Ok((context, background, hear_of_change))
 }
 
 /// What earlier agents have left, by UID.
@@ -202,6 +238,10 @@ struct Agent {
     pods: HashMap<String, (ObjectKey, watch::Sender<Wanted>)>,
     /// Workers; each ends with its Pod's UID.
     tasks: JoinSet<String>,
+    /// The Pods of files.
+    static_pods: StaticPods,
+    /// Mirrors that are being taken out of the API.
+    withdrawals: JoinSet<()>,
 }
 
 impl Agent {
@@ -218,15 +258,84 @@ impl Agent {
                     None => return,
                 },
                 Some(ended) = self.tasks.join_next() => self.worker_ended(ended, &mut events),
+                () = sleep_until(self.static_pods.due()) => {
+                    self.static_pods.scan();
+                    self.settle_static_pods();
+                }
+                Some(_) = self.withdrawals.join_next() => {}
                 () = &mut *end => return,
             }
         }
     }
 
+    /// Starts the Pods of files, and takes away what is left of those whose file is gone: for both nobody needs the API.
+    async fn take_up_static_pods(&mut self) {
+        self.static_pods.scan();
+        let is_unwanted = |uid: &String, record: &Record| record.is_static && !self.static_pods.has(uid);
+        let unwanted: Vec<String> = self
+            .leftovers
+            .iter()
+            .filter(|(uid, (record, _))| is_unwanted(uid, record))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in unwanted {
+            if let Some((record, leftover)) = self.leftovers.remove(&uid) {
+                remove_leftover(&self.context, &record, leftover).await;
+            }
+        }
+        self.settle_static_pods();
+    }
+
+    /// Starts and ends Pods of files as is due, and takes away mirrors that nobody needs.
+    fn settle_static_pods(&mut self) {
+        for ending in self.static_pods.to_end() {
+            if let Some((_, worker)) = self.pods.get(&ending.pod.metadata.uid) {
+                let mut pod = (*ending.pod).clone();
+                pod.metadata.deletion_timestamp = Some(seconds(Timestamp::now()));
+                worker.send_replace(Wanted::Present(Arc::new(pod)));
+            }
+        }
+        for pod in self.static_pods.to_start() {
+            if self.pods.len() >= self.context.settings.pods_max {
+                tracing::warn!(pod = %pod.key(), pods_max = self.context.settings.pods_max, "no room for a static Pod");
+                continue;
+            }
+            self.static_pods.started(pod.clone());
+            let mirror = Mirror::of(&pod, Timestamp::now());
+            self.start_worker(Arc::clone(&pod.pod), Some(mirror));
+        }
+        // Those whose withdrawal is under way are looked at when that is over.
+        if self.withdrawals.is_empty() {
+            for (key, uid) in self.static_pods.orphans() {
+                let client = self.context.client.clone();
+                self.withdrawals.spawn(async move {
+                    if let Err(error) = mirror::withdraw(&client, &key, &uid).await {
+                        tracing::debug!(pod = %key, %error, "a mirror that nobody needs");
+                    }
+                });
+            }
+        }
+    }
+
+    fn start_worker(&mut self, pod: Arc<Pod>, mirror: Option<Mirror>) {
+        let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
+        let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
+        let (sender, receiver) = watch::channel(Wanted::Present(pod));
+        let context = Arc::clone(&self.context);
+        self.pods.insert(uid.clone(), (key, sender));
+        self.tasks.spawn(async move {
+            worker::run(context, receiver, leftover, mirror).await;
+            uid
+        });
+    }
+
     async fn apply(&mut self, event: Event<Pod>) {
         match event {
             Event::Applied(pod) => self.apply_pod(pod).await,
-            Event::Deleted(key) => self.tell(&key, None, &Wanted::Gone),
+            Event::Deleted(key) => {
+                self.static_pods.mirror_lost(&key);
+                self.tell(&key, None, &Wanted::Gone);
+            }
             Event::Malformed { key, error } => tracing::warn!(pod = %key, error, "unreadable Pod"),
             Event::Synced => {
                 // Everything that is wanted has been told, so what is left over is not.
@@ -243,6 +352,10 @@ impl Agent {
             return;
         }
         let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
+        if let Some(of) = mirror::of_watched(&pod) {
+            self.static_pods.mirror_seen(key, of);
+            return self.settle_static_pods();
+        }
         // A Pod of before with the same name has gone without a word.
         self.tell(&key, Some(&uid), &Wanted::Gone);
         let wanted = Wanted::Present(Arc::new(pod));
@@ -254,23 +367,16 @@ impl Agent {
         if pod.is_finished() && !pod.is_terminating() && !self.leftovers.contains_key(&uid) {
             return;
         }
-        if self.pods.len() >= PODS_MAX {
+        if self.pods.len() >= self.context.settings.pods_max {
             return self.refuse(&key, pod).await;
         }
-        let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
-        let (sender, receiver) = watch::channel(wanted);
-        let context = Arc::clone(&self.context);
-        self.pods.insert(uid.clone(), (key, sender));
-        self.tasks.spawn(async move {
-            worker::run(context, receiver, leftover).await;
-            uid
-        });
+        self.start_worker(Arc::clone(pod), None);
     }
 
-    /// Tells the workers of the Pods of that name, but not the one with the UID `except`.
+    /// Tells the workers of the API's Pods of that name, but not the one with the UID `except`.
     fn tell(&self, key: &ObjectKey, except: Option<&str>, wanted: &Wanted) {
         for (uid, (its_key, worker)) in &self.pods {
-            if its_key == key && Some(uid.as_str()) != except {
+            if its_key == key && Some(uid.as_str()) != except && !self.static_pods.has(uid) {
                 worker.send_replace(wanted.clone());
             }
         }
@@ -284,19 +390,26 @@ impl Agent {
         match ended {
             Ok(uid) => {
                 self.pods.remove(&uid);
+                if self.static_pods.ended(&uid) {
+                    self.settle_static_pods();
+                }
             }
             // One Pod's fault stays with it; the others' workers go on. It is started anew at its next change.
             Err(error) => {
                 tracing::error!(%error, waiting = events.len(), "a Pod's worker broke");
-                self.pods.retain(|_, (_, worker)| !worker.is_closed());
+                let broken = self.pods.extract_if(|_, (_, worker)| worker.is_closed());
+                for (uid, _) in broken.collect::<Vec<_>>() {
+                    self.static_pods.ended(&uid);
+                }
             }
         }
     }
 
     /// More Pods than this node takes: the Pod fails, as upstream's do.
     async fn refuse(&self, key: &ObjectKey, pod: &Pod) {
+        let pods_max = self.context.settings.pods_max;
         let message = format!(
-            "Node didn't have enough resource: pods, requested: 1, used: {PODS_MAX}, capacity: {PODS_MAX}"
+            "Node didn't have enough resource: pods, requested: 1, used: {pods_max}, capacity: {pods_max}"
         );
         let path = format!("{}/{}/status", Pod::collection(Some(&key.namespace)), key.name);
         let body =
@@ -336,5 +449,12 @@ impl Agent {
         if tokio::time::timeout(grace + END_PATIENCE, all).await.is_err() {
             tracing::warn!("not all Pods have ended in time");
         }
+    }
+}
+
+async fn sleep_until(due: Option<tokio::time::Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }

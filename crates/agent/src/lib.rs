@@ -18,11 +18,13 @@ pub mod environment;
 pub mod events;
 pub mod images;
 pub mod logs;
+pub mod manifests;
+mod mirror;
 pub mod network;
 mod node;
 pub mod object;
-pub mod probe;
 pub mod quantity;
+mod registration;
 mod reporter;
 pub mod resolv_conf;
 mod rfc3339;
@@ -32,6 +34,7 @@ mod services;
 pub mod serving;
 pub mod settings;
 pub mod state_directory;
+mod static_pods;
 pub mod status;
 pub mod volumes;
 pub mod worker;
@@ -39,7 +42,7 @@ pub mod worker;
 use std::process::ExitCode;
 
 pub use agent::{AgentError, run};
-pub use settings::{AtEnd, PODS_MAX, Settings};
+pub use settings::{AtEnd, PODS_MAX_DEFAULT, Settings, StaticPods};
 
 /// Runs a hidden subcommand, if `arguments` (without the program's name) begin with one. To be called first of all:
 /// a sandbox must not have threads before it leaves the agent's namespaces.

@@ -1,6 +1,7 @@
 //! Tells the API a Pod's status: the latest, again until it was heard, and beside everything else, so that an API
 //! server that is away holds up no container.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::object::{ObjectKey, Resource};
@@ -10,7 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::mirror::Mirror;
 use crate::object::Pod;
+use crate::status;
 
 /// The pause after a failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(200);
@@ -20,28 +23,72 @@ const DELETE_TRIES_MAX: usize = 20;
 
 /// Tells the API the status of one Pod.
 pub struct Reporter {
-    latest: watch::Sender<Option<Value>>,
+    latest: watch::Sender<Latest>,
+    heard: Arc<Mutex<Heard>>,
     task: JoinHandle<()>,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Latest {
+    pub(crate) status: Option<Value>,
+    /// How often somebody else had written over it: each time it is told once more.
+    corrections: u64,
+}
+
+/// What the API has answered.
+#[derive(Debug, Default)]
+struct Heard {
+    latest: Latest,
+    /// The Pod's revision since then.
+    revision: u64,
 }
 
 impl Reporter {
     /// Starts with nothing to tell.
     pub fn start(client: Client, key: &ObjectKey, uid: &str) -> Self {
-        let (latest, told) = watch::channel(None);
+        let (latest, told) = watch::channel(Latest::default());
+        let heard = Arc::<Mutex<Heard>>::default();
         let path = format!("{}/status", path(key));
-        let task = tokio::spawn(report(client, path, uid.to_owned(), told));
-        Self { latest, task }
+        let task = tokio::spawn(report(client, path, uid.to_owned(), told, Arc::clone(&heard)));
+        Self { latest, heard, task }
+    }
+
+    /// The same for a Pod that the API has only a mirror of, which is kept there.
+    pub fn start_mirror(client: Client, key: &ObjectKey, mirror: Mirror) -> Self {
+        let (latest, told) = watch::channel(Latest::default());
+        let task = tokio::spawn(mirror.keep(client, path(key), told));
+        Self {
+            latest,
+            heard: Arc::default(),
+            task,
+        }
     }
 
     /// The status from now on. One that was told already is not told again.
     pub fn tell(&self, status: Value) {
         self.latest.send_if_modified(|latest| {
-            let changed = latest.as_ref() != Some(&status);
+            let changed = latest.status.as_ref() != Some(&status);
             if changed {
-                *latest = Some(status);
+                latest.status = Some(status);
             }
             changed
         });
+    }
+
+    /// Whether somebody else has written over what was told last, by what the API says of the Pod. Then it is told once
+    /// more. An older state of the Pod is no news, and what is being told now is written over it anyway.
+    pub fn correct(&self, pod: &Pod) -> bool {
+        let revision: u64 = pod.metadata.resource_version.parse().unwrap_or(0);
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_foreign = |status: &Value| !status::has_all(&pod.status.raw, status);
+        let is_settled = heard.latest == *self.latest.borrow() && revision > heard.revision;
+        if !is_settled || !heard.latest.status.as_ref().is_some_and(is_foreign) {
+            return false;
+        }
+        drop(heard);
+        self.latest.send_modify(|latest| latest.corrections += 1);
+        true
     }
 
     /// Waits until the last status was heard, for `patience` at most.
@@ -80,15 +127,21 @@ pub async fn delete(client: &Client, key: &ObjectKey, uid: &str) {
     }
 }
 
-async fn report(client: Client, path: String, uid: String, mut told: watch::Receiver<Option<Value>>) {
+async fn report(
+    client: Client,
+    path: String,
+    uid: String,
+    mut told: watch::Receiver<Latest>,
+    heard: Arc<Mutex<Heard>>,
+) {
     let mut pause = BACK_OFF_MIN;
-    let mut heard = None;
     loop {
-        let status = told.borrow_and_update().clone();
-        if status != heard {
-            match patch(&client, &path, &uid, status.as_ref()).await {
-                Ok(()) => {
-                    heard = status;
+        let latest = told.borrow_and_update().clone();
+        let is_news = heard.lock().unwrap_or_else(PoisonError::into_inner).latest != latest;
+        if let (true, Some(status)) = (is_news, &latest.status) {
+            match patch(&client, &path, &uid, status).await {
+                Ok(revision) => {
+                    *heard.lock().unwrap_or_else(PoisonError::into_inner) = Heard { latest, revision };
                     pause = BACK_OFF_MIN;
                 }
                 // The Pod is gone, or another one has its name: nobody is left to be told.
@@ -107,16 +160,29 @@ async fn report(client: Client, path: String, uid: String, mut told: watch::Rece
     }
 }
 
-async fn patch(client: &Client, path: &str, uid: &str, status: Option<&Value>) -> Result<(), ClientError> {
-    let Some(status) = status else { return Ok(()) };
+/// Writes a status; the Pod's revision with it.
+pub(crate) async fn patch(
+    client: &Client,
+    path: &str,
+    uid: &str,
+    status: &Value,
+) -> Result<u64, ClientError> {
     // The UID makes the server refuse if another Pod has the name now.
-    let body = json!({"metadata": {"uid": uid}, "status": status});
-    client
+    let mut body = json!({"metadata": {"uid": uid}, "status": status});
+    for list in ["hostIPs", "podIPs"] {
+        // Without that the list would be merged, and addresses that somebody else has put there would stay.
+        if let Some(addresses) = body["status"].get_mut(list).and_then(Value::as_array_mut) {
+            addresses.insert(0, json!({"$patch": "replace"}));
+        }
+    }
+    let written = client
         .request(Method::PATCH, path, STRATEGIC_PATCH, Some(&body))
-        .await
-        .map(drop)
+        .await?;
+    let revision = written["metadata"]["resourceVersion"].as_str();
+    Ok(revision.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-fn path(key: &ObjectKey) -> String {
+/// Where a Pod is in the API.
+pub(crate) fn path(key: &ObjectKey) -> String {
     format!("{}/{}", Pod::collection(Some(&key.namespace)), key.name)
 }

@@ -49,12 +49,16 @@ impl Services {
         (services, task)
     }
 
-    /// The variables that a Pod of `namespace` gets, once all Services were listed (ENV-10).
-    pub async fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
+    /// Waits until all Services were listed (ENV-10).
+    pub async fn synced(&self) {
         let mut synced = self.synced.clone();
         if synced.wait_for(|synced| *synced).await.is_err() {
             tracing::debug!("Services are not watched any more");
         }
+    }
+
+    /// The variables that a Pod of `namespace` gets by the Services that are known now.
+    pub fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         service_variables(visible_services(known.values(), namespace, enable_service_links))
     }

@@ -12,8 +12,8 @@ use crate::cgroups::PIDS_MAX_DEFAULT;
 use crate::images::Images;
 use crate::resolv_conf::ClusterDns;
 
-/// Most Pods of one node (upstream's `maxPods`).
-pub const PODS_MAX: usize = 110;
+/// Most Pods of one node if nothing else is said (upstream's default of `maxPods`).
+pub const PODS_MAX_DEFAULT: usize = 110;
 
 /// How long a Node's Lease lasts (upstream's `nodeLeaseDurationSeconds`).
 pub const NODE_LEASE_DURATION: Duration = Duration::from_secs(40);
@@ -39,6 +39,10 @@ pub struct Settings {
     pub host_resolv_conf: PathBuf,
     /// Where the API server asks for logs; `None` to serve none.
     pub serving: Option<Serving>,
+    /// Pods of this node at most.
+    pub pods_max: usize,
+    /// Pods that this node runs by itself; `None` for none.
+    pub static_pods: Option<StaticPods>,
     /// Processes and threads of one container.
     pub pids_max: u64,
     /// How long the Node's Lease lasts; it is renewed four times as often.
@@ -60,11 +64,22 @@ impl Settings {
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
             serving: None,
+            pods_max: PODS_MAX_DEFAULT,
+            static_pods: None,
             pids_max: PIDS_MAX_DEFAULT,
             node_lease_duration: NODE_LEASE_DURATION,
             at_end: AtEnd::KeepPods,
         }
     }
+}
+
+/// Where the manifests are of Pods that a node runs by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticPods {
+    /// A file, or a directory whose files are read.
+    pub path: PathBuf,
+    /// How often it is looked for changes.
+    pub scan_interval: Duration,
 }
 
 /// The agent's own endpoint, for the API server alone.

@@ -6,15 +6,18 @@ use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::containers::Memory;
+use crate::volumes::memory;
 
 #[cfg(test)]
 mod tests;
 
 const RECORD: &str = "record.json";
 const MEMORY: &str = "containers.json";
+const RANGES: &str = "ranges.json";
 /// Longest UID that names a directory: the server's have 36 characters.
 const UID_BYTES_MAX: usize = 64;
 
@@ -48,12 +51,16 @@ pub struct Record {
     pub uid: String,
     /// Addresses from the node's Pod ranges; none for a Pod in the node's own network.
     pub addresses: Vec<IpAddr>,
+    /// Whether it is a static Pod, which is wanted by a file and not by the API.
+    #[serde(default)]
+    pub is_static: bool,
 }
 
 /// The agent's directory.
 #[derive(Clone, Debug)]
 pub struct StateDirectory {
     pods: PathBuf,
+    ranges: PathBuf,
 }
 
 /// A Pod's directory.
@@ -69,7 +76,27 @@ impl StateDirectory {
         let path = std::path::absolute(path).map_err(|source| file_error(path, source))?;
         let pods = path.join("pods");
         create_private(&pods)?;
-        Ok(Self { pods })
+        Ok(Self {
+            pods,
+            ranges: path.join(RANGES),
+        })
+    }
+
+    /// The ranges of Pods' addresses that the Node had last; none if that is not known.
+    pub fn ranges(&self) -> Vec<IpNet> {
+        let kept = fs::read(&self.ranges).ok();
+        kept.and_then(|json| serde_json::from_slice(&json).ok())
+            .unwrap_or_default()
+    }
+
+    /// Keeps the Node's ranges for an agent that starts before it reaches the API.
+    pub fn keep_ranges(&self, ranges: &[IpNet]) -> Result<(), StateError> {
+        let failed = |source: io::Error| file_error(&self.ranges, source);
+        let unfinished = self.ranges.with_extension("new");
+        let json = serde_json::to_string(ranges).map_err(|error| failed(error.into()))?;
+        fs::write(&unfinished, json)
+            .and_then(|()| fs::rename(&unfinished, &self.ranges))
+            .map_err(failed)
     }
 
     /// The Pods that left a record, and the directories of those whose record cannot be read.
@@ -191,6 +218,7 @@ impl PodDirectory {
 
     /// Removes the directory with all that is in it; fine if it is gone.
     pub fn remove(&self) -> Result<(), StateError> {
+        memory::unmount_all(&self.volumes());
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(&self.path, error)),
             _ => Ok(()),

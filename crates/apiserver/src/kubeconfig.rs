@@ -41,12 +41,20 @@ pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
 /// # Errors
 /// What the file system says.
 pub fn write_for(path: &Path, server: &str, user: &str, client: &Client) -> io::Result<()> {
+    write_text(path, &render(server, user, client))
+}
+
+/// Writes a kubeconfig that is there as text, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent()
         && !directory.as_os_str().is_empty()
     {
         private_file::make_directory(directory)?;
     }
-    private_file::write(path, render(server, user, client).as_bytes())
+    private_file::write(path, text.as_bytes())
 }
 
 /// The text of a client's kubeconfig.

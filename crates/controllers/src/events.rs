@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::PoisonError;
 
-use api::object::{ObjectKey, Resource};
+use api::object::{ObjectKey, Resource, Service};
 use client::ClientError;
 use client::events::Occurrence;
 use serde_json::json;
@@ -70,6 +70,15 @@ pub(crate) struct Regarding {
 }
 
 impl Regarding {
+    /// Events about the Service of that incarnation.
+    pub(crate) fn service(key: ObjectKey, uid: String) -> Self {
+        Self {
+            kind: Service::KIND,
+            key,
+            uid,
+        }
+    }
+
     /// Events about `object`, which is of the core group.
     pub(crate) fn object<T: Resource>(object: &T) -> Self {
         Self {

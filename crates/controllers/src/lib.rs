@@ -4,8 +4,10 @@
 //! is computed by pure functions ([`endpointslice::reconcile()`], [`endpoints::reconcile()`],
 //! [`mirroring::reconcile()`], [`placement`]); the writes are made by tasks, one per key at a time, so that a
 //! slow answer holds up nobody else. Beside it run those that share no caches with the others, each in a loop of the
-//! same frame ([`keeper`]): [`garbage`], [`service_cidr`] and [`node_lifecycle`].
+//! same frame ([`keeper`]): [`garbage`], [`service_cidr`], [`node_lifecycle`] and
+//! [`backends`].
 
+pub mod backends;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod events;

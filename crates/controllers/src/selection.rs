@@ -19,11 +19,13 @@ pub enum Controller {
     ServiceCidr,
     /// Nodes that fall silent, and what runs on them.
     NodeLifecycle,
+    /// Health of addresses that are no Pods, in slices made for them.
+    BackendHealth,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -31,6 +33,7 @@ impl Controller {
         Self::GarbageCollector,
         Self::ServiceCidr,
         Self::NodeLifecycle,
+        Self::BackendHealth,
     ];
 
     /// The name on the command line; upstream's where upstream has the controller.
@@ -43,6 +46,7 @@ impl Controller {
             Self::GarbageCollector => "garbage-collector-controller",
             Self::ServiceCidr => "service-cidr-controller",
             Self::NodeLifecycle => "node-lifecycle-controller",
+            Self::BackendHealth => "backend-health-controller",
         }
     }
 }
@@ -58,6 +62,7 @@ impl Controller {
             Self::GarbageCollector => "garbage_collector_attempt_to_delete",
             Self::ServiceCidr => "servicecidrs",
             Self::NodeLifecycle => "node_lifecycle_controller",
+            Self::BackendHealth => "backend_health",
         }
     }
 }

@@ -47,6 +47,9 @@ pub enum Command {
     Dns(Box<commands::dns::Flags>),
     /// Run this Node's Pods as processes
     Agent(commands::agent::Flags),
+    /// Put addresses that are no Pods behind a Service, and keep watch over their health
+    #[command(subcommand)]
+    Backend(commands::backend::Command),
     /// Print the environment of a Pod's containers, and which Service each variable is from
     Env(commands::env::Flags),
     /// Copy, snapshot, restore and verify the API server's data

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::object::RestartPolicy;
 
 pub use memory::Memory;
-pub use slot::{Ended, Slot, State};
+pub use slot::{Ended, PAUSE_MAX, Slot, State};
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,7 @@ impl Containers {
     /// The names of the containers to start now.
     pub fn due(&self, now: Timestamp) -> Vec<String> {
         self.startable()
-            .filter(|slot| slot.due().is_some_and(|due| due <= now))
+            .filter(|slot| slot.is_due(now))
             .map(|slot| slot.name.clone())
             .collect()
     }

@@ -11,7 +11,7 @@ use crate::rfc3339;
 /// `initialBackOffForCrashLoop`).
 const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
 /// The longest pause (upstream's `MaxCrashLoopBackOff`).
-const BACK_OFF_MAX: SignedDuration = SignedDuration::from_mins(5);
+pub const PAUSE_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// A container that ran this long has proven itself: the pauses begin anew.
 const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
 
@@ -133,6 +133,13 @@ impl Slot {
         }
     }
 
+    /// Whether it is time to start it. A time that lies farther ahead than any pause is long is from before the clock
+    /// was set back.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.due()
+            .is_some_and(|due| due <= now || due.duration_since(now) > PAUSE_MAX)
+    }
+
     pub(super) fn wait(&mut self, reason: &'static str, message: String, due: Timestamp) {
         self.state = State::Waiting { reason, message, due };
         (self.is_started, self.is_ready) = (false, false);
@@ -177,7 +184,7 @@ impl Slot {
 }
 
 fn next_pause(pause: Option<SignedDuration>) -> SignedDuration {
-    pause.map_or(BACK_OFF_FIRST, |p| p.saturating_mul(2).min(BACK_OFF_MAX))
+    pause.map_or(BACK_OFF_FIRST, |p| p.saturating_mul(2).min(PAUSE_MAX))
 }
 
 /// A time after `start`; far beyond the calendar's end it stays at `start`.

@@ -225,3 +225,11 @@ proptest! {
         prop_assert!(!pod.any_running());
     }
 }
+
+#[test]
+fn a_clock_that_is_set_back_holds_nothing_up() {
+    let mut pod = containers(RestartPolicy::Always, &[], &["a"]);
+    pod.hold_up("a", String::new(), at(3_600));
+    assert!(pod.due(at(3_500)).is_empty(), "within a pause");
+    assert_eq!(pod.due(at(0)), ["a"]);
+}

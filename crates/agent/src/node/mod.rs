@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::environment::Capacity;
-use crate::settings::{PODS_MAX, Settings};
+use crate::settings::Settings;
 use crate::status::seconds;
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) 
     addresses.push(json!({"type": "Hostname", "address": settings.node_name}));
     let Capacity { cpus, memory_bytes } = capacity();
     let capacity = json!({
-        "pods": PODS_MAX.to_string(),
+        "pods": settings.pods_max.to_string(),
         "cpu": cpus.to_string(),
         "memory": format!("{}Ki", memory_bytes / 1024),
     });

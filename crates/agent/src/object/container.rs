@@ -1,9 +1,11 @@
 //! Containers and their environment, as Pods describe them.
 
 use api::object::ContainerPort;
+use probe::Probes;
+use probe::definition::Probe;
 use serde::Deserialize;
 
-use super::handler::{Lifecycle, Probe};
+use super::handler::Lifecycle;
 use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeMount, null_as_default};
 
 /// A container.
@@ -42,6 +44,15 @@ impl Container {
     /// Whether it is an init container that runs on beside the others (a sidecar).
     pub fn is_restartable(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
+    }
+
+    /// Its probes.
+    pub fn probes(&self) -> Probes<'_> {
+        Probes {
+            startup: self.startup_probe.as_ref(),
+            liveness: self.liveness_probe.as_ref(),
+            readiness: self.readiness_probe.as_ref(),
+        }
     }
 }
 

@@ -8,10 +8,12 @@ mod volume;
 use std::time::Duration;
 
 use api::object::{ObjectMeta, PodCondition, PodIp, Resource};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
-pub use handler::{Exec, Grpc, HttpGet, HttpHeader, Lifecycle, LifecycleHandler, Probe, Sleep, TcpSocket};
+pub use handler::{Lifecycle, LifecycleHandler, Sleep};
 pub use security::{Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SecurityContext};
 pub use volume::{
     DownwardItem, DownwardSource, EmptyDir, FileSource, HostPath, KeyToPath, Projected, Projection,
@@ -29,7 +31,7 @@ pub struct Pod {
     pub metadata: ObjectMeta,
     #[serde(deserialize_with = "null_as_default")]
     pub spec: PodSpec,
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "status_with_raw")]
     pub status: PodStatus,
 }
 
@@ -190,6 +192,9 @@ pub struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "null_as_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+    /// All of it as it was read.
+    #[serde(skip)]
+    pub raw: Value,
 }
 
 impl PodStatus {
@@ -211,6 +216,17 @@ pub struct ContainerStatus {
     pub name: String,
     pub restart_count: u32,
     pub started: Option<bool>,
+}
+
+/// Reads a status, and keeps all of it beside what is understood.
+fn status_with_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodStatus, D::Error> {
+    let raw = Value::deserialize(deserializer)?;
+    if raw.is_null() {
+        return Ok(PodStatus::default());
+    }
+    let mut status = PodStatus::deserialize(&raw).map_err(D::Error::custom)?;
+    status.raw = raw;
+    Ok(status)
 }
 
 /// Reads JSON `null` as the type's default, as the Go decoders do.

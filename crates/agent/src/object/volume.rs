@@ -29,6 +29,13 @@ pub struct EmptyDir {
     pub size_limit: Option<String>,
 }
 
+impl EmptyDir {
+    /// Whether its files are kept in memory (`medium: Memory`).
+    pub fn is_in_memory(&self) -> bool {
+        self.medium == "Memory"
+    }
+}
+
 /// `hostPath` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

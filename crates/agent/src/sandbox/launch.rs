@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ use super::{OWN_PROGRAM, credentials, mounts};
 
 /// Hidden subcommand of the further step.
 pub const SUBCOMMAND: &str = "internal-container";
+/// Files and connections that one process of a container may have open.
+const OPEN_FILES_MAX: u64 = 65_536;
 /// How long it may take until the program runs: some mounts on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(9);
 
@@ -112,6 +115,7 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
         Some(pid) => join(pid)?,
         None => mounts::build(confinement)?,
     }
+    hold_to_open_files()?;
     credentials::apply(confinement)?;
     let directory = if program.directory.is_empty() {
         "/"
@@ -132,6 +136,17 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
         .stdin(Stdio::inherit())
         .exec();
     Err(in_words(&format!("exec: {first:?}"), &error))
+}
+
+/// A program that opens more and more takes what it may have, not what the node has.
+fn hold_to_open_files() -> io::Result<()> {
+    let present = getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES_MAX);
+    let limit = Some(present.min(OPEN_FILES_MAX));
+    let held = Rlimit {
+        current: limit,
+        maximum: limit,
+    };
+    setrlimit(Resource::Nofile, held).map_err(|errno| in_words("limiting open files", &errno.into()))
 }
 
 /// Enters the mounts of a process.

@@ -6,6 +6,7 @@ fn record(uid: &str) -> Record {
         name: "web".to_owned(),
         uid: uid.to_owned(),
         addresses: vec!["10.0.0.2".parse().unwrap()],
+        is_static: false,
     }
 }
 

@@ -52,6 +52,35 @@ pub fn build(pod: &Pod, observed: &Observed<'_>, now: Timestamp) -> Value {
     status
 }
 
+/// Whether a status has all that was told of it, so that telling it again would change nothing. What others put there
+/// besides is theirs: conditions of other types, and fields that this agent does not write.
+pub fn has_all(present: &Value, told: &Value) -> bool {
+    match told {
+        Value::Null => present.is_null(),
+        Value::String(text) if text.is_empty() => present.is_null() || present == told,
+        Value::Object(fields) => fields.iter().all(|(name, told)| {
+            let present = present.get(name).unwrap_or(&Value::Null);
+            match (name.as_str(), told) {
+                ("conditions", Value::Array(conditions)) => conditions.iter().all(|condition| {
+                    let mut all = present.as_array().into_iter().flatten();
+                    let same = all.find(|present| present["type"] == condition["type"]);
+                    same.is_some_and(|same| has_all(same, condition))
+                }),
+                (_, Value::Array(told)) => {
+                    let present = present.as_array().map(Vec::as_slice).unwrap_or_default();
+                    present.len() == told.len()
+                        && present
+                            .iter()
+                            .zip(told)
+                            .all(|(present, told)| has_all(present, told))
+                }
+                _ => has_all(present, told),
+            }
+        }),
+        other => present == other,
+    }
+}
+
 /// The status of a Pod that this node does not take.
 pub fn refused(reason: &str, message: &str) -> Value {
     json!({"phase": Phase::Failed.as_str(), "reason": reason, "message": message})

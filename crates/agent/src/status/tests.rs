@@ -169,3 +169,33 @@ fn what_was_told_goes_before_what_is_watched() {
         seconds(at(9))
     );
 }
+
+#[test]
+fn what_was_told_is_recognized_whatever_others_add() {
+    let told = status(&pod(json!({})), &containers(), &[("a", true)]);
+    let mut present = told.clone();
+    assert!(has_all(&present, &told));
+    present["qosClass"] = "BestEffort".into();
+    let conditions = present["conditions"].as_array_mut().unwrap();
+    conditions.insert(0, json!({"type": "example.com/gate", "status": "True"}));
+    // As the server keeps it: what is null is not there.
+    for condition in conditions.iter_mut() {
+        condition
+            .as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+    }
+    assert!(has_all(&present, &told));
+    for (pointer, foreign) in [
+        ("/conditions/3/status", json!("True")),
+        ("/conditions/3/reason", json!("Somebody")),
+        ("/containerStatuses/0/ready", json!(false)),
+        ("/containerStatuses", json!([])),
+        ("/phase", json!("Failed")),
+        ("/podIPs/0/ip", json!("10.0.0.9")),
+    ] {
+        let mut changed = present.clone();
+        *changed.pointer_mut(pointer).unwrap() = foreign;
+        assert!(!has_all(&changed, &told), "{pointer}");
+    }
+}

@@ -2,6 +2,7 @@
 
 pub mod atomic;
 mod fetch;
+pub mod memory;
 pub mod payload;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ use std::time::Duration;
 use client::{Client, ClientError};
 
 use crate::environment::{PodFacts, SourceKind};
-use crate::object::{HostPath, Pod, Volume};
+use crate::object::{EmptyDir, HostPath, Pod, Volume};
+use crate::quantity::Quantity;
 
 use fetch::Fetched;
 pub use fetch::read as read_object;
@@ -26,7 +28,7 @@ mod tests;
 /// How often the content of volumes is compared with the API's: upstream takes up to a minute and a half.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Why a Pod's volume is not there: its containers wait. All but the first two may come right by themselves.
+/// Why a Pod's volume is not there: its containers wait. All but the first three may come right by themselves.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     /// The Pod asks for a kind of volume that there is none of here.
@@ -42,6 +44,12 @@ pub enum VolumeError {
     Path {
         /// The path.
         path: String,
+    },
+    /// A size that is none.
+    #[error("emptyDir.sizeLimit: {text:?} is not a quantity, such as 64Mi")]
+    SizeLimit {
+        /// What is there.
+        text: String,
     },
     /// The object is not there.
     #[error("{kind} \"{name}\" not found", kind = kind.singular())]
@@ -161,8 +169,8 @@ impl Volumes {
         }
         let place = self.directory.join(&volume.name);
         let group = self.pod.spec.security_context.fs_group;
-        if volume.empty_dir.is_some() {
-            make_empty(&place, group).map_err(|source| file_error(&place, source))?;
+        if let Some(empty_dir) = &volume.empty_dir {
+            make_empty(&place, empty_dir, group)?;
             return Ok(place);
         }
         let Some((projections, mode)) = payload::projections(volume) else {
@@ -183,11 +191,45 @@ impl Volumes {
     }
 }
 
-fn make_empty(place: &Path, group: Option<u32>) -> io::Result<()> {
-    if place.is_dir() {
-        return Ok(());
+/// Makes those volumes of a Pod that are in memory. That comes before its sandbox, which sees what is mounted then.
+pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), (String, VolumeError)> {
+    let group = pod.spec.security_context.fs_group;
+    for volume in &pod.spec.volumes {
+        let Some(empty_dir) = volume.empty_dir.as_ref().filter(|empty| empty.is_in_memory()) else {
+            continue;
+        };
+        let made = if atomic::is_valid_path(&volume.name) {
+            make_empty(&directory.join(&volume.name), empty_dir, group)
+        } else {
+            Err(VolumeError::Path {
+                path: volume.name.clone(),
+            })
+        };
+        made.map_err(|error| (volume.name.clone(), error))?;
     }
-    fs::create_dir_all(place)?;
+    Ok(())
+}
+
+fn make_empty(place: &Path, empty_dir: &EmptyDir, group: Option<u32>) -> Result<(), VolumeError> {
+    let size_limit = match &empty_dir.size_limit {
+        Some(text) => {
+            Some(Quantity::parse(text).ok_or_else(|| VolumeError::SizeLimit { text: text.clone() })?)
+        }
+        None => None,
+    };
+    let made = if empty_dir.is_in_memory() {
+        fs::create_dir_all(place)
+            .and_then(|()| memory::mount(place, size_limit))
+            .and_then(|is_new| if is_new { open_to_all(place, group) } else { Ok(()) })
+    } else if place.is_dir() {
+        Ok(())
+    } else {
+        fs::create_dir_all(place).and_then(|()| open_to_all(place, group))
+    };
+    made.map_err(|source| file_error(place, source))
+}
+
+fn open_to_all(place: &Path, group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o2777 } else { 0o777 };
     if group.is_some() {
         chown(place, None, group)?;

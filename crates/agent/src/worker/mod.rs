@@ -14,16 +14,17 @@ use std::time::Duration;
 
 use api::object::{ObjectKey, PodCondition, Resource};
 use client::Client;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use netlink::route::LinkName;
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::cgroups::Cgroups;
-use crate::containers::{Containers, Ended, Memory, Phase, Slot, State};
+use crate::containers::{Containers, Ended, Memory, PAUSE_MAX, Phase, Slot, State};
 use crate::environment::Capacity;
 use crate::events::{Events, PodEvents};
+use crate::mirror::Mirror;
 use crate::network::addresses::AddressPool;
 use crate::object::{Container, Pod};
 use crate::reporter::Reporter;
@@ -138,6 +139,8 @@ struct Worker {
     key: ObjectKey,
     directory: PodDirectory,
     link: LinkName,
+    /// Whether a file asks for it, and not the API.
+    is_static: bool,
     reporter: Reporter,
     containers: Containers,
     sandbox: Option<Sandbox>,
@@ -161,12 +164,18 @@ struct Worker {
 }
 
 /// Runs a Pod until it is gone. `wanted` must be [`Wanted::Present`] at first.
-pub async fn run(context: Arc<Context>, mut wanted: watch::Receiver<Wanted>, leftover: Option<Leftover>) {
+/// A Pod with a `mirror` is a static one.
+pub async fn run(
+    context: Arc<Context>,
+    mut wanted: watch::Receiver<Wanted>,
+    leftover: Option<Leftover>,
+    mirror: Option<Mirror>,
+) {
     let Wanted::Present(pod) = wanted.borrow_and_update().clone() else {
         return;
     };
     let key = pod.metadata().key();
-    let mut worker = match Worker::new(context, pod, leftover) {
+    let mut worker = match Worker::new(context, pod, leftover, mirror) {
         Ok(worker) => worker,
         Err(error) => {
             tracing::error!(pod = %key, %error, "this Pod cannot be run");
@@ -195,6 +204,7 @@ impl Worker {
         context: Arc<Context>,
         pod: Arc<Pod>,
         leftover: Option<Leftover>,
+        mirror: Option<Mirror>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let now = Timestamp::now();
         let uid = &pod.metadata.uid;
@@ -203,7 +213,11 @@ impl Worker {
         let mut worker = Self {
             directory: context.state.pod(uid)?,
             link: crate::network::link_name(uid)?,
-            reporter: Reporter::start(context.client.clone(), &key, uid),
+            is_static: mirror.is_some(),
+            reporter: match mirror {
+                Some(mirror) => Reporter::start_mirror(context.client.clone(), &key, mirror),
+                None => Reporter::start(context.client.clone(), &key, uid),
+            },
             containers: containers_of(&pod, now),
             start_time: pod
                 .status
@@ -295,17 +309,12 @@ impl Worker {
         }
     }
 
-    /// While a Node is silent, it is said of its Pods that they are not ready. Then what is so is told anew.
+    /// What somebody else has written over the status is put right: while a Node is silent, for one, it is said of its
+    /// Pods that they are not ready.
     fn hear(&mut self, pod: &Pod) {
-        let ready = |conditions: &[PodCondition]| {
-            let ready = conditions.iter().find(|condition| condition.kind == "Ready")?;
-            Some((ready.status == "True", ready.last_transition_time.clone()))
-        };
-        // An older state of what was told here is no news.
-        if let (Some((true, told_at)), Some((false, said_at))) =
-            (ready(&self.told), ready(&pod.status.conditions))
-            && said_at > told_at
-        {
+        if self.reporter.correct(pod) {
+            tracing::info!(pod = %self.key, "somebody else has written the Pod's status; it is put right");
+            // The times of changes begin anew for what was written over.
             self.told.clone_from(&pod.status.conditions);
         }
     }
@@ -495,6 +504,12 @@ async fn sleep_until(due: Option<Timestamp>) {
         return std::future::pending().await;
     };
     let pause = due.duration_since(Timestamp::now());
+    // The clock was set back meanwhile.
+    let pause = if pause > PAUSE_MAX {
+        SignedDuration::ZERO
+    } else {
+        pause
+    };
     tokio::time::sleep(pause.try_into().unwrap_or_default()).await;
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use probe::{Answer, Asked, ProbeKind, Probing, Verdict};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::asker::{Asked, Asker};
+use super::asker::Asker;
 use super::{What, Word};
 use crate::events::PodEvents;
-use crate::probe::{self, Answer, ProbeKind, Probing, Verdict};
 
 /// How long a `postStart` handler may take: upstream has no limit, but a task of ours must end some time.
 const POST_START_LIMIT: Duration = Duration::from_secs(3600);
@@ -37,7 +37,7 @@ pub(super) struct Run {
 /// Whether there is anything to do.
 pub(super) fn is_needed(container: &crate::object::Container) -> bool {
     let post_start = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
-    post_start.is_some() || !Probing::new(container).is_idle()
+    post_start.is_some() || !Probing::new(container.probes()).is_idle()
 }
 
 impl Run {
@@ -48,7 +48,7 @@ impl Run {
         if !self.is_adopted && !self.post_start().await {
             return;
         }
-        let mut probing = Probing::new(&container);
+        let mut probing = Probing::new(container.probes());
         if self.was_started {
             probing = probing.already_started();
         }
@@ -62,9 +62,9 @@ impl Run {
             for kind in probing.begin(now) {
                 let (asker, container) = (self.asker.clone(), container.clone());
                 asked.spawn(async move {
-                    let asked = match probe::of(&container, kind) {
+                    let asked = match container.probes().of(kind) {
                         Some(probe) => asker.probe(probe).await,
-                        None => return (kind, Asked::unknown()),
+                        None => Asked::new(Answer::Unknown, "the container has no such probe"),
                     };
                     (kind, asked)
                 });
@@ -132,7 +132,10 @@ impl Run {
 
     async fn ask_for_end(&self, kind: ProbeKind) {
         let (container, word) = (&self.asker.container, kind.word().to_lowercase());
-        let grace = probe::of(container, kind).and_then(|probe| probe.termination_grace_period_seconds);
+        let grace = container
+            .probes()
+            .of(kind)
+            .and_then(|probe| probe.termination_grace_period_seconds);
         self.word(What::End {
             grace: grace.map(Duration::from_secs),
             why: format!(

@@ -23,7 +23,7 @@ use crate::runtime::{RuntimeError, Sandbox};
 use crate::sandbox::protocol::Program;
 use crate::sandbox::{self, OWN_PROGRAM};
 use crate::state_directory::{Record, StateError};
-use crate::volumes::{VolumeError, Volumes, read_object};
+use crate::volumes::{VolumeError, Volumes, prepare_memory, read_object};
 
 /// Why a Pod has no sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +59,13 @@ impl Worker {
     pub(super) async fn start_due(&mut self) {
         let due = self.containers.due(Timestamp::now());
         if self.sandbox.is_none() {
-            // ENV-10: a Pod is not started before Services were listed.
-            self.service_variables().await;
+            // ENV-10: a Pod is not started before Services were listed, if it is not a static one.
+            if !self.is_static {
+                self.context.services.synced().await;
+            }
+            if let Err((name, error)) = prepare_memory(&self.directory.volumes(), &self.pod) {
+                return self.volume_failed(&due, &name, &error);
+            }
             if let Err(error) = self.start_sandbox().await {
                 tracing::warn!(pod = %self.key, %error, "starting the Pod's sandbox");
                 self.remove_sandbox().await;
@@ -72,10 +77,7 @@ impl Worker {
         if self.volumes.is_none()
             && let Err((name, error)) = self.prepare_volumes().await
         {
-            let message = format!("MountVolume.SetUp failed for volume {name:?} : {error}");
-            tracing::info!(pod = %self.key, message, "a Pod waits");
-            self.events.warning("FailedMount", message.clone());
-            return self.hold_up(&due, &message);
+            return self.volume_failed(&due, &name, &error);
         }
         for name in due {
             match self.start_container(&name).await {
@@ -96,6 +98,13 @@ impl Worker {
         }
     }
 
+    fn volume_failed(&mut self, due: &[String], name: &str, error: &VolumeError) {
+        let message = format!("MountVolume.SetUp failed for volume {name:?} : {error}");
+        tracing::info!(pod = %self.key, message, "a Pod waits");
+        self.events.warning("FailedMount", message.clone());
+        self.hold_up(due, &message);
+    }
+
     /// None of them can be started yet, for which none of them can do anything.
     fn hold_up(&mut self, names: &[String], message: &str) {
         let now = Timestamp::now();
@@ -113,6 +122,7 @@ impl Worker {
             name: meta.name.clone(),
             uid: meta.uid.clone(),
             addresses: self.addresses.clone(),
+            is_static: self.is_static,
         }
     }
 
@@ -278,17 +288,11 @@ impl Worker {
     }
 
     async fn environment(&self, container: &Container) -> Result<Variables, EnvironmentError> {
-        let services = self.service_variables().await;
+        let links = self.pod.spec.enable_service_links.unwrap_or(true);
+        let namespace = &self.pod.metadata.namespace;
+        let services = self.context.services.variables(namespace, links);
         let sources = self.sources(container).await;
         container_variables(&self.pod, container, &self.facts(), &services, &sources)
-    }
-
-    async fn service_variables(&self) -> Variables {
-        let links = self.pod.spec.enable_service_links.unwrap_or(true);
-        self.context
-            .services
-            .variables(&self.pod.metadata.namespace, links)
-            .await
     }
 
     /// Reads the ConfigMaps and Secrets that the container refers to. Those that cannot be read are left out, and

@@ -52,7 +52,8 @@ impl Worker {
         }
         self.remove_everything().await;
         let (client, key, uid) = (&self.context.client, &self.key, &self.pod.metadata.uid);
-        if end == End::Deletion {
+        // The mirror of a static Pod is taken away by the agent, and its successor does not wait for the API.
+        if end == End::Deletion && !self.is_static {
             self.reporter.finish(LAST_STATUS_PATIENCE).await;
             reporter::delete(client, key, uid).await;
         }
@@ -71,6 +72,9 @@ impl Worker {
             }
             let now = wanted.borrow_and_update().clone();
             match now {
+                Wanted::Present(pod) if pod.is_terminating() && self.is_static => {
+                    return self.remove_directory();
+                }
                 Wanted::Present(pod) if pod.is_terminating() => {
                     reporter::delete(&self.context.client, &self.key, &pod.metadata.uid).await;
                 }

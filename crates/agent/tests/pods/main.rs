@@ -5,6 +5,7 @@ mod ending;
 mod limits;
 mod logs;
 mod probes;
+mod static_pods;
 mod taking_over;
 mod volumes;
 mod world;
@@ -92,6 +93,11 @@ fn inside(filter: Option<&str>) -> Outcome {
             volumes::volumes_are_filled_shared_and_refreshed,
             volumes::a_volume_that_is_not_there_is_waited_for,
             volumes::rights_are_given_up,
+            volumes::memory_is_a_volume_of_its_size,
+            volumes::a_token_is_there_unasked,
+            static_pods::foreign_words_about_a_pod_are_put_right,
+            static_pods::a_file_is_a_pod_until_it_goes,
+            static_pods::a_file_is_a_pod_without_the_api,
         );
         Ok(())
     })

@@ -164,3 +164,45 @@ pub async fn rights_are_given_up(world: &mut World) -> Outcome {
     world.delete_pod("root").await?;
     world.until_gone("root").await
 }
+
+pub async fn memory_is_a_volume_of_its_size(world: &mut World) -> Outcome {
+    let out = world.path("memory");
+    let script = format!(
+        "stat -f -c %T {MOUNT}/mem >{0}; head -c 3000000 /dev/zero >{MOUNT}/mem/x 2>/dev/null; \
+         wc -c <{MOUNT}/mem/x >>{0}; echo done >>{0}; sleep 1000",
+        out.display()
+    );
+    let mounts = json!({"volumeMounts": [{"name": "mem", "mountPath": format!("{MOUNT}/mem")}]});
+    let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [container("a", &script, mounts)],
+        "volumes": [{"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]});
+    world.create_pod("memory", spec).await?;
+    let said = || fs::read_to_string(&out).unwrap_or_default();
+    world.pod_when("memory", |_| said().ends_with("done\n")).await?;
+    check(said() == "tmpfs\n1048576\ndone\n", said())?;
+    let mounted = || {
+        fs::read_to_string("/proc/self/mountinfo")
+            .unwrap_or_default()
+            .matches("volumes/mem")
+            .count()
+    };
+    world.delete_pod("memory").await?;
+    world.until_gone("memory").await?;
+    check(mounted() == 0, "the volume is still mounted")
+}
+
+pub async fn a_token_is_there_unasked(world: &mut World) -> Outcome {
+    let out = world.path("token");
+    let place = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let script = format!(
+        "ls {place} >{0}; test -s {place}/token && cat {place}/namespace >>{0}; echo >>{0}; sleep 1000",
+        out.display()
+    );
+    let spec =
+        json!({"terminationGracePeriodSeconds": 1, "containers": [container("a", &script, json!({}))]});
+    world.create_pod("token", spec).await?;
+    let said = || fs::read_to_string(&out).unwrap_or_default();
+    world.pod_when("token", |_| said().ends_with("default\n")).await?;
+    check(said() == "ca.crt\nnamespace\ntoken\ndefault\n", said())?;
+    world.delete_pod("token").await?;
+    world.until_gone("token").await
+}

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Settings;
 use agent::images::Images;
 use agent::settings::Serving;
+use agent::{Settings, StaticPods};
 use bytes::Bytes;
 use client::{Client, Config, JSON};
 use http::Method;
@@ -21,12 +21,12 @@ use crate::Outcome;
 
 /// Runs the agent in a process of its own.
 pub const AGENT_SUBCOMMAND: &str = "run-agent";
-const NODE: &str = "node-1";
+pub const NODE: &str = "node-1";
 /// Where the agent serves; nobody else is in the enclosure.
 pub const AGENT_ADDRESS: &str = "127.0.0.1:10250";
 /// Processes of one container.
 pub const PIDS_MAX: u64 = 64;
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Lines of the agent's log that are shown when something went wrong.
 const LOG_END_LINES: usize = 20;
 
@@ -66,6 +66,7 @@ impl World {
         apiserver::kubeconfig::write_for(&path("node.conf"), &url, "node", &issued)?;
         apiserver::pki::node_serving(&path("api").join("pki"), NODE, &["127.0.0.1".parse()?])?;
         let client = Client::new(Config::from_kubeconfig(&path("admin.conf"))?)?;
+        fs::create_dir(path("manifests"))?;
         let mut world = Self {
             directory,
             _server: server,
@@ -203,6 +204,10 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
         images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
     };
     settings.pids_max = PIDS_MAX;
+    settings.static_pods = Some(StaticPods {
+        path: directory.join("manifests"),
+        scan_interval: Duration::from_millis(100),
+    });
     let read = |name: &str| fs::read(directory.join("api/pki").join(name));
     settings.serving = Some(Serving {
         listen: AGENT_ADDRESS.parse()?,

@@ -1,15 +1,23 @@
-//! ServiceAccount: a Pod runs as a ServiceAccount of its namespace, `default` if it names none.
+//! ServiceAccount: a Pod runs as a ServiceAccount of its namespace, `default` if it names none, and its containers find
+//! a token of it in their files, unless Pod or ServiceAccount do not want that.
 
 use api::kind;
-use api::tree::{child, is_set, items, object_mut, set, text};
-use serde_json::Value;
+use api::tree::{child, flag_if_set, is_set, items, items_mut, object_mut, set, text};
+use serde_json::{Value, json};
 use store::Index;
 
 use crate::failure::Failure;
+use crate::resource::generated_name;
 use crate::route::Target;
 
 /// The ServiceAccount of Pods that name none.
 const DEFAULT: &str = "default";
+/// Where containers find the token (upstream's `DefaultAPITokenMountPath`).
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// What the names of volumes with a token begin with.
+const VOLUME_PREFIX: &str = "kube-api-access-";
+/// How long a token is good for: an hour, and some seconds by which it is known whose it is (upstream's number).
+const TOKEN_SECONDS: u64 = 3_607;
 /// The annotation of Pods that an agent runs by itself and only shows; they have no ServiceAccount.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -42,9 +50,50 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
     set(spec, "serviceAccountName", name.as_str());
     set(spec, "serviceAccount", name);
     let account: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+    let wants_token = |object: &Value| flag_if_set(object, "automountServiceAccountToken");
+    if wants_token(spec).or(wants_token(&account)).unwrap_or(true) {
+        mount_token(spec);
+    }
     let secrets = items(&account, "imagePullSecrets");
     if items(spec, "imagePullSecrets").is_empty() && !secrets.is_empty() {
         set(spec, "imagePullSecrets", secrets.to_vec());
     }
     Ok(())
+}
+
+/// Puts a volume with a token, the cluster's authority and the namespace at the usual place of each container that has
+/// nothing there yet.
+fn mount_token(spec: &mut Value) {
+    let mut names = items(spec, "volumes").iter().map(|volume| text(volume, "name"));
+    let present = names.find(|name| name.starts_with(VOLUME_PREFIX));
+    let is_new = present.is_none();
+    let name = present.map_or_else(|| generated_name(VOLUME_PREFIX), str::to_owned);
+    let mut is_needed = false;
+    for list in ["initContainers", "containers"] {
+        for container in items_mut(spec, list) {
+            let mounts = items(container, "volumeMounts");
+            if mounts.iter().any(|mount| text(mount, "mountPath") == TOKEN_PATH) {
+                continue;
+            }
+            let mut mounts = mounts.to_vec();
+            mounts.push(json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}));
+            set(container, "volumeMounts", mounts);
+            is_needed = true;
+        }
+    }
+    if is_needed && is_new {
+        let mut volumes = items(spec, "volumes").to_vec();
+        volumes.push(token_volume(&name));
+        set(spec, "volumes", volumes);
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    let namespace =
+        json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
+    json!({"name": name, "projected": {"defaultMode": 0o644, "sources": [
+        {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]}})
 }

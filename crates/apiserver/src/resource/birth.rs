@@ -62,7 +62,8 @@ fn at(time: Timestamp) -> String {
         .to_string()
 }
 
-fn generated_name(prefix: &str) -> String {
+/// A name that begins with a prefix and that nobody has, most likely.
+pub(crate) fn generated_name(prefix: &str) -> String {
     let cut = (0..=PREFIX_BYTES_MAX.min(prefix.len()))
         .rev()
         .find(|&at| prefix.is_char_boundary(at));

@@ -24,7 +24,7 @@ mod watch_events;
 
 pub(crate) use apply::Ownership;
 use apply::set_records;
-pub(crate) use birth::newborn;
+pub(crate) use birth::{generated_name, newborn};
 pub(crate) use list::Page;
 pub(crate) use rendered_events::RenderedEvents;
 pub(crate) use scale::shown_as_scale;

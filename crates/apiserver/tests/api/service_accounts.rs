@@ -72,6 +72,43 @@ async fn a_pod_has_an_account_that_exists() {
 }
 
 #[tokio::test]
+async fn containers_find_a_token_unless_somebody_does_not_want_that() {
+    let api = Api::start().await;
+    let mut with_place = pod("p");
+    let own = json!({"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
+    let mut second = with_place["spec"]["containers"][0].clone();
+    second["name"] = "second".into();
+    second["volumeMounts"] = json!([own]);
+    with_place["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .push(second);
+    with_place["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    let created = api.post(PODS, &with_place).await.expect(201);
+    let volume = &created["spec"]["volumes"][1];
+    let name = volume["name"].as_str().unwrap();
+    assert!(name.starts_with("kube-api-access-"), "{name}");
+    let token = json!({"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}});
+    assert_eq!(volume["projected"]["sources"][0], token);
+    assert_eq!(volume["projected"]["sources"].as_array().unwrap().len(), 3);
+    let mount = json!([{"name": name, "readOnly": true, "mountPath": own["mountPath"]}]);
+    assert_eq!(created["spec"]["containers"][0]["volumeMounts"], mount);
+    assert_eq!(created["spec"]["containers"][1]["volumeMounts"], json!([own]));
+
+    let quiet = json!({"metadata": {"name": "quiet"}, "automountServiceAccountToken": false});
+    api.post(ACCOUNTS, &quiet).await.expect(201);
+    let mut of_quiet = pod("q");
+    of_quiet["spec"]["serviceAccountName"] = "quiet".into();
+    let created = api.post(PODS, &of_quiet).await.expect(201);
+    assert!(created["spec"].get("volumes").is_none(), "{created}");
+    // The Pod's word goes before the account's.
+    of_quiet["metadata"]["name"] = "r".into();
+    of_quiet["spec"]["automountServiceAccountToken"] = true.into();
+    let created = api.post(PODS, &of_quiet).await.expect(201);
+    assert_eq!(created["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
 async fn a_token_is_good_as_long_as_what_it_is_bound_to_is_there() {
     let api = Api::start().await;
     api.post(ACCOUNTS, &json!({"metadata": {"name": "robot"}}))

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Environment, Options, log_panic};
 use crate::selection::Controller;
-use crate::{garbage, node_lifecycle, service_cidr};
+use crate::{backends, garbage, node_lifecycle, service_cidr};
 
 /// Their tasks.
 pub(super) struct Beside {
@@ -37,6 +37,10 @@ impl Beside {
             let (settings, ended) = (options.node_lifecycle.clone(), this.ended());
             this.tasks
                 .spawn(node_lifecycle::run(environment.clone(), settings, ended));
+        }
+        if runs(Controller::BackendHealth) {
+            let ended = this.ended();
+            this.tasks.spawn(backends::run(environment.clone(), ended));
         }
         this
     }

@@ -59,7 +59,10 @@ impl Options {
             Controller::EndpointSliceMirroring => self.mirroring_concurrent_service_endpoint_syncs,
             Controller::PodPlacement => CONCURRENT_PLACEMENTS,
             // These have loops and bounds of their own.
-            Controller::GarbageCollector | Controller::ServiceCidr | Controller::NodeLifecycle => 0,
+            Controller::GarbageCollector
+            | Controller::ServiceCidr
+            | Controller::NodeLifecycle
+            | Controller::BackendHealth => 0,
         }
     }
 
@@ -72,7 +75,8 @@ impl Options {
             Controller::PodPlacement
             | Controller::GarbageCollector
             | Controller::ServiceCidr
-            | Controller::NodeLifecycle => Duration::ZERO,
+            | Controller::NodeLifecycle
+            | Controller::BackendHealth => Duration::ZERO,
         }
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use agent::images::Images;
 use agent::settings::Serving;
-use agent::{AtEnd, Settings};
+use agent::{AtEnd, PODS_MAX_DEFAULT, Settings, StaticPods};
 use clap::Args;
 use ipnet::IpNet;
 
 use super::{ClientFlags, Failure, runtime};
-use crate::flags::{at_most_one_a_family, cidr, host_name};
+use crate::flags::{at_most_one_a_family, cidr, duration, host_name};
 
 /// Flags of `portolan agent`.
 #[derive(Debug, Args)]
@@ -99,6 +99,15 @@ pub struct PodFlags {
         value_name = "ADDRESS"
     )]
     pub cluster_dns: Vec<IpAddr>,
+    /// Pods of this Node at most
+    #[arg(long, default_value_t = PODS_MAX_DEFAULT, value_name = "N")]
+    pub max_pods: usize,
+    /// File, or directory of files, with the Pods that this Node runs by itself, with or without the API
+    #[arg(long, value_name = "PATH")]
+    pub pod_manifest_path: Option<PathBuf>,
+    /// How often the manifests are looked at for changes
+    #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
+    pub file_check_frequency: Duration,
     /// Seconds that the Node's Lease lasts; it is renewed four times as often
     #[arg(long, default_value_t = 40, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub node_lease_duration_seconds: u16,
@@ -107,6 +116,8 @@ pub struct PodFlags {
     pub end_pods: bool,
 }
 
+/// The shortest pause between two looks at manifests.
+const SCAN_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// How long Pods that end with the agent may take.
 const END_PODS_GRACE: Duration = Duration::from_secs(5);
 
@@ -128,6 +139,12 @@ impl PodFlags {
             settings.images = serde_saphyr::from_str::<Images>(&text)
                 .map_err(|e| format!("--image-table {}: {e}", path.display()))?;
         }
+        settings.pods_max = self.max_pods;
+        settings.static_pods = self.pod_manifest_path.clone().map(|path| StaticPods {
+            path,
+            // Looking without a pause would do nothing else.
+            scan_interval: self.file_check_frequency.max(SCAN_INTERVAL_MIN),
+        });
         settings.node_lease_duration = Duration::from_secs(self.node_lease_duration_seconds.into());
         if self.end_pods {
             settings.at_end = AtEnd::EndPods {

@@ -17,7 +17,8 @@ use client::Client;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ClientFlags, Failure, runtime};
+use super::administrator::AdministratorFlags;
+use super::{Failure, runtime};
 
 /// Flags of `portolan env`.
 #[derive(Debug, Args)]
@@ -29,14 +30,14 @@ pub struct Flags {
     #[arg(long, short, value_name = "NAME")]
     container: Option<String>,
     #[command(flatten)]
-    client: ClientFlags,
+    administrator: AdministratorFlags,
 }
 
 /// Prints the environments.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let (namespace, name) = flags.pod.split_once('/').unwrap_or(("default", &flags.pod));
     let text = runtime(1)?.block_on(async {
-        let client = flags.client.client()?;
+        let client = flags.administrator.client()?;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         let object: Value = client.get(&path).await?;
         let pod = Pod::deserialize(&object)?;

@@ -1,8 +1,10 @@
 //! One module a subcommand: its flags, and how it is put together from the crates.
 
 pub mod access;
+pub mod administrator;
 pub mod agent;
 pub mod apiserver;
+pub mod backend;
 pub mod balancer;
 pub mod controllers;
 pub mod dns;
@@ -44,6 +46,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Service(command) => service::run(&command),
         Command::Completions(flags) => reference::completions(&flags),
         Command::Man(flags) => reference::manual(&flags),
+        Command::Backend(command) => backend::run(&command),
         Command::Env(flags) => env::run(&flags),
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use client::{Client, Config};
@@ -9,6 +10,7 @@ use http::Method;
 
 use super::up::board::{self, Report, now_seconds};
 use super::{Failure, runtime};
+use crate::flags::duration;
 
 /// What services say that do not run (LSB: "program is not running").
 const EXIT_NOT_RUNNING: u8 = 3;
@@ -19,25 +21,43 @@ pub struct Flags {
     /// The data directory of `portolan up`
     #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
     data_dir: PathBuf,
+    /// Wait until all is well, for so long at most
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
 }
+
+/// How often it is looked while waiting.
+const WAIT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Says how each part is. Ends with 0 if all are well, 1 if one is not, and 3 if nothing runs.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let Some(report) = board::read(&flags.data_dir)? else {
-        crate::cli::say(&format!(
-            "portolan up is not running with --data-dir {}\n",
-            flags.data_dir.display()
-        ));
-        return Ok(ExitCode::from(EXIT_NOT_RUNNING));
-    };
-    let api = runtime(1)?.block_on(ask_api(&report));
-    let is_well = api.is_ok() && report.parts.values().all(|part| part.is_running);
-    crate::cli::say(&table(&report, &api, now_seconds()));
-    Ok(if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let runtime = runtime(1)?;
+    let begun = Instant::now();
+    loop {
+        let Some(report) = board::read(&flags.data_dir)? else {
+            if flags.wait.is_some_and(|patience| begun.elapsed() < patience) {
+                std::thread::sleep(WAIT_PAUSE);
+                continue;
+            }
+            crate::cli::say(&format!(
+                "portolan up is not running with --data-dir {}\n",
+                flags.data_dir.display()
+            ));
+            return Ok(ExitCode::from(EXIT_NOT_RUNNING));
+        };
+        let api = runtime.block_on(ask_api(&report));
+        let is_well =
+            api.is_ok() && !report.parts.is_empty() && report.parts.values().all(|part| part.is_running);
+        if is_well || flags.wait.is_none_or(|patience| begun.elapsed() >= patience) {
+            crate::cli::say(&table(&report, &api, now_seconds()));
+            return Ok(if is_well {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            });
+        }
+        std::thread::sleep(WAIT_PAUSE);
+    }
 }
 
 /// Whether the API server says that it is ready.

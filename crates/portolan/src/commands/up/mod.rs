@@ -6,7 +6,7 @@ mod identities;
 mod supervise;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use super::access::AccessFlags;
 use super::agent::{AGENT_PORT, PodFlags};
 use super::apiserver::ServiceFlags;
 use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
+use super::kubeconfig::{CONTEXT, merge_administrator, person_file};
 use super::proxy::NodeFlags;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
@@ -53,6 +54,10 @@ pub struct Flags {
     /// Where the administrator's kubeconfig is written, mode 0600; DIR/admin.conf if not given
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
+    /// Put the administrator's kubeconfig into ~/.kube/config, too, as the context portolan, and make that the current
+    /// one; portolan kubeconfig remove takes it out again
+    #[arg(long)]
+    merge_kubeconfig: bool,
     /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
     #[arg(long, default_value_t = 10053, value_name = "PORT")]
     dns_port: u16,
@@ -99,6 +104,7 @@ struct Parts {
     engine: EngineFlags,
     api: apiserver::Config,
     kubeconfig: PathBuf,
+    merges_kubeconfig: bool,
     node: proxy::Config,
     dns: dns::Config,
     agent: agent::Settings,
@@ -173,6 +179,7 @@ impl Parts {
                 access: flags.access.access()?,
             },
             kubeconfig,
+            merges_kubeconfig: flags.merge_kubeconfig,
             node,
             dns,
             agent: pods.settings(
@@ -199,11 +206,15 @@ impl Parts {
             server: apiserver::kubeconfig::server_url(server.address()),
         };
         let kubeconfig = self.kubeconfig.clone();
+        let is_merged = self.merges_kubeconfig && merge_kubeconfig(&kubeconfig);
         let (end, ended) = watch::channel(false);
         let mut parts = self.start(&board, &identities, &ended)?;
+        let export = match is_merged {
+            true => String::new(),
+            false => format!("  export KUBECONFIG={}\n", kubeconfig.display()),
+        };
         crate::cli::say(&format!(
-            "Portolan is up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get services\n\n",
-            kubeconfig.display()
+            "Portolan is up. In another terminal:\n\n{export}  kubectl get services\n\n"
         ));
         let outcome = tokio::select! {
             () = crate::signal::asked_to_end() => Ok(()),
@@ -265,6 +276,15 @@ impl Parts {
         parts.spawn(supervise(Arc::clone(board), "agent", ended.clone(), agent));
         Ok(parts)
     }
+}
+
+/// Puts the administrator's kubeconfig into the person's; whether that was done. Everything runs without it.
+fn merge_kubeconfig(administrator: &Path) -> bool {
+    let merged = person_file(None).and_then(|into| merge_administrator(administrator, &into, CONTEXT, false));
+    if let Err(error) = &merged {
+        tracing::error!(%error, "the kubeconfig is not merged");
+    }
+    merged.is_ok()
 }
 
 /// Resolves when the end is told, or nobody is left to tell it.

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use super::connect::{DialError, Host, dial};
-use crate::object::{HttpGet, HttpHeader};
+use crate::definition::{HttpGet, HttpHeader};
 
 /// Redirects that are followed, as upstream's client does.
 const REDIRECTS_MAX: usize = 10;

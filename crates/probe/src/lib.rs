@@ -1,21 +1,24 @@
-//! Probes: when to ask and what the answers mean (here, pure), and asking ([`http`], [`grpc`], [`tcp`]).
+//! Probes of containers, and of addresses that are no Pods: when to ask and what the answers mean (here, pure), and
+//! asking over the network ([`ask`]: [`http`], [`grpc`], [`tcp`]).
 //!
 //! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
 //! succeeded. Answers count in a row. A liveness or startup probe that has failed often enough asks for the
 //! container's end, and nothing is asked of that container any more.
 
+mod ask;
 mod connect;
+pub mod definition;
 pub mod grpc;
 pub mod http;
 pub mod tcp;
 
 use std::time::Duration;
 
-use api::object::IntOrString;
+use serde::{Deserialize, Deserializer};
 
-use crate::object::{Container, Probe};
-
+pub use ask::{Asked, Target, ask, get};
 pub use connect::{DialError, Host};
+use definition::Probe;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,8 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
+    const ALL: [Self; 3] = [Self::Startup, Self::Liveness, Self::Readiness];
+
     /// The word that begins a sentence about it.
     pub fn word(self) -> &'static str {
         match self {
@@ -62,6 +67,28 @@ pub enum Verdict {
     End(ProbeKind),
 }
 
+/// The probes of a container, as it describes them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Probes<'a> {
+    /// Whether it has come up.
+    pub startup: Option<&'a Probe>,
+    /// Whether it is to be started anew.
+    pub liveness: Option<&'a Probe>,
+    /// Whether it takes traffic.
+    pub readiness: Option<&'a Probe>,
+}
+
+impl<'a> Probes<'a> {
+    /// The probe of that kind.
+    pub fn of(self, kind: ProbeKind) -> Option<&'a Probe> {
+        match kind {
+            ProbeKind::Startup => self.startup,
+            ProbeKind::Liveness => self.liveness,
+            ProbeKind::Readiness => self.readiness,
+        }
+    }
+}
+
 /// The probes of one run of a container. Times are durations since the container was started.
 #[derive(Clone, Debug)]
 pub struct Probing {
@@ -87,24 +114,27 @@ struct Track {
 
 impl Probing {
     /// The probes of a container that has just been started.
-    pub fn new(container: &Container) -> Self {
-        let all = [
-            (ProbeKind::Startup, &container.startup_probe),
-            (ProbeKind::Liveness, &container.liveness_probe),
-            (ProbeKind::Readiness, &container.readiness_probe),
-        ];
-        let tracks = all
+    pub fn new(probes: Probes<'_>) -> Self {
+        let tracks = ProbeKind::ALL
             .into_iter()
-            .filter_map(|(kind, probe)| Some(Track::new(kind, probe.as_ref()?)));
+            .filter_map(|kind| Some(Track::new(kind, probes.of(kind)?)));
         Self {
             tracks: tracks.collect(),
-            is_started: container.startup_probe.is_none(),
+            is_started: probes.startup.is_none(),
         }
     }
 
     /// Of a container that was seen to have started before: its startup probe is not asked again.
     pub fn already_started(mut self) -> Self {
         self.is_started = true;
+        self
+    }
+
+    /// Of one that was seen to be ready before: it is, until its readiness probe has failed often enough.
+    pub fn already_ready(mut self) -> Self {
+        for readiness in self.tracks.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+            readiness.is_successful = true;
+        }
         self
     }
 
@@ -238,24 +268,11 @@ pub fn timeout(probe: &Probe) -> Duration {
     Duration::from_secs(probe.timeout_seconds.max(1).into())
 }
 
-/// The probe of that kind.
-pub fn of(container: &Container, kind: ProbeKind) -> Option<&Probe> {
-    match kind {
-        ProbeKind::Startup => container.startup_probe.as_ref(),
-        ProbeKind::Liveness => container.liveness_probe.as_ref(),
-        ProbeKind::Readiness => container.readiness_probe.as_ref(),
-    }
-}
-
-/// The number of a probe's port: itself, or that of the container's port of that name.
-pub fn port_number(port: &IntOrString, container: &Container) -> Option<u16> {
-    match port {
-        IntOrString::Int(number) => u16::try_from(*number).ok().filter(|n| *n != 0),
-        IntOrString::String(name) => container
-            .ports
-            .iter()
-            .find(|p| p.name == *name)
-            .map(|p| p.container_port)
-            .or_else(|| name.parse().ok().filter(|n| *n != 0)),
-    }
+/// Reads JSON `null` as the type's default, as the Go decoders do.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -4,10 +4,23 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::object::HttpHeader;
+use crate::definition::HttpHeader;
 
-fn container(spec: serde_json::Value) -> Container {
-    serde_json::from_value(spec).unwrap()
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    startup_probe: Option<Probe>,
+    liveness_probe: Option<Probe>,
+    readiness_probe: Option<Probe>,
+}
+
+fn probing_of(spec: serde_json::Value) -> Probing {
+    let container: Container = serde_json::from_value(spec).unwrap();
+    Probing::new(Probes {
+        startup: container.startup_probe.as_ref(),
+        liveness: container.liveness_probe.as_ref(),
+        readiness: container.readiness_probe.as_ref(),
+    })
 }
 
 fn seconds(number: u64) -> Duration {
@@ -35,7 +48,7 @@ fn drive(
 fn the_first_question_comes_after_the_delay_and_the_others_by_the_period() {
     let spec =
         json!({"readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5}});
-    let mut probing = Probing::new(&container(spec));
+    let mut probing = probing_of(spec);
     assert!(probing.is_started() && !probing.is_ready());
     let (asked, verdicts) = drive(&mut probing, 20, |_, at| {
         if at < 10 { Answer::Failure } else { Answer::Success }
@@ -49,7 +62,7 @@ fn the_first_question_comes_after_the_delay_and_the_others_by_the_period() {
 #[test]
 fn thresholds_count_answers_in_a_row() {
     let spec = json!({"readinessProbe": {"periodSeconds": 1, "successThreshold": 2, "failureThreshold": 3}});
-    let mut probing = Probing::new(&container(spec));
+    let mut probing = probing_of(spec);
     let results = [1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1];
     let mut states = Vec::new();
     for (at, result) in (0..).zip(results) {
@@ -73,7 +86,7 @@ fn a_startup_probe_holds_the_others_back() {
         "livenessProbe": {"periodSeconds": 10, "initialDelaySeconds": 20},
         "readinessProbe": {"periodSeconds": 10, "initialDelaySeconds": 2},
     });
-    let mut probing = Probing::new(&container(spec));
+    let mut probing = probing_of(spec);
     let (asked, verdicts) = drive(&mut probing, 25, |kind, at| match kind {
         ProbeKind::Startup if at < 8 => Answer::Failure,
         _ => Answer::Success,
@@ -100,7 +113,7 @@ fn liveness_and_startup_end_the_container_and_then_ask_no_more() {
         ("livenessProbe", ProbeKind::Liveness, 20),
         ("startupProbe", ProbeKind::Startup, 20),
     ] {
-        let mut probing = Probing::new(&container(json!({probe: {}, "readinessProbe": {}})));
+        let mut probing = probing_of(json!({probe: {}, "readinessProbe": {}}));
         let (_, verdicts) = drive(&mut probing, 1000, |asked, _| {
             if asked == kind {
                 Answer::Failure
@@ -115,7 +128,7 @@ fn liveness_and_startup_end_the_container_and_then_ask_no_more() {
 
 #[test]
 fn what_could_not_be_asked_counts_for_nothing() {
-    let mut probing = Probing::new(&container(json!({"livenessProbe": {"failureThreshold": 2}})));
+    let mut probing = probing_of(json!({"livenessProbe": {"failureThreshold": 2}}));
     let answers = [Answer::Failure, Answer::Unknown, Answer::Unknown, Answer::Failure];
     let (_, verdicts) = drive(&mut probing, 30, |_, at| answers[at as usize / 10]);
     assert_eq!(verdicts, [(30, Verdict::End(ProbeKind::Liveness))]);
@@ -123,7 +136,7 @@ fn what_could_not_be_asked_counts_for_nothing() {
 
 #[test]
 fn an_answer_that_takes_longer_than_the_period_is_made_up_for_once() {
-    let mut probing = Probing::new(&container(json!({"readinessProbe": {"periodSeconds": 2}})));
+    let mut probing = probing_of(json!({"readinessProbe": {"periodSeconds": 2}}));
     assert_eq!(probing.begin(seconds(0)), [ProbeKind::Readiness]);
     assert!(probing.begin(seconds(4)).is_empty(), "still being asked");
     assert_eq!(probing.next_due(), None);
@@ -133,7 +146,7 @@ fn an_answer_that_takes_longer_than_the_period_is_made_up_for_once() {
 
 #[test]
 fn an_ending_pod_is_asked_for_its_readiness_only() {
-    let mut probing = Probing::new(&container(json!({"livenessProbe": {}, "readinessProbe": {}})));
+    let mut probing = probing_of(json!({"livenessProbe": {}, "readinessProbe": {}}));
     probing.end_begins();
     let (asked, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
     assert_eq!(asked, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
@@ -150,7 +163,7 @@ proptest! {
     ) {
         let probe = |i: usize| json!({"initialDelaySeconds": delays[i], "periodSeconds": periods[i], "failureThreshold": 9});
         let spec = json!({"startupProbe": probe(0), "livenessProbe": probe(1), "readinessProbe": probe(2)});
-        let mut probing = Probing::new(&container(spec));
+        let mut probing = probing_of(spec);
         let mut last = [None; 3];
         for answer in answers {
             let Some(due) = probing.next_due() else { break };
@@ -180,8 +193,12 @@ fn absent_fields_have_upstreams_defaults() {
 
 #[test]
 fn ports_are_numbers_or_names() {
-    let container = container(json!({"ports": [{"name": "http", "containerPort": 8080}]}));
-    let number = |port: serde_json::Value| port_number(&serde_json::from_value(port).unwrap(), &container);
+    let ports = [serde_json::from_value(json!({"name": "http", "containerPort": 8080})).unwrap()];
+    let target = Target {
+        address: None,
+        ports: &ports,
+    };
+    let number = |port: serde_json::Value| target.number(&serde_json::from_value(port).unwrap());
     assert_eq!(number(json!("http")), Some(8080));
     assert_eq!(number(json!(81)), Some(81));
     assert_eq!(number(json!("81")), Some(81));
