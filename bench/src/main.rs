@@ -12,6 +12,7 @@ mod proxy;
 mod server;
 mod services;
 mod setting;
+mod standalone;
 mod traffic;
 mod watches;
 mod world;
@@ -46,6 +47,10 @@ enum Benchmark {
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
     Traffic(traffic::Flags),
+    /// Start many Pods under `portolan up`: time until all are ready, memory, CPU
+    Pods(standalone::PodsFlags),
+    /// Replace the Pods of a Deployment under load: requests that fail
+    Rollout(standalone::RolloutFlags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -58,6 +63,8 @@ fn main() -> ExitCode {
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
+        Benchmark::Pods(flags) => standalone::pods(&flags),
+        Benchmark::Rollout(flags) => standalone::rollout(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

@@ -1,0 +1,167 @@
+//! `portolan up`, all of it in one process on one machine: how quickly its Pods come, and what clients notice when they
+//! are replaced.
+
+mod pods;
+mod rollout;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use client::{Client, Config, JSON};
+use http::Method;
+use serde_json::{Value, json};
+use testbed::{Cluster, Member, Topology};
+
+use crate::Failure;
+use crate::process::{Measured, portolan, quiet};
+use crate::setting::{PATIENCE, run_in};
+
+pub use pods::Flags as PodsFlags;
+pub use rollout::Flags as RolloutFlags;
+
+/// Where Pods are.
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Starts many Pods.
+pub fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
+    enclosed(|machine| pods::run(flags, machine))
+}
+
+/// Replaces the Pods of a Deployment under load.
+pub fn rollout(flags: &RolloutFlags) -> Result<ExitCode, Failure> {
+    enclosed(|machine| rollout::run(flags, machine))
+}
+
+/// A machine with a `portolan up` that is ready.
+struct Machine {
+    cluster: Cluster,
+    kubeconfig: PathBuf,
+    up: Measured,
+    log: PathBuf,
+}
+
+/// Runs `benchmark` on a machine that is a network namespace, in a process of its own.
+fn enclosed(benchmark: impl FnOnce(&mut Machine) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
+    if let Some(status) = testbed::enclose(None)? {
+        return Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
+    }
+    // The data go to a real disk: the temporary directory of outside, chosen before /run is covered.
+    let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
+    testbed::settle()?;
+    fs::create_dir_all(&directory)?;
+    let outcome = Machine::start(&directory).and_then(|mut machine| {
+        let outcome = benchmark(&mut machine);
+        if outcome.is_err() {
+            eprintln!("{}", machine.log_end());
+        }
+        machine.up.end_gracefully()?;
+        outcome
+    });
+    fs::remove_dir_all(&directory)?;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+impl Machine {
+    fn start(directory: &Path) -> Result<Self, Failure> {
+        let cluster = Cluster::start(Topology::with_nodes(1)?)?;
+        let node = cluster.nodes().next().ok_or("the testbed has no node")?;
+        let address = node.plan.address.ipv4;
+        let mut command = Command::new(portolan()?);
+        command
+            .arg("up")
+            .arg(format!("--listen={}", SocketAddr::new(address.into(), 6443)))
+            .arg(format!("--data-dir={}", directory.display()))
+            .arg(format!("--node-ip={address}"))
+            .args(["--pod-cidr=10.245.0.0/22", "--max-pods=1000", "--end-pods"]);
+        let started = Instant::now();
+        let mut command = quiet(command, directory, "up")?;
+        let mut up = Measured::new("portolan up", node.spawn(&mut command)?);
+        let kubeconfig = directory.join("admin.conf");
+        loop {
+            up.must_run()?;
+            if kubeconfig.exists() && is_ready(node, &kubeconfig) {
+                break;
+            }
+            if started.elapsed() > PATIENCE {
+                return Err("portolan up does not become ready".into());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let log = directory.join("up.log");
+        Ok(Self {
+            cluster,
+            kubeconfig,
+            up,
+            log,
+        })
+    }
+
+    /// Runs asynchronous work on the machine.
+    fn run<T: Send>(
+        &self,
+        work: impl AsyncFnOnce(Client) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        let node = self.cluster.nodes().next().ok_or("the testbed has no node")?;
+        let kubeconfig = &self.kubeconfig;
+        run_in(node, async || {
+            work(Client::new(Config::from_kubeconfig(kubeconfig)?)?).await
+        })
+    }
+
+    /// The last lines of what `up` has said.
+    fn log_end(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
+
+/// Whether the Node is there and ready.
+fn is_ready(node: &Member, kubeconfig: &Path) -> bool {
+    let nodes = run_in(node, async || {
+        let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
+        Ok(client.get::<Value>("/api/v1/nodes").await?)
+    });
+    nodes.is_ok_and(|nodes| condition(&nodes["items"][0], "Ready"))
+}
+
+/// Whether a condition holds.
+fn condition(object: &Value, kind: &str) -> bool {
+    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
+    all.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// What a Pod of echo servers is made of.
+fn echo(grace_seconds: u64) -> Value {
+    json!({
+        "terminationGracePeriodSeconds": grace_seconds,
+        "containers": [{"name": "echo", "image": "portolan.dev/echo", "ports": [{"containerPort": 8080}]}],
+    })
+}
+
+/// Creates a Service of the Pods labelled `app: echo`; its address.
+async fn create_service(client: &Client) -> Result<SocketAddr, Failure> {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
+        "spec": {"selector": {"app": "echo"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    });
+    let created = create(client, "/api/v1/namespaces/default/services", &service).await?;
+    let address: Ipv4Addr = created["spec"]["clusterIP"]
+        .as_str()
+        .unwrap_or_default()
+        .parse()?;
+    Ok(SocketAddr::new(address.into(), 80))
+}
+
+async fn create(client: &Client, collection: &str, object: &Value) -> Result<Value, Failure> {
+    Ok(client
+        .request(Method::POST, collection, JSON, Some(object))
+        .await?)
+}
