@@ -5,7 +5,10 @@ mod command_line;
 mod crashes;
 mod disk;
 mod hostile_clients;
+#[path = "../support/machine.rs"]
+mod machine;
 mod several_servers;
+mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -197,16 +197,21 @@ pub fn conformance(name: &str) -> PathBuf {
 
 /// Whether a program can be started; says by the test's name that it is skipped if not.
 pub fn has(test: &str, program: &str, argument: &str) -> bool {
+    if !is_installed(program, argument) {
+        println!("skipped: {test}: {program} is not installed");
+        return false;
+    }
+    true
+}
+
+/// Whether a program can be started.
+pub fn is_installed(program: &str, argument: &str) -> bool {
     let found = Command::new(program)
         .arg(argument)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    if !found.as_ref().is_ok_and(|status| status.success()) {
-        println!("skipped: {test}: {program} is not installed");
-        return false;
-    }
-    true
+    found.is_ok_and(|status| status.success())
 }
 
 /// An etcd of the test's own, and the directory that it is in. `None`, said by the test's name, if it is not installed.
