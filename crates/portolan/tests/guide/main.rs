@@ -34,15 +34,20 @@ fn follow(guide: &str, machines: usize) {
         let Some(machine) = running.get_mut(block.machine) else {
             panic!("line {}: there is no machine {}", block.line, block.machine + 1);
         };
-        run(machine, block);
+        let printed = run(machine, block);
+        if let Some(name) = &block.name {
+            for machine in &mut running {
+                machine.must(&format!("{name}='{printed}'"));
+            }
+        }
     }
     for machine in &mut running {
         machine.end();
     }
 }
 
-/// Runs a block, and compares what it prints.
-fn run(machine: &mut Machine, block: &Block) {
+/// Runs a block, and compares what it prints, which it returns.
+fn run(machine: &mut Machine, block: &Block) -> String {
     let printed = machine.must(&block.commands);
     if let Some(expected) = &block.prints {
         assert!(
@@ -53,4 +58,5 @@ fn run(machine: &mut Machine, block: &Block) {
             machine.log_end()
         );
     }
+    printed
 }

@@ -1,6 +1,7 @@
 //! The commands of a page. Pure.
 //!
-//! A fenced block whose first words are `sh GUIDE` has commands of that guide; `sh GUIDE 2` those for its second machine.
+//! A fenced block whose first words are `sh GUIDE` has commands of that guide; `sh GUIDE 2` those for its second machine,
+//! and `sh GUIDE 1 NAME` those whose output is known on all machines by that name from then on.
 //! A block `text GUIDE` right behind it says what they print: `…` stands for anything, and how many blanks are between
 //! two words is no matter.
 
@@ -13,6 +14,8 @@ pub struct Block {
     pub machine: usize,
     /// The commands.
     pub commands: String,
+    /// What the page calls what they print, if it is needed on other machines.
+    pub name: Option<String>,
     /// What they print, if the page says so.
     pub prints: Option<String>,
 }
@@ -32,16 +35,19 @@ pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
             .collect();
         let mut words = words.split_whitespace();
         match (words.next(), words.next()) {
-            (Some("sh"), Some(named)) if named == guide => blocks.push(Block {
-                line: number + 2,
-                machine: words
+            (Some("sh"), Some(named)) if named == guide => {
+                let machine = words
                     .next()
                     .and_then(|word| word.parse::<usize>().ok())
-                    .unwrap_or(1)
-                    - 1,
-                commands: body.join("\n"),
-                prints: None,
-            }),
+                    .unwrap_or(1);
+                blocks.push(Block {
+                    line: number + 2,
+                    machine: machine - 1,
+                    name: words.next().map(str::to_owned),
+                    commands: body.join("\n"),
+                    prints: None,
+                });
+            }
             (Some("text"), Some(named)) if named == guide => {
                 let last = blocks.last_mut().expect("commands before what they print");
                 last.prints = Some(body.join("\n"));

@@ -82,7 +82,7 @@ impl Machine {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("unshare");
         command
-            .args(["--mount", "sh"])
+            .args(["--mount", "--uts", "sh"])
             .env("PATH", format!("{}:{path}", directory.display()))
             .env("HOME", "/tmp")
             .env("ADDRESS", member.plan.address.ipv4.to_string())
@@ -95,9 +95,12 @@ impl Machine {
         let input = shell.stdin.take().expect("a pipe");
         let output = BufReader::new(shell.stdout.take().expect("a pipe"));
         let mut machine = Self { shell, input, output };
-        let answer = machine.run(
-            "exec 2>&1\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done; cd /tmp",
+        let begin = format!(
+            "exec 2>&1\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
+             hostname {} && cd /tmp",
+            member.plan.name
         );
+        let answer = machine.run(&begin);
         assert!(answer.is_success, "{}", answer.text);
         machine
     }
