@@ -10,6 +10,8 @@ use client::events::Occurrence;
 use serde_json::json;
 
 use crate::run::Environment;
+use crate::selection::Controller;
+use crate::write;
 
 /// Something that the owner of an object should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,15 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Something that happened as it should.
+    pub fn normal(reason: &'static str, message: String) -> Self {
+        Self {
+            is_warning: false,
+            reason,
+            message,
+        }
+    }
+
     /// Something that is wrong.
     pub fn warning(reason: &'static str, message: String) -> Self {
         Self {
@@ -64,6 +75,7 @@ impl<T: Eq + Hash> Told<T> {
 /// The object that Events are about.
 #[derive(Clone, Debug)]
 pub(crate) struct Regarding {
+    api_version: String,
     kind: &'static str,
     key: ObjectKey,
     uid: String,
@@ -73,15 +85,17 @@ impl Regarding {
     /// Events about the Service of that incarnation.
     pub(crate) fn service(key: ObjectKey, uid: String) -> Self {
         Self {
+            api_version: write::api_version::<Service>(),
             kind: Service::KIND,
             key,
             uid,
         }
     }
 
-    /// Events about `object`, which is of the core group.
+    /// Events about `object`.
     pub(crate) fn object<T: Resource>(object: &T) -> Self {
         Self {
+            api_version: write::api_version::<T>(),
             kind: T::KIND,
             key: object.metadata().key(),
             uid: object.metadata().uid.clone(),
@@ -97,6 +111,31 @@ pub(crate) struct Notice {
     pub(crate) findings: Vec<Finding>,
 }
 
+/// Tells what a controller found out about an object.
+pub(crate) async fn tell<T: Resource>(
+    environment: &Environment,
+    controller: Controller,
+    object: &T,
+    findings: Vec<Finding>,
+) {
+    tell_as(environment, controller.name(), object, findings).await;
+}
+
+/// The same under the name of another component.
+pub(crate) async fn tell_as<T: Resource>(
+    environment: &Environment,
+    component: &'static str,
+    object: &T,
+    findings: Vec<Finding>,
+) {
+    let notice = Notice {
+        component,
+        regarding: Regarding::object(object),
+        findings,
+    };
+    post(environment.clone(), notice).await;
+}
+
 /// Writes one Event for each finding. Events are best effort: a failure is logged, and not tried again.
 pub(crate) async fn post(environment: Environment, notice: Notice) {
     for finding in &notice.findings {
@@ -108,7 +147,12 @@ pub(crate) async fn post(environment: Environment, notice: Notice) {
 }
 
 async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding) -> Result<(), ClientError> {
-    let Regarding { kind, key, uid } = &notice.regarding;
+    let Regarding {
+        api_version,
+        kind,
+        key,
+        uid,
+    } = &notice.regarding;
     let (namespace, name) = (&*key.namespace, &*key.name);
     // Events about objects without a namespace are in this one.
     let place = if namespace.is_empty() {
@@ -119,7 +163,7 @@ async fn post_one(environment: &Environment, notice: &Notice, finding: &Finding)
     let occurrence = Occurrence {
         component: notice.component.to_owned(),
         involved: json!({
-            "apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name, "uid": uid,
+            "apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name, "uid": uid,
         }),
         namespace: place.to_owned(),
         is_warning: finding.is_warning,

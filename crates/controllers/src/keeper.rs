@@ -52,6 +52,8 @@ pub(crate) trait Keeper {
     fn turn(&mut self, queue: &mut Queue<Self::Key>, now: Instant);
     /// What is to be done about a key at present.
     fn look(&mut self, key: &Self::Key, now: Instant) -> Look<Self::Job>;
+    /// A job on a key failed: it is open what of it was done. The key is looked at again after a pause.
+    fn failed(&mut self, _key: &Self::Key) {}
     /// Takes in what came of a job.
     fn answered(&mut self, key: &Self::Key, answer: Self::Answer, queue: &mut Queue<Self::Key>, now: Instant);
 }
@@ -185,6 +187,7 @@ where
     }
 
     fn fail(&mut self, key: &K::Key, error: &dyn std::fmt::Display) {
+        self.keeper.failed(key);
         let pause = self.queue.failed(key, now());
         tracing::warn!(?key, %error, ?pause, "will be tried again");
     }
@@ -202,6 +205,17 @@ pub(crate) fn forward<T: Resource, C: Send + 'static>(
     sender: Sender<C>,
     read: impl Fn(Event<T>) -> C + Send + 'static,
 ) {
+    forward_with_revision(environment, query, sender, move |event, _| read(event));
+}
+
+/// The same for caches that are written through: `read` is also told, with [`Event::Synced`], the revision of the list
+/// that is complete.
+pub(crate) fn forward_with_revision<T: Resource, C: Send + 'static>(
+    environment: &Environment,
+    query: Query,
+    sender: Sender<C>,
+    read: impl Fn(Event<T>, u64) -> C + Send + 'static,
+) {
     let mut events = watch::<T>(&environment.client, query);
     tokio::spawn(async move {
         loop {
@@ -210,7 +224,7 @@ pub(crate) fn forward<T: Resource, C: Send + 'static>(
                 () = sender.closed() => return,
                 event = events.next() => event,
             };
-            if sender.send(read(event)).await.is_err() {
+            if sender.send(read(event, events.revision())).await.is_err() {
                 return;
             }
         }

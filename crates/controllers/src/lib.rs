@@ -2,12 +2,13 @@
 //!
 //! One loop ([`run()`]) owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs
 //! is computed by pure functions ([`endpointslice::reconcile()`], [`endpoints::reconcile()`],
-//! [`mirroring::reconcile()`], [`placement`]); the writes are made by tasks, one per key at a time, so that a
+//! [`mirroring::reconcile()`]); the writes are made by tasks, one per key at a time, so that a
 //! slow answer holds up nobody else. Beside it run those that share no caches with the others, each in a loop of the
-//! same frame ([`keeper`]): [`garbage`], [`service_cidr`], [`node_lifecycle`] and
-//! [`backends`].
+//! same frame ([`keeper`]): [`deployment`], [`replicaset`], [`scheduler`], [`garbage`], [`service_cidr`],
+//! [`node_lifecycle`] and [`backends`].
 
 pub mod backends;
+pub mod deployment;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod events;
@@ -16,9 +17,11 @@ mod keeper;
 mod metrics;
 pub mod mirroring;
 pub mod node_lifecycle;
-pub mod placement;
+mod owned;
 pub mod queue;
+pub mod replicaset;
 pub mod run;
+pub mod scheduler;
 pub mod selection;
 pub mod service_cidr;
 mod status;

@@ -21,11 +21,15 @@ pub enum Controller {
     NodeLifecycle,
     /// Health of addresses that are no Pods, in slices made for them.
     BackendHealth,
+    /// ReplicaSets of Deployments.
+    Deployment,
+    /// Pods of ReplicaSets.
+    ReplicaSet,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -34,6 +38,8 @@ impl Controller {
         Self::ServiceCidr,
         Self::NodeLifecycle,
         Self::BackendHealth,
+        Self::Deployment,
+        Self::ReplicaSet,
     ];
 
     /// The name on the command line; upstream's where upstream has the controller.
@@ -47,6 +53,8 @@ impl Controller {
             Self::ServiceCidr => "service-cidr-controller",
             Self::NodeLifecycle => "node-lifecycle-controller",
             Self::BackendHealth => "backend-health-controller",
+            Self::Deployment => "deployment-controller",
+            Self::ReplicaSet => "replicaset-controller",
         }
     }
 }
@@ -63,6 +71,8 @@ impl Controller {
             Self::ServiceCidr => "servicecidrs",
             Self::NodeLifecycle => "node_lifecycle_controller",
             Self::BackendHealth => "backend_health",
+            Self::Deployment => "deployment",
+            Self::ReplicaSet => "replicaset",
         }
     }
 }

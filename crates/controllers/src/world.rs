@@ -1,7 +1,7 @@
 //! The caches: what the controllers know, indexed by how they ask for it.
 
 mod ahead;
-mod endpoints;
+mod by_key;
 mod graves;
 pub mod interner;
 mod nodes;
@@ -11,13 +11,13 @@ mod slices;
 
 use std::collections::BTreeMap;
 
-use api::object::{Labels, Node, ObjectKey, Pod, Service};
+use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
 
 use self::interner::Interner;
 
 use crate::endpointslice::topology::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
 
-pub use endpoints::EndpointsByKey;
+pub use by_key::ByKey;
 pub(crate) use graves::Graves;
 pub use nodes::NodeFacts;
 pub use pods::{PodFacts, Pods};
@@ -38,7 +38,7 @@ pub struct World {
     /// Slices that mirror Endpoints, by Service.
     pub mirrored: Slices,
     /// Endpoints by key.
-    pub endpoints: EndpointsByKey,
+    pub endpoints: ByKey<Endpoints>,
     /// The CPUs of the zones, from the Nodes.
     pub zone_cpus: ZoneCpus,
     selectors: Selectors,

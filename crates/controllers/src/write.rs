@@ -46,15 +46,19 @@ struct Typed<'a, T> {
 
 impl<'a, T: Resource> Typed<'a, T> {
     fn of(object: &'a T) -> Self {
-        let api_version = match T::GROUP {
-            "" => T::VERSION.to_owned(),
-            group => format!("{group}/{}", T::VERSION),
-        };
         Self {
             kind: T::KIND,
-            api_version,
+            api_version: api_version::<T>(),
             object,
         }
+    }
+}
+
+/// The word of `apiVersion` of a kind.
+pub(crate) fn api_version<T: Resource>() -> String {
+    match T::GROUP {
+        "" => T::VERSION.to_owned(),
+        group => format!("{group}/{}", T::VERSION),
     }
 }
 
@@ -135,11 +139,20 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
     })
 }
 
-fn path_of<T: Resource>(key: &ObjectKey) -> String {
+/// The path of an object.
+pub(crate) fn path_of<T: Resource>(key: &ObjectKey) -> String {
     format!("{}/{}", T::collection(Some(&key.namespace)), key.name)
 }
 
 /// Reads an answer as the object that it is.
 pub(crate) fn decode<T: Resource>(path: String, answer: Value) -> Result<T, ClientError> {
     serde_json::from_value(answer).map_err(|source| ClientError::Decode { path, source })
+}
+
+/// What the server said was wrong, without what was asked.
+pub(crate) fn told(error: &ClientError) -> String {
+    match error {
+        ClientError::Status { status, .. } => status.message.clone(),
+        other => other.to_string(),
+    }
 }

@@ -27,7 +27,8 @@ async fn started() -> Api {
 
 async fn patch(api: &Api, path: &str, form: &str, patch: &Value) -> crate::harness::Reply {
     let headers = [("content-type", form)];
-    api.send(Method::PATCH, path, &headers, patch.to_string().into_bytes()).await
+    api.send(Method::PATCH, path, &headers, patch.to_string().into_bytes())
+        .await
 }
 
 #[tokio::test]
@@ -39,11 +40,20 @@ async fn a_scale_is_read_and_written() {
     assert_eq!(scale["status"], json!({"replicas": 0, "selector": "app=web"}));
     scale["spec"]["replicas"] = json!(5);
     let written = api.put(SCALE, &scale).await.expect(200);
-    assert_eq!((&written["kind"], &written["spec"]["replicas"]), (&json!("Scale"), &json!(5)));
+    assert_eq!(
+        (&written["kind"], &written["spec"]["replicas"]),
+        (&json!("Scale"), &json!(5))
+    );
     let web = api.get(WEB).await.expect(200);
-    assert_eq!((&web["spec"]["replicas"], &web["metadata"]["generation"]), (&json!(5), &json!(2)));
+    assert_eq!(
+        (&web["spec"]["replicas"], &web["metadata"]["generation"]),
+        (&json!(5), &json!(2))
+    );
     let managers = web["metadata"]["managedFields"].as_array().expect("records");
-    let of_scale = managers.iter().find(|entry| entry["subresource"] == "scale").expect("a record");
+    let of_scale = managers
+        .iter()
+        .find(|entry| entry["subresource"] == "scale")
+        .expect("a record");
     assert_eq!(of_scale["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
     // What was read before is not what is there.
     let refused = api.put(SCALE, &scale).await.expect(409);
@@ -53,11 +63,22 @@ async fn a_scale_is_read_and_written() {
 #[tokio::test]
 async fn a_scale_is_patched_and_applied() {
     let api = started().await;
-    for form in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
-        let scale = patch(&api, SCALE, form, &json!({"spec": {"replicas": 3}})).await.expect(200);
+    for form in [
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ] {
+        let scale = patch(&api, SCALE, form, &json!({"spec": {"replicas": 3}}))
+            .await
+            .expect(200);
         assert_eq!(scale["spec"]["replicas"], 3, "{form}");
     }
-    let refused = patch(&api, SCALE, "application/merge-patch+json", &json!({"spec": {"replicas": -1}})).await;
+    let refused = patch(
+        &api,
+        SCALE,
+        "application/merge-patch+json",
+        &json!({"spec": {"replicas": -1}}),
+    )
+    .await;
     let refused = refused.expect(422);
     assert_eq!(
         refused["message"],
@@ -66,10 +87,17 @@ async fn a_scale_is_patched_and_applied() {
     let applied = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"},
         "spec": {"replicas": 7}});
     let path = format!("{SCALE}?fieldManager=scaler&force=true");
-    let scale = patch(&api, &path, "application/apply-patch+yaml", &applied).await.expect(200);
+    let scale = patch(&api, &path, "application/apply-patch+yaml", &applied)
+        .await
+        .expect(200);
     assert_eq!(scale["spec"]["replicas"], 7);
-    assert_eq!(api.get(WEB).await.expect(200)["spec"]["template"]["spec"]["containers"][0]["image"], "x:1");
-    let gone = api.get("/apis/apps/v1/namespaces/default/deployments/other/scale").await;
+    assert_eq!(
+        api.get(WEB).await.expect(200)["spec"]["template"]["spec"]["containers"][0]["image"],
+        "x:1"
+    );
+    let gone = api
+        .get("/apis/apps/v1/namespaces/default/deployments/other/scale")
+        .await;
     assert_eq!(gone.expect(404)["reason"], "NotFound");
 }
 
@@ -78,12 +106,22 @@ async fn the_status_is_written_on_a_path_of_its_own() {
     let api = started().await;
     let status = json!({"spec": {"replicas": 9}, "status": {"replicas": 2, "readyReplicas": 1}});
     let path = format!("{WEB}/status");
-    let web = patch(&api, &path, "application/merge-patch+json", &status).await.expect(200);
-    assert_eq!((&web["spec"]["replicas"], &web["metadata"]["generation"]), (&json!(2), &json!(1)));
+    let web = patch(&api, &path, "application/merge-patch+json", &status)
+        .await
+        .expect(200);
+    assert_eq!(
+        (&web["spec"]["replicas"], &web["metadata"]["generation"]),
+        (&json!(2), &json!(1))
+    );
     assert_eq!(web["status"], json!({"replicas": 2, "readyReplicas": 1}));
     let other = json!({"spec": {"paused": true}, "status": {"replicas": 7}});
-    let web = patch(&api, WEB, "application/merge-patch+json", &other).await.expect(200);
-    assert_eq!((&web["status"]["replicas"], &web["metadata"]["generation"]), (&json!(2), &json!(2)));
+    let web = patch(&api, WEB, "application/merge-patch+json", &other)
+        .await
+        .expect(200);
+    assert_eq!(
+        (&web["status"]["replicas"], &web["metadata"]["generation"]),
+        (&json!(2), &json!(2))
+    );
 }
 
 #[tokio::test]
@@ -95,7 +133,12 @@ async fn a_strategy_is_replaced_by_a_strategic_patch_that_says_so() {
     assert_eq!(web["spec"]["strategy"], json!({"type": "Recreate"}));
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "x:2"}]}}}});
     let web = patch(&api, WEB, form, &image).await.expect(200);
-    assert_eq!(web["spec"]["template"]["spec"]["containers"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        web["spec"]["template"]["spec"]["containers"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "x:2");
 }
 
@@ -107,12 +150,20 @@ async fn what_is_wrong_is_told_by_its_field() {
     other["spec"]["template"]["metadata"]["labels"]["app"] = json!("x");
     let refused = api.post(DEPLOYMENTS, &other).await.expect(422);
     assert_eq!(refused["details"]["group"], "apps");
-    assert_eq!(refused["details"]["causes"][0]["field"], "spec.template.metadata.labels");
+    assert_eq!(
+        refused["details"]["causes"][0]["field"],
+        "spec.template.metadata.labels"
+    );
     let selector = json!({"spec": {"selector": {"matchLabels": {"tier": "x"}},
         "template": {"metadata": {"labels": {"tier": "x"}}}}});
-    let refused = patch(&api, WEB, "application/merge-patch+json", &selector).await.expect(422);
+    let refused = patch(&api, WEB, "application/merge-patch+json", &selector)
+        .await
+        .expect(422);
     let message = refused["message"].as_str().expect("a message");
-    assert!(message.starts_with("Deployment.apps \"web\" is invalid: spec.selector: Invalid value"), "{message}");
+    assert!(
+        message.starts_with("Deployment.apps \"web\" is invalid: spec.selector: Invalid value"),
+        "{message}"
+    );
     assert!(message.ends_with("field is immutable"), "{message}");
 }
 
@@ -120,7 +171,10 @@ async fn what_is_wrong_is_told_by_its_field() {
 async fn tables_discovery_and_protobuf() {
     let api = started().await;
     let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
-    let table = api.send(Method::GET, DEPLOYMENTS, &table, Vec::new()).await.expect(200);
+    let table = api
+        .send(Method::GET, DEPLOYMENTS, &table, Vec::new())
+        .await
+        .expect(200);
     assert_eq!(table["rows"][0]["cells"][1], "0/2");
     let resources = api.get("/apis/apps/v1").await.expect(200);
     let names: Vec<&str> = resources["resources"]
@@ -132,8 +186,12 @@ async fn tables_discovery_and_protobuf() {
     assert_eq!(
         names,
         [
-            "deployments", "deployments/scale", "deployments/status",
-            "replicasets", "replicasets/scale", "replicasets/status",
+            "deployments",
+            "deployments/scale",
+            "deployments/status",
+            "replicasets",
+            "replicasets/scale",
+            "replicasets/status",
         ]
     );
     let binary = [("accept", "application/vnd.kubernetes.protobuf")];

@@ -87,6 +87,8 @@ kinds! {
     Secret "" "v1" "secrets" true;
     ServiceAccount "" "v1" "serviceaccounts" true;
     Service "" "v1" "services" true;
+    Deployment "apps" "v1" "deployments" true;
+    ReplicaSet "apps" "v1" "replicasets" true;
     Lease "coordination.k8s.io" "v1" "leases" true;
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;
     IPAddress "networking.k8s.io" "v1" "ipaddresses" false;

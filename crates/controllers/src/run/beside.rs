@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Environment, Options, log_panic};
 use crate::selection::Controller;
-use crate::{backends, garbage, node_lifecycle, service_cidr};
+use crate::{backends, deployment, garbage, node_lifecycle, replicaset, scheduler, service_cidr};
 
 /// Their tasks.
 pub(super) struct Beside {
@@ -41,6 +41,18 @@ impl Beside {
         if runs(Controller::BackendHealth) {
             let ended = this.ended();
             this.tasks.spawn(backends::run(environment.clone(), ended));
+        }
+        if runs(Controller::PodPlacement) {
+            let ended = this.ended();
+            this.tasks.spawn(scheduler::run(environment.clone(), ended));
+        }
+        if runs(Controller::Deployment) {
+            let ended = this.ended();
+            this.tasks.spawn(deployment::run(environment.clone(), ended));
+        }
+        if runs(Controller::ReplicaSet) {
+            let ended = this.ended();
+            this.tasks.spawn(replicaset::run(environment.clone(), ended));
         }
         this
     }

@@ -12,7 +12,6 @@ use super::work::{Topic, Work};
 use crate::endpointslice::trigger::TriggerTimes;
 use crate::events::{Notice, Told};
 use crate::metrics::{Ending, Metrics};
-use crate::placement::RoundRobin;
 use crate::world::World;
 
 /// All that the controllers know, and what they mean to do.
@@ -26,7 +25,6 @@ pub(super) struct Core {
     pub(super) doubtful: HashSet<Work>,
     pub(super) slice_triggers: TriggerTimes,
     pub(super) endpoints_triggers: TriggerTimes,
-    pub(super) round_robin: RoundRobin,
     pub(super) told: Told<Topic>,
     pub(super) notices: Vec<Notice>,
     pub(super) seen: Seen,
@@ -52,7 +50,6 @@ impl Core {
             doubtful: HashSet::new(),
             slice_triggers: TriggerTimes::default(),
             endpoints_triggers: TriggerTimes::default(),
-            round_robin: RoundRobin::default(),
             told: Told::default(),
             notices: Vec::new(),
             seen: Seen::default(),
@@ -80,18 +77,14 @@ impl Core {
     }
 
     fn begin(&mut self, work: Work, now: Instant) {
-        match work
-            .reading(&self.world)
-            .filter(|_| self.doubtful.contains(&work))
-        {
-            Some(action) => {
-                if matches!(work, Work::Slices(_)) {
-                    self.metrics.update(|values| values.slices.ended(Ending::Stale));
-                }
-                self.jobs.push(Job { work, action });
-            }
-            None => self.sync(work, now),
+        if !self.doubtful.contains(&work) {
+            return self.sync(work, now);
         }
+        if matches!(work, Work::Slices(_)) {
+            self.metrics.update(|values| values.slices.ended(Ending::Stale));
+        }
+        let action = work.reading(&self.world);
+        self.jobs.push(Job { work, action });
     }
 
     /// Does what is to be done about a key now that the caches are right.
@@ -107,17 +100,14 @@ impl Core {
 }
 
 impl Work {
-    /// How to read what is there; `None` for work whose writes say themselves what they are based on.
-    pub(super) fn reading(&self, world: &World) -> Option<Action> {
+    /// How to read what is there.
+    fn reading(&self, world: &World) -> Action {
         match self {
-            Self::Slices(_) | Self::Mirroring(_) => Some(Action::ReadSlices),
+            Self::Slices(_) | Self::Mirroring(_) => Action::ReadSlices,
             Self::Endpoints(key) => {
                 let known = world.endpoints.get(key);
-                Some(Action::ReadEndpoints(
-                    known.map(|known| known.metadata.uid.clone()),
-                ))
+                Action::ReadEndpoints(known.map(|known| known.metadata.uid.clone()))
             }
-            Self::Placement(_) => None,
         }
     }
 }

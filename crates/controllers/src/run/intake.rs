@@ -10,7 +10,6 @@ use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::selection::Controller;
-use crate::world::PodFacts;
 
 /// What somebody else does to a slice is answered after this pause at the earliest, so that two who
 /// disagree do not write without end (EPS-21).
@@ -52,14 +51,7 @@ impl Core {
 
     fn take_pod(&mut self, event: Event<Pod>, now: Instant) {
         let concerned = match event {
-            Event::Applied(pod) => {
-                let concerned = self.world.apply_pod(&pod);
-                let key = pod.metadata.key();
-                if self.world.pods.get(&key).is_some_and(PodFacts::needs_node) {
-                    self.lanes.add(Work::Placement(key), now);
-                }
-                concerned
-            }
+            Event::Applied(pod) => self.world.apply_pod(&pod),
             Event::Deleted(key) => self.world.remove_pod(&key),
             Event::Synced => return,
             Event::Malformed { key, error } => return report_malformed("Pod", &key, &error),

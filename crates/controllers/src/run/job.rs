@@ -8,7 +8,6 @@ use super::Environment;
 use super::work::Work;
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
-use crate::placement::{no_node, place};
 use crate::write::{self, Listed};
 use crate::{endpoints, mirroring};
 
@@ -33,12 +32,6 @@ pub(super) enum Action {
     },
     /// A write on Endpoints.
     WriteEndpoints(Box<EndpointsWrite>),
-    /// A Node for the Pod of this UID, or a word on it about why it has none, unless it says so already.
-    Place {
-        uid: String,
-        node: Option<String>,
-        says_so: bool,
-    },
 }
 
 /// The end of a job.
@@ -56,7 +49,6 @@ pub(super) enum Outcome {
     EndpointsRead(Result<Option<Endpoints>, ClientError>, Option<String>),
     SlicesWritten(Report),
     EndpointsWritten(Result<endpoints::Written, ClientError>),
-    Placed(Result<(), ClientError>),
     /// Nobody knows.
     Panicked,
 }
@@ -84,15 +76,6 @@ async fn outcome_of(environment: &Environment, work: &Work, action: Action) -> O
         }
         Action::WriteEndpoints(write) => {
             Outcome::EndpointsWritten(endpoints::carry_out(client, *write).await)
-        }
-        Action::Place {
-            node: None,
-            says_so: true,
-            ..
-        } => Outcome::Placed(Err(no_node(key))),
-        Action::Place { uid, node, .. } => {
-            let now = environment.clock.now();
-            Outcome::Placed(place(client, key, &uid, node.as_deref(), now).await)
         }
     }
 }

@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::node_lifecycle;
 use crate::selection::{Controller, Selection};
 
-/// Pods that get a Node at the same time.
-const CONCURRENT_PLACEMENTS: usize = 5;
-
 /// Settings of the controllers.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,12 +54,14 @@ impl Options {
             Controller::EndpointSlice => self.concurrent_service_endpoint_syncs,
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::EndpointSliceMirroring => self.mirroring_concurrent_service_endpoint_syncs,
-            Controller::PodPlacement => CONCURRENT_PLACEMENTS,
             // These have loops and bounds of their own.
-            Controller::GarbageCollector
+            Controller::PodPlacement
+            | Controller::GarbageCollector
             | Controller::ServiceCidr
             | Controller::NodeLifecycle
-            | Controller::BackendHealth => 0,
+            | Controller::BackendHealth
+            | Controller::Deployment
+            | Controller::ReplicaSet => 0,
         }
     }
 
@@ -76,7 +75,9 @@ impl Options {
             | Controller::GarbageCollector
             | Controller::ServiceCidr
             | Controller::NodeLifecycle
-            | Controller::BackendHealth => Duration::ZERO,
+            | Controller::BackendHealth
+            | Controller::Deployment
+            | Controller::ReplicaSet => Duration::ZERO,
         }
     }
 }

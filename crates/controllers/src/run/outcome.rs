@@ -41,7 +41,9 @@ impl Core {
             }
             Outcome::EndpointsRead(Ok(found), known) => {
                 match found {
-                    Some(endpoints) => self.world.endpoints.answered(endpoints),
+                    Some(endpoints) => {
+                        self.world.endpoints.answered(endpoints);
+                    }
                     None => self.world.endpoints.answered_none(key, known.as_deref()),
                 }
                 return self.go_on(work, now);
@@ -60,13 +62,14 @@ impl Core {
             }
             Outcome::EndpointsWritten(Ok(written)) => {
                 match written {
-                    endpoints::Written::Now(endpoints) => self.world.endpoints.answered(endpoints),
+                    endpoints::Written::Now(endpoints) => {
+                        self.world.endpoints.answered(endpoints);
+                    }
                     endpoints::Written::Gone(meta) => self.world.endpoints.deleted(&meta),
                 }
                 None
             }
             Outcome::EndpointsWritten(Err(error)) => Some(error),
-            Outcome::Placed(outcome) => outcome.err(),
             Outcome::Panicked => return self.settle(&work, Some(SyncError::Panicked), now),
         };
         self.settle(&work, error.map(SyncError::Request), now);
@@ -93,7 +96,7 @@ impl Core {
             match work {
                 Work::Slices(key) => self.slice_triggers.written(key),
                 Work::Endpoints(key) => self.endpoints_triggers.written(key),
-                Work::Mirroring(_) | Work::Placement(_) => {}
+                Work::Mirroring(_) => {}
             }
             // Doubt that arose meanwhile asks for another look.
             if self.doubtful.contains(work) {
@@ -105,9 +108,7 @@ impl Core {
             }
             return;
         };
-        if work.reading(&self.world).is_some() {
-            self.doubtful.insert(work.clone());
-        }
+        self.doubtful.insert(work.clone());
         let pause = self.lanes.failed(work, now);
         tracing::warn!(?work, %error, ?pause, "will be tried again");
         // Losing a race is no failure that anybody needs to know of.
@@ -128,7 +129,7 @@ impl Core {
                 Some(current) => (Some(Regarding::object(current)), Some("FailedToUpdateEndpoint")),
                 None => (service(), Some("FailedToCreateEndpoint")),
             },
-            Work::Mirroring(_) | Work::Placement(_) => (None, None),
+            Work::Mirroring(_) => (None, None),
         }
     }
 }

@@ -9,7 +9,6 @@ use super::work::{Topic, Work, selects_pods};
 use crate::endpoints::EndpointsWrite;
 use crate::endpointslice::SliceWrite;
 use crate::events::{Finding, Notice, Regarding};
-use crate::world::PodFacts;
 use crate::{endpoints, endpointslice, mirroring};
 
 impl Core {
@@ -19,7 +18,6 @@ impl Core {
             Work::Slices(key) => self.slices_action(key),
             Work::Endpoints(key) => self.endpoints_action(key),
             Work::Mirroring(key) => self.mirroring_action(key),
-            Work::Placement(key) => self.placement_action(key),
         }
     }
 
@@ -107,17 +105,6 @@ impl Core {
         self.metrics
             .update(|values| values.mirroring.synced(key, outcome.counts));
         writes(outcome.writes, None)
-    }
-
-    fn placement_action(&mut self, key: &ObjectKey) -> Option<Action> {
-        let pod = self
-            .world
-            .pods
-            .get(key)
-            .filter(|pod: &&PodFacts| pod.needs_node())?;
-        let (uid, says_so) = (pod.uid.to_string(), pod.says_unschedulable);
-        let node = self.round_robin.choose(&self.world);
-        Some(Action::Place { uid, node, says_so })
     }
 
     /// Notes for people what is new among the findings.

@@ -47,7 +47,7 @@ pub(super) struct Watches {
 impl Watches {
     /// Watches what the selected controllers read.
     pub(super) fn open(client: &Client, selection: &Selection) -> Self {
-        use Controller::{EndpointSlice, EndpointSliceMirroring, Endpoints, PodPlacement};
+        use Controller::{EndpointSlice, EndpointSliceMirroring, Endpoints};
         let all = Query::default;
         let managed_by = |name: &str| Query {
             label_selector: format!("{MANAGED_BY_LABEL}={name}"),
@@ -59,8 +59,8 @@ impl Watches {
                 read_by(&[EndpointSlice, Endpoints, EndpointSliceMirroring]),
                 all(),
             ),
-            pods: Source::open(read_by(&[EndpointSlice, Endpoints, PodPlacement]), all()),
-            nodes: Source::open(read_by(&[EndpointSlice, PodPlacement]), all()),
+            pods: Source::open(read_by(&[EndpointSlice, Endpoints]), all()),
+            nodes: Source::open(read_by(&[EndpointSlice]), all()),
             slices: Source::open(read_by(&[EndpointSlice]), managed_by(endpointslice::MANAGED_BY)),
             mirrored: Source::open(
                 read_by(&[EndpointSliceMirroring]),

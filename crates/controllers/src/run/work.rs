@@ -13,8 +13,6 @@ pub(crate) enum Work {
     Endpoints(ObjectKey),
     /// The mirrored slices of Endpoints.
     Mirroring(ObjectKey),
-    /// A Pod that may need a Node.
-    Placement(ObjectKey),
 }
 
 impl Work {
@@ -24,14 +22,13 @@ impl Work {
             Self::Slices(_) => Controller::EndpointSlice,
             Self::Endpoints(_) => Controller::Endpoints,
             Self::Mirroring(_) => Controller::EndpointSliceMirroring,
-            Self::Placement(_) => Controller::PodPlacement,
         }
     }
 
     /// The object that it is about.
     pub(super) fn key(&self) -> &ObjectKey {
         match self {
-            Self::Slices(key) | Self::Endpoints(key) | Self::Mirroring(key) | Self::Placement(key) => key,
+            Self::Slices(key) | Self::Endpoints(key) | Self::Mirroring(key) => key,
         }
     }
 }

@@ -36,8 +36,6 @@ pub struct PodFacts {
     pub is_finished: bool,
     /// Whether its deletion was asked for.
     pub is_terminating: bool,
-    /// Whether it says that no Node takes it.
-    pub says_unschedulable: bool,
 }
 
 /// The name of a Pod in DNS.
@@ -83,7 +81,6 @@ impl PodFacts {
             is_ready: pod.is_ready(),
             is_finished: pod.is_finished(),
             is_terminating: pod.is_terminating(),
-            says_unschedulable: condition("PodScheduled").is_some_and(|c| c.status == "False"),
         }
     }
 
@@ -93,11 +90,6 @@ impl PodFacts {
             namespace: Arc::clone(&self.namespace),
             name: Arc::clone(&self.name),
         }
-    }
-
-    /// Whether it waits for a Node.
-    pub fn needs_node(&self) -> bool {
-        self.node_name.is_empty() && !self.is_finished && !self.is_terminating
     }
 
     /// Whether endpoints say the same of both (EPS-24).

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::instance::Instances;
 use crate::keepers::{self, Hearts};
 use crate::server::{Faults, Server};
+use crate::workloads;
 
 /// What kind of history a seed gives.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,10 @@ pub struct Plan {
     pub is_led: bool,
     /// Whether those that look after ServiceCIDRs, Nodes and garbage run too.
     pub has_keepers: bool,
+    /// Whether they look after Deployments, and after nothing else.
+    pub has_workloads: bool,
+    /// Whether the bounds of roll-outs are to hold strictly.
+    pub is_strict: bool,
     /// Things that happen.
     pub events: usize,
 }
@@ -46,6 +51,8 @@ impl Plan {
             is_led,
             events: random.usize(10..80),
             has_keepers: random.bool(),
+            has_workloads: false,
+            is_strict: false,
         }
     }
 }
@@ -53,6 +60,9 @@ impl Plan {
 /// Lets it happen.
 pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, hearts: &Hearts) {
     let mut random = Rng::with_seed(plan.seed ^ 0xac7);
+    if plan.has_workloads {
+        workloads::start_agents(server, plan.seed);
+    }
     for name in 0..2 {
         node(server, &mut random, name);
     }
@@ -61,7 +71,9 @@ pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, heart
     }
     instances.start_all();
     for _ in 0..plan.events {
-        if plan.has_keepers && random.u8(0..4) == 0 {
+        if plan.has_workloads {
+            workloads::event(plan, server, instances, &mut random);
+        } else if plan.has_keepers && random.u8(0..4) == 0 {
             keepers::event(server, hearts, &mut random);
         } else {
             event(server, instances, &mut random, plan.has_keepers);

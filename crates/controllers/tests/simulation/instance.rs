@@ -48,7 +48,7 @@ impl Instances {
         Self {
             server: server.clone(),
             is_led: plan.is_led,
-            options: options(plan.has_keepers),
+            options: options(plan),
             instances: (0..plan.instances).map(instance).collect(),
         }
     }
@@ -106,18 +106,25 @@ impl Instances {
 }
 
 /// What the controllers are told to do.
-fn options(has_keepers: bool) -> Options {
+fn options(plan: &Plan) -> Options {
     let mut controllers = vec![
         "endpointslice-controller",
         "endpoints-controller",
         "endpointslice-mirroring-controller",
     ];
-    if has_keepers {
+    if plan.has_keepers {
         controllers.extend([
             "service-cidr-controller",
             "node-lifecycle-controller",
             "garbage-collector-controller",
         ]);
+    }
+    if plan.has_workloads {
+        controllers = vec![
+            "deployment-controller",
+            "replicaset-controller",
+            "garbage-collector-controller",
+        ];
     }
     Options {
         controllers: Selection::parse(&controllers).expect("names of controllers"),

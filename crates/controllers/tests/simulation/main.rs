@@ -15,6 +15,7 @@ mod keepers;
 mod patch;
 mod server;
 mod state;
+mod workloads;
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Runs one history; returns what was requested, line by line, or what is wrong.
-fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
+fn run(plan: Plan, says_all: bool) -> Result<Vec<String>, String> {
+    let seed = plan.seed;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -47,8 +49,10 @@ fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
         .expect("a runtime");
     fastrand::seed(seed);
     runtime.block_on(async {
-        let plan = Plan::of(seed);
         let server = Server::new(seed, plan.faults, says_all);
+        if plan.has_workloads {
+            server.has_workloads(plan.is_strict);
+        }
         let mut instances = Instances::new(&server, &plan);
         let hearts = Hearts::default();
         history::play(&plan, &server, &mut instances, &hearts).await;
@@ -58,7 +62,10 @@ fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
         let at_rest = server.writes();
         tokio::time::sleep(TIME_OF_REST).await;
         let mut wrong = server.wrong();
-        wrong.extend(expected::differences(&server.objects()));
+        match plan.has_workloads {
+            true => wrong.extend(workloads::differences(&server.objects())),
+            false => wrong.extend(expected::differences(&server.objects())),
+        }
         if plan.has_keepers {
             wrong.extend(keepers::differences(&server.objects(), &hearts));
         }
@@ -73,16 +80,16 @@ fn run(seed: u64, says_all: bool) -> Result<Vec<String>, String> {
     })
 }
 
-#[test]
-fn every_history_ends_in_what_the_pods_say() {
+/// Runs many histories, or the one that is asked for.
+fn run_all(of: fn(u64) -> Plan, telling: &[u64]) {
     if let Some(seed) = number("PORTOLAN_SIMULATION_SEED") {
-        return run(seed, true)
+        return run(of(seed), true)
             .map(drop)
             .unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     let seeds = number("PORTOLAN_SIMULATION_SEEDS").unwrap_or(SEEDS);
-    let all = (0..seeds).chain(TELLING_SEEDS);
-    let wrong: Vec<String> = all.filter_map(|seed| run(seed, false).err()).collect();
+    let all = (0..seeds).chain(telling.iter().copied());
+    let wrong: Vec<String> = all.filter_map(|seed| run(of(seed), false).err()).collect();
     let first: Vec<&String> = wrong.iter().take(5).collect();
     assert!(
         wrong.is_empty(),
@@ -93,8 +100,20 @@ fn every_history_ends_in_what_the_pods_say() {
 }
 
 #[test]
+fn every_history_ends_in_what_the_pods_say() {
+    run_all(Plan::of, &TELLING_SEEDS);
+}
+
+#[test]
+fn every_roll_out_keeps_its_bounds_and_ends() {
+    run_all(Plan::of_workloads, &[]);
+}
+
+#[test]
 fn a_seed_gives_the_same_history_again() {
     for seed in 0..20 {
-        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+        for of in [Plan::of, Plan::of_workloads] {
+            assert_eq!(run(of(seed), false), run(of(seed), false), "seed {seed}");
+        }
     }
 }

@@ -114,6 +114,12 @@ impl Server {
         self.state().is_led = true;
     }
 
+    /// There are agents, and maybe bounds of roll-outs that are to hold strictly.
+    pub fn has_workloads(&self, is_strict: bool) {
+        let mut state = self.state();
+        (state.ends_pods_late, state.is_strict) = (true, is_strict);
+    }
+
     /// Forgets the history: watches that broke begin anew.
     pub fn compact(&self) {
         let mut state = self.state();

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::invariants::Invariants;
 use crate::patch::patched;
 use crate::server::{Faults, Key, Objects, Query, Sender};
+use crate::workloads;
 
 /// Everything behind the server.
 pub struct State {
@@ -27,6 +28,10 @@ pub struct State {
     pub invariants: Invariants,
     /// Whether only the holder of the lease may write.
     pub is_led: bool,
+    /// Whether the bounds of roll-outs are to hold strictly.
+    pub is_strict: bool,
+    /// Whether there are agents, for whom Pods wait when they are deleted.
+    pub ends_pods_late: bool,
     /// The version of each object that an instance was told as its own last write.
     pub own: BTreeMap<(String, Key), u64>,
 }
@@ -55,6 +60,8 @@ impl State {
             writes: 0,
             invariants: Invariants::default(),
             is_led: false,
+            is_strict: false,
+            ends_pods_late: false,
             own: BTreeMap::new(),
         }
     }
@@ -139,6 +146,12 @@ impl State {
         if self.objects.contains_key(&key) {
             return status(409, "AlreadyExists");
         }
+        if self.is_strict && plural == "pods" {
+            let wrong = workloads::check(&self.objects, &object, false);
+            wrong
+                .into_iter()
+                .for_each(|wrong| self.invariants.violated(wrong));
+        }
         (201, self.store(&key, object))
     }
 
@@ -157,9 +170,11 @@ impl State {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
-        // The collector and those who look after Nodes' Pods keep none of these: they read before they write.
+        // The collector and those who look after Nodes' Pods keep none of these: they read before they write. Of
+        // Deployments and ReplicaSets several controllers of one process have caches, each with its own writes.
         let is_read = matches!(&*key.0, "endpointslices" | "endpoints" | "services" | "pods");
-        if self.is_stale(who, key, &patch["metadata"], &current, !is_read) {
+        let is_shared = matches!(&*key.0, "deployments" | "replicasets");
+        if self.is_stale(who, key, &patch["metadata"], &current, !is_read && !is_shared) {
             return status(409, "Conflict");
         }
         if let Some(meta) = patch["metadata"].as_object_mut() {
@@ -176,12 +191,21 @@ impl State {
             return status(404, "NotFound");
         };
         // The collector reads before it deletes.
-        let has_cache = options["propagationPolicy"].is_null();
+        let has_cache = options["propagationPolicy"].is_null() && key.0 != "replicasets";
         if self.is_stale(who, key, &options["preconditions"], &current, has_cache) {
             return status(409, "Conflict");
         }
+        if self.is_strict && key.0 == "pods" {
+            let wrong = workloads::check(&self.objects, &current, true);
+            wrong
+                .into_iter()
+                .for_each(|wrong| self.invariants.violated(wrong));
+        }
         self.delete(key, options);
-        (200, json!({"kind": "Status", "status": "Success"}))
+        match key.0.as_str() {
+            "pods" => (200, self.objects.get(key).cloned().unwrap_or(current)),
+            _ => (200, json!({"kind": "Status", "status": "Success"})),
+        }
     }
 
     /// Deletes an object; one that has finalizers stays until they are gone.
@@ -200,12 +224,17 @@ impl State {
             Some("Foreground") => finalizers.push("foregroundDeletion".into()),
             _ => {}
         }
-        if finalizers.is_empty() {
+        // Pods on a Node end some time later, when the agent says so.
+        let is_run = key.0 == "pods" && object["spec"]["nodeName"].is_string() && self.ends_pods_late;
+        let meta = &mut object["metadata"];
+        if finalizers.is_empty() && !is_run {
             return self.remove(key);
         }
         if meta["deletionTimestamp"].is_null() {
             meta["deletionTimestamp"] = "1970-02-11T16:00:00Z".into();
-            meta["finalizers"] = finalizers.into();
+            if !finalizers.is_empty() {
+                meta["finalizers"] = finalizers.into();
+            }
             self.store(key, object);
         }
     }
@@ -250,6 +279,13 @@ impl State {
         let uid = before.map(|before| before["metadata"]["uid"].clone());
         meta["uid"] = uid.unwrap_or_else(|| format!("uid-{}", self.revision).into());
         meta["resourceVersion"] = self.revision.to_string().into();
+        if matches!(&*key.0, "deployments" | "replicasets") {
+            let generation =
+                before.map_or(0, |before| before["metadata"]["generation"].as_i64().unwrap_or(0));
+            let is_changed = before.is_none_or(|before| before["spec"] != object["spec"]);
+            object["metadata"]["generation"] = (generation + i64::from(is_changed)).into();
+        }
+        let meta = &mut object["metadata"];
         let is_held = meta["finalizers"]
             .as_array()
             .is_some_and(|names| !names.is_empty());

@@ -50,8 +50,8 @@ pub struct Flags {
     mirroring_max_endpoints_per_subset: u16,
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
     /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
-    /// pod-placement-controller (switch it off where a scheduler runs), garbage-collector-controller,
-    /// service-cidr-controller and node-lifecycle-controller
+    /// deployment-controller, replicaset-controller, pod-placement-controller (switch it off where a scheduler runs),
+    /// garbage-collector-controller, service-cidr-controller, node-lifecycle-controller and backend-health-controller
     #[arg(
         long,
         default_value = "*",

@@ -56,6 +56,16 @@ impl Driver {
         self.must(Method::DELETE, path, JSON, options);
     }
 
+    /// Merges a patch into an object that may be gone, or another one by now.
+    pub fn try_merge(&self, path: &str, patch: &Value) {
+        self.attempt(Method::PATCH, path, MERGE_PATCH, patch);
+    }
+
+    /// Deletes an object that may be gone.
+    pub fn try_delete(&self, path: &str, options: &Value) {
+        self.attempt(Method::DELETE, path, JSON, options);
+    }
+
     /// The object at a path, or nothing.
     pub fn get(&self, path: &str) -> Option<Value> {
         match self.runtime.block_on(self.client.get(path)) {
@@ -68,6 +78,14 @@ impl Driver {
     /// Waits until the object at a path is as it should be; `None` is one that is not there.
     pub fn wait_until(&self, what: &str, path: &str, holds: impl Fn(Option<&Value>) -> bool) {
         wait_for(what, || holds(self.get(path).as_ref()));
+    }
+
+    fn attempt(&self, method: Method, path: &str, content: &str, body: &Value) {
+        let request = self.client.request(method, path, content, Some(body));
+        match self.runtime.block_on(request) {
+            Err(error) if !error.is_not_found() && !error.is_conflict() => panic!("{error}"),
+            _ => {}
+        }
     }
 
     fn must(&self, method: Method, path: &str, content: &str, body: &Value) -> Value {

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod deployments;
 mod driver;
 mod election;
 mod garbage;

@@ -59,29 +59,6 @@ fn pods_are_findable_by_the_keys_that_selectors_name() {
 }
 
 #[test]
-fn only_living_pods_without_a_node_need_one() {
-    assert!(of_spec(json!({}), json!({"phase": "Pending"})).needs_node());
-    assert!(!of_spec(json!({"nodeName": "a"}), json!({})).needs_node());
-    assert!(!of_spec(json!({}), json!({"phase": "Failed"})).needs_node());
-    let mut going = of_spec(json!({}), json!({}));
-    going.is_terminating = true;
-    assert!(!going.needs_node());
-}
-
-#[test]
-fn what_a_pod_says_already_is_seen() {
-    let said = |status: &str| {
-        of_spec(
-            json!({}),
-            json!({"conditions": [{"type": "PodScheduled", "status": status}]}),
-        )
-    };
-    assert!(said("False").says_unschedulable);
-    assert!(!said("True").says_unschedulable);
-    assert!(!of_spec(json!({}), json!({})).says_unschedulable);
-}
-
-#[test]
 fn addresses_that_are_none_are_left_out() {
     let of = |status: Value| {
         let facts = of_spec(json!({}), status);

@@ -1,0 +1,103 @@
+//! How many Pods there may be and must be available while old ones are replaced.
+
+use api::apps::IntOrPercent;
+use api::object::{Deployment, ReplicaSet};
+
+/// The bounds of a roll-out, in Pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Pods that there should be.
+    pub wanted: i64,
+    /// Pods that there may be beyond those.
+    pub surge: i64,
+    /// Pods of those wanted that may not be available.
+    pub unavailable: i64,
+}
+
+impl Bounds {
+    /// The bounds of a Deployment. With `Recreate` there are none: all old Pods go first.
+    pub fn of(deployment: &Deployment) -> Self {
+        let wanted = deployment.spec.replicas.max(0);
+        let strategy = &deployment.spec.strategy;
+        let rolling = strategy
+            .rolling_update
+            .as_ref()
+            .filter(|_| is_rolling(deployment));
+        let Some(rolling) = rolling else {
+            return Self {
+                wanted,
+                surge: 0,
+                unavailable: 0,
+            };
+        };
+        let read = |value| IntOrPercent::read(value).unwrap_or(IntOrPercent::Int(0));
+        let surge = read(&rolling.max_surge).of_rounded_up(wanted).max(0);
+        let mut unavailable = read(&rolling.max_unavailable).of_rounded_down(wanted).max(0);
+        if surge == 0 && unavailable == 0 {
+            // Both came to nothing by rounding; something has to move.
+            unavailable = 1;
+        }
+        Self {
+            wanted,
+            surge,
+            unavailable: unavailable.min(wanted),
+        }
+    }
+
+    /// The most Pods that there may be.
+    pub fn total_max(self) -> i64 {
+        self.wanted.saturating_add(self.surge)
+    }
+
+    /// The fewest Pods that must be available.
+    pub fn available_min(self) -> i64 {
+        self.wanted - self.unavailable
+    }
+}
+
+/// Whether old Pods are replaced little by little.
+pub(super) fn is_rolling(deployment: &Deployment) -> bool {
+    deployment.spec.strategy.kind == "RollingUpdate"
+}
+
+/// The Pods that a ReplicaSet may have at this moment: `None` if nobody can say, since its controller has not seen yet
+/// how many it is to have.
+pub(super) fn pods_max(set: &ReplicaSet) -> Option<i64> {
+    let is_seen = set.status.observed_generation >= set.metadata.generation;
+    is_seen.then(|| set.spec.replicas.max(set.status.replicas))
+}
+
+/// The available Pods that a ReplicaSet keeps.
+pub(super) fn available_min(set: &ReplicaSet) -> i64 {
+    set.status.available_replicas.min(set.spec.replicas)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn bounds(replicas: i64, surge: Value, unavailable: Value) -> (i64, i64) {
+        let deployment: Deployment =
+            serde_json::from_value(json!({"spec": {"replicas": replicas, "strategy": {
+            "type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}}))
+            .expect("a Deployment");
+        let bounds = Bounds::of(&deployment);
+        (bounds.total_max(), bounds.available_min())
+    }
+
+    #[test]
+    fn surge_is_rounded_up_and_unavailable_down() {
+        assert_eq!(bounds(3, json!("25%"), json!("25%")), (4, 3));
+        assert_eq!(bounds(10, json!("25%"), json!("25%")), (13, 8));
+        assert_eq!(bounds(10, json!(0), json!(3)), (10, 7));
+        assert_eq!(bounds(0, json!("25%"), json!(1)), (0, 0));
+        assert_eq!(bounds(2, json!(1), json!(5)), (3, 0));
+    }
+
+    #[test]
+    fn something_always_moves() {
+        assert_eq!(bounds(3, json!("0%"), json!("10%")), (3, 2));
+    }
+}

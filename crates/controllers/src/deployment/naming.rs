@@ -1,0 +1,91 @@
+//! Names of ReplicaSets: the Deployment's, and a hash of the template.
+
+use api::object::ReplicaSet;
+use api::tree::{child, clear};
+use serde_json::{Map, Value, json};
+
+use super::HASH_LABEL;
+
+/// Letters of hashes, as upstream has them: no vowels, so that no words come about.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A text for a template that other templates do not have, but for chance; `collisions` is how often chance struck.
+/// It stays the same as long as this program computes it so: a template is found again by comparison, not by its hash.
+pub fn template_hash(template: &Value, collisions: i64) -> String {
+    let mut template = template.clone();
+    template.sort_all_objects();
+    let text = format!("{template}{collisions}");
+    // FNV-1a of 32 bits.
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    let digits = hash.to_string();
+    digits
+        .bytes()
+        .map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()]))
+        .collect()
+}
+
+/// Whether a ReplicaSet makes its Pods from a template, the label with the hash left aside.
+pub(super) fn is_of(set: &ReplicaSet, template: &Value) -> bool {
+    without_hash(&set.spec.template) == without_hash(template)
+}
+
+/// A template without the label with the hash. Labels that are absent and none are the same.
+fn without_hash(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(metadata) = template.get_mut("metadata") {
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            labels.shift_remove(HASH_LABEL);
+        }
+        if child(metadata, "labels").as_object().is_some_and(Map::is_empty) {
+            clear(metadata, "labels");
+        }
+        if metadata.get("creationTimestamp").is_some_and(Value::is_null) {
+            clear(metadata, "creationTimestamp");
+        }
+    }
+    template
+}
+
+/// A label selector, or the labels of a template's metadata, with the label of a hash.
+pub(super) fn with_hash(tree: &Value, labels: &str, hash: &str) -> Value {
+    let mut tree = tree.clone();
+    if !tree.is_object() {
+        tree = json!({});
+    }
+    if !tree[labels].is_object() {
+        tree[labels] = json!({});
+    }
+    tree[labels][HASH_LABEL] = hash.into();
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_depends_on_what_is_said_and_not_on_the_order() {
+        let a = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}});
+        let b = json!({"spec": {"x": 1}, "metadata": {"labels": {"a": "b"}}});
+        assert_eq!(template_hash(&a, 0), template_hash(&b, 0));
+        assert_ne!(template_hash(&a, 0), template_hash(&a, 1));
+        let hash = template_hash(&a, 0);
+        assert!(
+            hash.bytes().all(|letter| LETTERS.contains(&letter)) && hash.len() <= 10,
+            "{hash}"
+        );
+    }
+
+    #[test]
+    fn templates_are_compared_without_the_hash() {
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}});
+        let mut set = ReplicaSet::default();
+        set.spec.template = template.clone();
+        set.spec.template["metadata"] = with_hash(&template["metadata"], "labels", "abc");
+        assert!(is_of(&set, &template));
+        set.spec.template["spec"]["x"] = json!(2);
+        assert!(!is_of(&set, &template));
+    }
+}

@@ -1,0 +1,25 @@
+//! The controller: what it watches, and its keeper.
+
+use std::future::Future;
+
+use client::Query;
+
+use super::keeper::{Change, Deployments};
+use super::write::carry_out;
+use crate::keeper;
+use crate::run::Environment;
+use crate::selection::Controller;
+
+/// Rolls out what Deployments want until `shutdown` resolves; writes under way are finished first.
+pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
+    let (sender, changes) = keeper::changes();
+    keeper::forward_with_revision(&environment, Query::default(), sender.clone(), Change::Deployment);
+    keeper::forward_with_revision(&environment, Query::default(), sender, Change::Set);
+    let deployments = Deployments::new(environment.clock.clone());
+    let meter = environment.metrics.queue(Controller::Deployment.queue_name());
+    let carry_out = |_, job| {
+        let environment = environment.clone();
+        async move { carry_out(&environment, job).await }
+    };
+    keeper::run(deployments, changes, meter, carry_out, shutdown).await;
+}

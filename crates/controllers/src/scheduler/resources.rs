@@ -1,0 +1,52 @@
+//! Amounts of what Nodes have and Pods need.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use api::decode::quantity_in_thousandths;
+use api::object::Labels;
+
+/// CPU and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Thousandths of a CPU.
+    pub cpu_millis: i64,
+    /// Bytes of memory.
+    pub memory_bytes: i64,
+}
+
+impl Resources {
+    /// What amounts by name come to; what is not known or no amount counts for nothing.
+    pub fn of(amounts: &Labels) -> Self {
+        let amount = |name: &str| amounts.get(name).and_then(|text| quantity_in_thousandths(text));
+        Self {
+            cpu_millis: amount("cpu").unwrap_or(0),
+            memory_bytes: amount("memory").unwrap_or(0) / 1_000,
+        }
+    }
+
+    /// The larger amount of each.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            cpu_millis: self.cpu_millis.max(other.cpu_millis),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+        }
+    }
+}
+
+impl Add for Resources {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cpu_millis: self.cpu_millis.saturating_add(other.cpu_millis),
+            memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
+        }
+    }
+}
+
+impl Sum for Resources {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}

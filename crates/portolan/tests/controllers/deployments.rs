@@ -1,0 +1,298 @@
+//! Deployments as people drive them, with kubectl; in the place of agents, something that says that Pods are ready.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::driver::Driver;
+use crate::support::{has, wait_for};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+
+/// Says that Pods on Nodes are ready, and ends those that are to end, until it is dropped.
+struct Agents {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agents {
+    fn start(cluster: &Arc<Driver>) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (cluster, asked) = (Arc::clone(cluster), Arc::clone(&ends));
+        let thread = std::thread::spawn(move || {
+            while !asked.load(Ordering::Relaxed) {
+                pods(&cluster).iter().for_each(|pod| attend(&cluster, pod));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Self {
+            ends,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("agents that end");
+        }
+    }
+}
+
+fn attend(cluster: &Driver, pod: &Value) {
+    let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().expect("a name"));
+    if !pod["metadata"]["deletionTimestamp"].is_null() {
+        // It may have gone meanwhile.
+        cluster.try_delete(&path, &json!({"gracePeriodSeconds": 0}));
+    } else if pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] == "Pending" {
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
+        cluster.try_merge(&format!("{path}/status"), &status);
+    }
+}
+
+fn pods(cluster: &Driver) -> Vec<Value> {
+    let list = cluster.get(PODS).expect("a list");
+    list["items"].as_array().expect("items").clone()
+}
+
+/// kubectl, as a user of a cluster has it.
+struct Kubectl(PathBuf);
+
+impl Kubectl {
+    /// What it prints; the command must succeed.
+    fn run(&self, arguments: &str) -> String {
+        let (succeeds, text) = self.outcome(arguments);
+        assert!(succeeds, "kubectl {arguments}: {text}");
+        text
+    }
+
+    fn outcome(&self, arguments: &str) -> (bool, String) {
+        let output = Command::new("kubectl")
+            .arg(format!("--kubeconfig={}", self.0.display()))
+            .args(arguments.split_whitespace())
+            .env("HOME", self.0.parent().expect("a directory"))
+            .output()
+            .expect("kubectl starts");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.success(), text)
+    }
+}
+
+/// A cluster of two Nodes.
+fn cluster() -> Arc<Driver> {
+    let cluster = Driver::start(&["--node-monitor-grace-period=1h", "--node-startup-grace-period=1h"]);
+    for name in ["a", "b"] {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        cluster.create("/api/v1/nodes", &node);
+        let status = json!({"status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        cluster.merge(&format!("/api/v1/nodes/{name}/status"), &status);
+    }
+    Arc::new(cluster)
+}
+
+#[test]
+fn a_deployment_is_rolled_out_with_kubectl() {
+    let test = "a_deployment_is_rolled_out_with_kubectl";
+    if !has(test, "kubectl", "--help") {
+        return;
+    }
+    let cluster = cluster();
+    let _agents = Agents::start(&cluster);
+    let kubectl = Kubectl(cluster.api.kubeconfig());
+    create_and_scale(&cluster, &kubectl);
+    roll_forth_and_back(&cluster, &kubectl);
+    pause_and_resume(&cluster, &kubectl);
+    delete_in_all_ways(&cluster, &kubectl);
+}
+
+fn create_and_scale(cluster: &Driver, kubectl: &Kubectl) {
+    kubectl.run("create deployment web --image=portolan.dev/echo:1 --replicas=2 --port=8080");
+    let text = kubectl.run("rollout status deployment/web --timeout=60s");
+    assert!(text.contains("successfully rolled out"), "{text}");
+    // Both Nodes have one.
+    let nodes: std::collections::BTreeSet<String> = pods(cluster)
+        .iter()
+        .map(|pod| pod["spec"]["nodeName"].to_string())
+        .collect();
+    assert_eq!(nodes.len(), 2);
+    kubectl.run("expose deployment web --port=80 --target-port=8080");
+    kubectl.run("scale deployment/web --replicas=4 --current-replicas=2");
+    let (succeeds, text) = kubectl.outcome("scale deployment/web --replicas=9 --current-replicas=2");
+    assert!(
+        !succeeds && text.contains("Expected replicas to be 2, was 4"),
+        "{text}"
+    );
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    let wide = kubectl.run("get deployments -o wide");
+    let words: Vec<&str> = wide.split_whitespace().collect();
+    assert_eq!(
+        words[..8],
+        [
+            "NAME",
+            "READY",
+            "UP-TO-DATE",
+            "AVAILABLE",
+            "AGE",
+            "CONTAINERS",
+            "IMAGES",
+            "SELECTOR"
+        ]
+    );
+    assert_eq!(words[8..12], ["web", "4/4", "4", "4"]);
+    assert_eq!(words[13..16], ["echo", "portolan.dev/echo:1", "app=web"]);
+    let all = kubectl.run("get all");
+    for part in [
+        "pod/web-",
+        "service/web",
+        "deployment.apps/web",
+        "replicaset.apps/web-",
+    ] {
+        assert!(all.contains(part), "{all}");
+    }
+}
+
+fn roll_forth_and_back(cluster: &Driver, kubectl: &Kubectl) {
+    kubectl.run("set image deployment/web echo=portolan.dev/echo:2");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    let images = || -> Vec<String> {
+        let live = pods(cluster).into_iter();
+        let live = live.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        live.map(|pod| {
+            pod["spec"]["containers"][0]["image"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect()
+    };
+    assert_eq!(images(), ["portolan.dev/echo:2"; 4]);
+    let history = kubectl.run("rollout history deployment/web");
+    let revisions: Vec<&str> = history
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(revisions[revisions.len() - 2..], ["1", "2"], "{history}");
+    kubectl.run("rollout undo deployment/web");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    assert_eq!(images(), ["portolan.dev/echo:1"; 4]);
+    let described = kubectl.run("describe deployment web");
+    for part in [
+        "deployment.kubernetes.io/revision: 3",
+        "4 desired | 4 updated | 4 total | 4 available | 0 unavailable",
+        "NewReplicaSetAvailable",
+        "MinimumReplicasAvailable",
+        "Scaled up replica set web-",
+    ] {
+        assert!(described.contains(part), "{part}: {described}");
+    }
+    kubectl.run("rollout restart deployment/web");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    let annotations = &pods(cluster)[0]["metadata"]["annotations"];
+    assert!(
+        annotations["kubectl.kubernetes.io/restartedAt"].is_string(),
+        "{annotations}"
+    );
+}
+
+fn pause_and_resume(cluster: &Driver, kubectl: &Kubectl) {
+    let sets = || {
+        cluster.get(REPLICA_SETS).expect("a list")["items"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    let before = sets();
+    kubectl.run("rollout pause deployment/web");
+    kubectl.run("set image deployment/web echo=portolan.dev/echo:3");
+    let path = format!("{DEPLOYMENTS}/web");
+    cluster.wait_until("the pause to be seen", &path, |deployment| {
+        let deployment = deployment.expect("a Deployment");
+        deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
+    });
+    assert_eq!(sets(), before, "nothing is rolled out");
+    kubectl.run("rollout resume deployment/web");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    assert_eq!(sets(), before + 1);
+    let explained = kubectl.run("explain deployment.spec.strategy");
+    assert!(explained.contains("rollingUpdate"), "{explained}");
+}
+
+fn delete_in_all_ways(cluster: &Driver, kubectl: &Kubectl) {
+    kubectl.run("delete deployment web --cascade=orphan");
+    let owners = |list: &str| -> Vec<Value> {
+        let items = cluster.get(list).expect("a list")["items"]
+            .as_array()
+            .expect("items")
+            .clone();
+        items
+            .into_iter()
+            .map(|item| item["metadata"]["ownerReferences"].clone())
+            .collect()
+    };
+    wait_for("the ReplicaSets to be nobody's", || {
+        let owners = owners(REPLICA_SETS);
+        !owners.is_empty() && owners.iter().all(Value::is_null)
+    });
+    // One of the same selector takes them over, and the Pods stay.
+    let uids = || -> Vec<String> {
+        pods(cluster)
+            .iter()
+            .map(|pod| pod["metadata"]["uid"].to_string())
+            .collect()
+    };
+    let before = uids();
+    kubectl.run("create deployment web --image=portolan.dev/echo:3 --replicas=4 --port=8080");
+    wait_for("the ReplicaSets to be taken over", || {
+        !owners(REPLICA_SETS).iter().any(Value::is_null)
+    });
+    kubectl.run("delete deployment web --cascade=foreground");
+    wait_for("the Pods to be gone", || pods(cluster).is_empty());
+    assert_eq!(owners(REPLICA_SETS), Vec::<Value>::new());
+    assert_eq!(before.len(), 4);
+    kubectl.run("create deployment web --image=portolan.dev/echo:3");
+    kubectl.run("rollout status deployment/web --timeout=60s");
+    kubectl.run("delete deployment web");
+    wait_for("the Pods to be gone", || pods(cluster).is_empty());
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_says_why_and_gets_its_node_later() {
+    let cluster = cluster();
+    for name in ["a", "b"] {
+        cluster.merge(
+            &format!("/api/v1/nodes/{name}"),
+            &json!({"spec": {"unschedulable": true}}),
+        );
+    }
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+                     "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    cluster.create(PODS, &pod);
+    let path = format!("{PODS}/p");
+    let condition = |pod: Option<&Value>| -> String {
+        let conditions = pod.and_then(|pod| pod["status"]["conditions"].as_array().cloned());
+        let mut conditions = conditions.into_iter().flatten();
+        let scheduled = conditions.find(|condition| condition["type"] == "PodScheduled");
+        scheduled.map_or_else(String::new, |condition| {
+            condition["message"].as_str().unwrap_or_default().to_owned()
+        })
+    };
+    cluster.wait_until("the reason", &path, |pod| {
+        condition(pod).starts_with("0/2 nodes are available: 2 node(s) ")
+    });
+    cluster.merge("/api/v1/nodes/b", &json!({"spec": {"unschedulable": false}}));
+    cluster.wait_until("the Node", &path, |pod| {
+        pod.is_some_and(|pod| pod["spec"]["nodeName"] == "b")
+    });
+}
