@@ -155,8 +155,20 @@ impl Reader {
                 self.message(payload.bytes()?, *id, &mut object)?;
                 Value::Object(object)
             }
-            Shape::List(_) | Shape::Map(_) => {
-                return Err(ProtobufError::malformed("a list in a list has no protobuf form"));
+            Shape::List(inner) => {
+                // A list within a map is a message with the items as its only field (`ExtraValue`).
+                let mut items = Vec::new();
+                for field in Fields::of(payload.bytes()?) {
+                    if let (1, payload) = field? {
+                        self.items(payload, inner, &mut items)?;
+                    }
+                }
+                Value::Array(items)
+            }
+            Shape::Map(_) => {
+                return Err(ProtobufError::malformed(
+                    "a map in a map or list has no protobuf form",
+                ));
             }
         })
     }

@@ -355,3 +355,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lists_within_maps_are_messages_of_their_own() {
+    const REVIEW: &str = "io.k8s.api.authorization.v1.SubjectAccessReviewSpec";
+    let entry = |key: &str, values: &[&str]| {
+        let values = values
+            .iter()
+            .flat_map(|value| bytes(1, value))
+            .collect::<Vec<_>>();
+        bytes(5, [bytes(1, key), bytes(2, values)].concat())
+    };
+    let sent = [bytes(3, "jane"), entry("none", &[]), entry("scopes", &["a", "b"])].concat();
+    let read = message(REVIEW, &sent).unwrap();
+    assert_eq!(
+        read,
+        json!({"user": "jane", "extra": {"none": [], "scopes": ["a", "b"]}})
+    );
+    assert_eq!(write::message(&read, REVIEW).unwrap(), sent);
+}

@@ -182,6 +182,14 @@ fn write_value(number: u32, value: &Value, shape: &'static Shape, out: &mut Vec<
             write_message(object, *id, &mut message);
             put_bytes(number, &message, out);
         }
+        // Within a map: a message with the items as its only field.
+        (Shape::List(inner), Value::Array(items)) => {
+            let mut message = Vec::new();
+            items
+                .iter()
+                .for_each(|item| write_value(1, item, inner, &mut message));
+            put_bytes(number, &message, out);
+        }
         _ => {}
     }
 }
