@@ -91,27 +91,25 @@ pub fn validate(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
     if existing.contains(&value) {
         return Vec::new();
     }
-    let fault = match parse_legacy(value) {
-        None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        Some(ip) if ip.is_strict => return Vec::new(),
-        Some(_) if value.parse::<IpAddr>().is_err() => "must not have leading 0s",
-        Some(_) => "must not be an IPv4-mapped IPv6 address",
-    };
-    vec![FieldError::invalid(path, value, fault)]
+    let fault = strict_fault(value).map(|fault| FieldError::invalid(path, value, fault));
+    fault.into_iter().collect()
 }
 
-/// Whether an address of a field with no history must be refused: strict and canonical.
-pub fn validate_canonical(path: &Path, value: &str) -> FieldErrors {
-    let faults = validate(path, value, &[]);
-    if !faults.is_empty() {
-        return faults;
+/// What is wrong with an address that has to be strict and canonical, as the name of an IPAddress (CIDR-12).
+pub fn canonical_fault(value: &str) -> Option<String> {
+    if let Some(fault) = strict_fault(value) {
+        return Some(fault.to_owned());
     }
+    let canonical = parse_legacy(value)?.address.to_string();
+    (canonical != value).then(|| format!("must be in canonical form (\"{canonical}\")"))
+}
+
+fn strict_fault(value: &str) -> Option<&'static str> {
     match parse_legacy(value) {
-        Some(ip) if ip.address.to_string() != value => {
-            let fault = format!("must be in canonical form (\"{}\")", ip.address);
-            vec![FieldError::invalid(path, value, fault)]
-        }
-        _ => Vec::new(),
+        None => Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+        Some(ip) if ip.is_strict => None,
+        Some(_) if value.parse::<IpAddr>().is_err() => Some("must not have leading 0s"),
+        Some(_) => Some("must not be an IPv4-mapped IPv6 address"),
     }
 }
 

@@ -35,14 +35,7 @@ impl NameForm {
             Self::DnsLabel => names::dns_label(&masked),
             Self::DnsSubdomain => names::dns_subdomain(&masked),
             Self::PathSegment => names::path_segment(name),
-            Self::IpAddress => {
-                let faults = ip::validate_canonical(&Path::new("name"), name);
-                if faults.is_empty() {
-                    Vec::new()
-                } else {
-                    vec!["must be a canonical IP address".to_owned()]
-                }
-            }
+            Self::IpAddress => ip::canonical_fault(name).into_iter().collect(),
         }
     }
 }

@@ -118,15 +118,15 @@ pub fn validate_slice_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// What a client other than the built-in controllers hears about an accepted slice.
+/// What a client hears about an accepted slice; the built-in controllers write no addresses in odd forms.
 pub fn slice_warnings(slice: &Value) -> Vec<String> {
-    let writer = text(child(child(slice, "metadata"), "labels"), MANAGED_BY_LABEL);
-    if BUILT_IN_WRITERS.contains(&writer) {
-        return Vec::new();
-    }
     let mut warnings = Vec::new();
     if text(slice, "addressType") == "FQDN" {
-        warnings.push("addressType: FQDN endpoints are deprecated".to_owned());
+        // There is no `spec` in a slice; the reference writes the path so.
+        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
+    let writer = text(child(child(slice, "metadata"), "labels"), MANAGED_BY_LABEL);
+    if BUILT_IN_WRITERS.contains(&writer) {
         return warnings;
     }
     for (index, endpoint) in items(slice, "endpoints").iter().enumerate() {
@@ -254,8 +254,10 @@ fn validate_endpoint(
     }
     let hints_path = path.child("hints");
     let hints = child(endpoint, "hints");
-    validate_hints(errors, hints, &hints_path, "forZones", names::label_value);
-    validate_hints(errors, hints, &hints_path, "forNodes", names::dns_subdomain);
+    // Where there are too many of one, the reference does not look at the other.
+    if validate_hints(errors, hints, &hints_path, "forZones", names::label_value) {
+        validate_hints(errors, hints, &hints_path, "forNodes", names::dns_subdomain);
+    }
 }
 
 /// An address of the slice's family; the wrong family is reported at the list, as the reference does.
@@ -280,18 +282,19 @@ fn validate_address(
     errors.extend(ip::validate_endpoint(path, address));
 }
 
+/// The rules for the hints of one kind; false if there are too many to look at.
 fn validate_hints(
     errors: &mut FieldErrors,
     hints: &Value,
     path: &Path,
     field: &str,
     form: fn(&str) -> Vec<String>,
-) {
+) -> bool {
     let hinted = items(hints, field);
     let path = path.child(field);
     if hinted.len() > HINTS_MAX {
         errors.push(FieldError::too_many(&path, hinted.len(), HINTS_MAX));
-        return;
+        return false;
     }
     let mut seen = HashSet::new();
     for (index, hint) in hinted.iter().enumerate() {
@@ -302,4 +305,5 @@ fn validate_hints(
         }
         push_faults(errors, &path, name, form(name));
     }
+    true
 }

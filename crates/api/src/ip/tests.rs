@@ -50,9 +50,15 @@ fn lenient_addresses() {
 
 #[test]
 fn canonical_addresses() {
-    assert!(validate_canonical(&path(), "2001:db8::1").is_empty());
-    assert_eq!(validate_canonical(&path(), "2001:DB8::1").len(), 1);
-    assert_eq!(validate_canonical(&path(), "2001:db8:0::1").len(), 1);
+    assert_eq!(canonical_fault("2001:db8::1"), None);
+    for odd in ["2001:DB8::1", "2001:db8:0::1"] {
+        let fault = canonical_fault(odd).unwrap_or_default();
+        assert_eq!(fault, "must be in canonical form (\"2001:db8::1\")");
+    }
+    assert_eq!(
+        canonical_fault("10.0.0.01").as_deref(),
+        Some("must not have leading 0s")
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub fn validate_ip_address(address: &Value) -> FieldErrors {
             names::dns_subdomain(group),
         );
     }
-    for (field, is_required) in [("resource", true), ("namespace", false), ("name", true)] {
+    for (field, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
         let value = text(parent, field);
         let path = path.child(field);
         if !value.is_empty() {

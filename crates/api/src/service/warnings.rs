@@ -7,7 +7,7 @@ use crate::field::Path;
 use crate::ip;
 use crate::tree::{child, items, text, texts};
 
-/// The warnings for a Service that is written.
+/// The warnings for a Service that is written, in the order of the reference.
 pub fn warnings(service: &Value) -> Vec<String> {
     let view = View::of(service);
     let mut warnings = Vec::new();
@@ -16,16 +16,18 @@ pub fn warnings(service: &Value) -> Vec<String> {
             "annotation {TOPOLOGY_HINTS_ANNOTATION} is deprecated, please use {TOPOLOGY_MODE_ANNOTATION} instead"
         ));
     }
+    warn_of_addresses(&mut warnings, view, "clusterIPs");
     if view.is_headless() {
         headless_warnings(&mut warnings, view);
     }
-    form_warnings(&mut warnings, view);
+    warn_of_addresses(&mut warnings, view, "externalIPs");
     let has_external_ips = !items(view.spec, "externalIPs").is_empty();
     if has_external_ips && !view.is_headless() && !view.is_external_name() {
         warnings.push(
             "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
         );
     }
+    warn_of_load_balancer(&mut warnings, view);
     if has_external_ips && view.is_external_name() {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }
@@ -63,29 +65,21 @@ fn headless_warnings(warnings: &mut Vec<String>, service: View<'_>) {
     }
 }
 
-fn form_warnings(warnings: &mut Vec<String>, service: View<'_>) {
+fn warn_of_addresses(warnings: &mut Vec<String>, service: View<'_>, field: &str) {
+    let path = Path::new("spec").child(field);
+    let values = texts(service.spec, field).into_iter().enumerate();
+    warnings.extend(values.filter_map(|(index, value)| ip::warning(&path.index(index), value)));
+}
+
+fn warn_of_load_balancer(warnings: &mut Vec<String>, service: View<'_>) {
     let path = Path::new("spec");
-    for field in ["clusterIPs", "externalIPs"] {
-        let values = texts(service.spec, field);
-        let path = path.child(field);
-        warnings.extend(
-            values
-                .into_iter()
-                .enumerate()
-                .filter_map(|(index, value)| ip::warning(&path.index(index), value)),
-        );
-    }
     warnings.extend(ip::warning(
         &path.child("loadBalancerIP"),
         text(service.spec, "loadBalancerIP"),
     ));
-    for (index, value) in texts(service.spec, "loadBalancerSourceRanges")
-        .into_iter()
-        .enumerate()
-    {
-        warnings.extend(ip::cidr_warnings(
-            &path.child("loadBalancerSourceRanges").index(index),
-            value.trim(),
-        ));
+    let path = path.child("loadBalancerSourceRanges");
+    let ranges = texts(service.spec, "loadBalancerSourceRanges");
+    for (index, range) in ranges.into_iter().enumerate() {
+        warnings.extend(ip::cidr_warnings(&path.index(index), range));
     }
 }

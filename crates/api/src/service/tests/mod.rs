@@ -207,3 +207,28 @@ fn warnings_of_accepted_services() {
         1
     );
 }
+
+#[test]
+fn warnings_come_in_the_order_of_the_reference() {
+    let service = stored(json!({
+        "type": "LoadBalancer", "clusterIP": "2001:DB8::1", "clusterIPs": ["2001:DB8::1"],
+        "externalIPs": ["192.0.2.01"], "loadBalancerIP": "192.0.2.02", "externalName": "x",
+        "loadBalancerSourceRanges": ["10.0.0.1/8"], "trafficDistribution": "PreferClose",
+    }));
+    let about: Vec<String> = warnings(&service)
+        .iter()
+        .map(|warning| warning.split([' ', ':']).next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(
+        about,
+        [
+            "spec.clusterIPs[0]",
+            "spec.externalIPs[0]",
+            "spec.externalIPs",
+            "spec.loadBalancerIP",
+            "spec.loadBalancerSourceRanges[0]",
+            "spec.externalName",
+            "spec.trafficDistribution",
+        ]
+    );
+}
