@@ -108,6 +108,46 @@ fn the_default_roles_are_whole() {
 }
 
 #[test]
+fn whoever_may_edit_sees_more_than_whoever_may_view() {
+    let may = |role: &str, verb, group, resource, subresource| {
+        let action = Action::Resource {
+            verb,
+            group,
+            resource,
+            subresource,
+            name: "",
+        };
+        let mut policy = Policy::default();
+        let rules = Rules::Of(default_roles::rules_of_role(role).into());
+        policy.grant("a", &Subject::User("ann".into()), rules, "RoleBinding \"r/a\"");
+        is_allowed(&policy, &somebody("ann", &[]), "a", &action)
+    };
+    for (group, resource, subresource) in [
+        ("", "events", ""),
+        ("events.k8s.io", "events", ""),
+        ("apps", "deployments", ""),
+        ("apps", "deployments", "scale"),
+        ("apps", "replicasets", ""),
+    ] {
+        for role in ["admin", "edit", "view"] {
+            assert!(
+                may(role, "list", group, resource, subresource),
+                "{role} {group} {resource}"
+            );
+            let writes = role != "view";
+            assert_eq!(
+                may(role, "update", group, resource, subresource),
+                writes,
+                "{role} {resource}"
+            );
+        }
+    }
+    assert!(!may("edit", "update", "apps", "deployments", "status"));
+    assert!(may("view", "get", "", "pods", "log"));
+    assert!(!may("view", "list", "", "secrets", ""));
+}
+
+#[test]
 fn what_people_have_added_stays_and_what_is_missing_comes_back() {
     let wanted = json!({"metadata": {"labels": {"l": "1"}}, "rules": [
         {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
