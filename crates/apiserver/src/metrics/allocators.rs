@@ -2,7 +2,7 @@
 //! NP-12).
 
 use super::text::Text;
-use crate::service::{Registry, Repairs, Taken, Usage};
+use crate::service::{DURATION_BOUNDS_US, Registry, Repairs, Taken, Usage};
 
 pub(super) fn render(services: &Registry, out: &mut Text) {
     let usage = services.usage();
@@ -64,6 +64,19 @@ fn render_addresses(usage: &Usage, out: &mut Text) {
                 out.value(&name, &labels, read(taken));
             }
         }
+    }
+    let name = format!("{PREFIX}_allocation_duration_seconds");
+    out.head(
+        &name,
+        "histogram",
+        "Duration in seconds to allocate a Cluster IP by ServiceCIDR",
+    );
+    for range in &usage.ranges {
+        let durations = &range.durations;
+        let bounds = DURATION_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
+        let buckets = bounds.zip(durations.buckets);
+        let (labels, seconds) = (format!("cidr=\"{}\"", range.net), durations.total.as_secs_f64());
+        out.histogram(&name, &labels, buckets, durations.count, seconds);
     }
 }
 

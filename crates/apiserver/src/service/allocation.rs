@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use api::ip::Family;
 use store::{Expectation, Index, Key, Write};
@@ -71,7 +72,12 @@ impl Allocation {
         if self.is_dry_run {
             return self.pools().check_address(address);
         }
-        self.pools().take_address(address)?;
+        let begin = Instant::now();
+        {
+            let mut pools = self.pools();
+            pools.take_address(address)?;
+            pools.count_duration(address, begin.elapsed());
+        }
         self.taken.addresses.push(address);
         Ok(())
     }
@@ -80,7 +86,13 @@ impl Allocation {
         if self.is_dry_run {
             return self.pools().base_address(family);
         }
-        let address = self.pools().take_next_address(family)?;
+        let begin = Instant::now();
+        let address = {
+            let mut pools = self.pools();
+            let address = pools.take_next_address(family)?;
+            pools.count_duration(address, begin.elapsed());
+            address
+        };
         self.taken.addresses.push(address);
         Some(address)
     }

@@ -24,7 +24,7 @@ pub use bootstrap::{
     kubernetes_service,
 };
 pub(crate) use followed::follow_others;
-pub use pools::{RangeUsage, Repairs, Taken, Usage};
+pub use pools::{DURATION_BOUNDS_US, Durations, RangeUsage, Repairs, Taken, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use api::ip::Family;
 use ipam::{AddressRange, PortRange, TakeError, UnusableRange};
@@ -51,6 +52,32 @@ impl Taken {
     }
 }
 
+/// Upper ends of the buckets of [`Durations`], in microseconds.
+pub const DURATION_BOUNDS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
+
+/// How long allocations took (FAM-28).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many took at most as long as each of [`DURATION_BOUNDS_US`], and longer than the one before.
+    pub buckets: [u64; DURATION_BOUNDS_US.len()],
+    /// How many there were.
+    pub count: u64,
+    /// How long all of them took.
+    pub total: Duration,
+}
+
+impl Durations {
+    fn add(&mut self, took: Duration) {
+        self.count += 1;
+        self.total += took;
+        let bounds = DURATION_BOUNDS_US.iter().map(|us| Duration::from_micros(*us));
+        let mut fitting = self.buckets.iter_mut().zip(bounds);
+        if let Some((bucket, _)) = fitting.find(|(_, bound)| took <= *bound) {
+            *bucket += 1;
+        }
+    }
+}
+
 /// How much of one range is in use (FAM-28).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeUsage {
@@ -64,6 +91,8 @@ pub struct RangeUsage {
     pub dynamic: Taken,
     /// A certain address.
     pub requested: Taken,
+    /// How long allocations took that were successful.
+    pub durations: Durations,
 }
 
 /// How much of everything is in use (FAM-28, NP-12).
@@ -97,6 +126,7 @@ struct Pool {
     owners: BTreeMap<String, bool>,
     dynamic: Taken,
     requested: Taken,
+    durations: Durations,
 }
 
 impl Pool {
@@ -153,6 +183,7 @@ impl Pools {
             owners: BTreeMap::from([(owner.to_owned(), is_ready)]),
             dynamic: Taken::default(),
             requested: Taken::default(),
+            durations: Durations::default(),
         });
         Ok(())
     }
@@ -238,6 +269,14 @@ impl Pools {
         Some(address)
     }
 
+    /// An address was taken, which took so long.
+    pub(super) fn count_duration(&mut self, address: IpAddr, took: Duration) {
+        let mut pools = self.pools.iter_mut();
+        if let Some(pool) = pools.find(|pool| pool.is_ready() && pool.range.contains(address)) {
+            pool.durations.add(took);
+        }
+    }
+
     /// What a dry run shows in the place of a free address (API-13).
     pub(super) fn base_address(&self, family: Family) -> Option<IpAddr> {
         self.pools
@@ -304,6 +343,7 @@ impl Pools {
                     available: pool.range.free(),
                     dynamic: pool.dynamic,
                     requested: pool.requested,
+                    durations: pool.durations.clone(),
                 })
                 .collect(),
             allocated_ports: self.ports.taken(),
