@@ -18,6 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         data_dir: PathBuf::from("data"),
         node_name: "localhost".to_owned(),
         advertise_address: None,
+        kubernetes_service: apiserver::KubernetesService::default(),
         service_cidrs: vec!["10.96.0.0/16".parse()?, "fd00:10:96::/112".parse()?],
         node_ports: NODE_PORTS_DEFAULT,
         token_auth_file: None,

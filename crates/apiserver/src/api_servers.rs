@@ -1,46 +1,77 @@
 //! Which API servers there are: each of those that share a store says every few seconds that it is there, and what
 //! they say makes the endpoints of the `kubernetes` Service (KSVC-03).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use store::{CommitError, Store, StoreError, Transaction, Value, Write};
+use store::{CommitError, Entry, Expectation, Revision, Store, StoreError, Transaction, Value, Write};
 
 /// Where the records are; no kind of object has this prefix.
 const PREFIX: &str = "/apiserverleases/";
 /// How long a server counts as there that says nothing more: one renewal may be missed, upstream's time.
-const LEASE_SECONDS: i64 = 15;
+const LEASE: Duration = Duration::from_secs(15);
 
 /// What one server says of itself.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Presence {
     addresses: Vec<IpAddr>,
-    /// Seconds since 1970.
-    renewed_at_seconds: i64,
+}
+
+/// What is known of the servers. Whether one is there is judged by this machine's clock alone, from when its record
+/// was last seen to be another one: clocks of several machines need not agree.
+#[derive(Debug, Default)]
+pub(crate) struct ApiServers {
+    /// By key, what was seen last and when that was seen first. Bounded by the records that there are.
+    seen: HashMap<String, (Revision, Instant)>,
+}
+
+impl ApiServers {
+    /// The addresses of all servers that are there, ascending. The records of those that fell silent are removed.
+    pub(crate) async fn present(
+        &mut self,
+        store: &dyn Store,
+        now: Instant,
+    ) -> Result<Vec<IpAddr>, StoreError> {
+        let entries = store.index().list(PREFIX, None, None, None)?.entries;
+        let mut before = std::mem::take(&mut self.seen);
+        let mut addresses = BTreeSet::new();
+        for entry in entries {
+            let since = match before.remove(&*entry.key) {
+                Some((revision, since)) if revision == entry.modified => since,
+                _ => now,
+            };
+            if now.duration_since(since) > LEASE {
+                forget(store, &entry).await;
+                continue;
+            }
+            self.seen.insert(entry.key.to_string(), (entry.modified, since));
+            match serde_json::from_slice::<Presence>(&entry.value) {
+                Ok(presence) => addresses.extend(presence.addresses),
+                Err(error) => {
+                    tracing::warn!(key = %entry.key, %error, "what an API server says of itself cannot be read")
+                }
+            }
+        }
+        Ok(addresses.into_iter().collect())
+    }
 }
 
 /// Says that the server with these addresses is there.
-pub(crate) async fn renew(
-    store: &dyn Store,
-    addresses: &[IpAddr],
-    now: Timestamp,
-) -> Result<(), CommitError> {
+pub(crate) async fn renew(store: &dyn Store, addresses: &[IpAddr]) -> Result<(), CommitError> {
     let Some(key) = key_of(addresses) else {
         return Ok(());
     };
     let presence = Presence {
         addresses: addresses.to_vec(),
-        renewed_at_seconds: now.as_second(),
     };
     let value = Value {
-        // A list of addresses and a time are always JSON.
+        // A list of addresses is always JSON.
         bytes: serde_json::to_vec(&presence).unwrap_or_default().into(),
         revision_at: None,
     };
-    commit(store, Write::Put(key.into(), value)).await
+    commit(store, Vec::new(), Write::Put(key.into(), value)).await
 }
 
 /// Says that it is not any more.
@@ -49,34 +80,33 @@ pub(crate) async fn leave(store: &dyn Store, addresses: &[IpAddr]) -> Result<(),
         return Ok(());
     };
     let key = key.into();
-    commit(store, Write::Delete { key, last: None }).await
+    commit(store, Vec::new(), Write::Delete { key, last: None }).await
 }
 
-/// The addresses of all servers that are there, ascending.
-pub(crate) fn present(store: &dyn Store, now: Timestamp) -> Result<Vec<IpAddr>, StoreError> {
-    let listing = store.index().list(PREFIX, None, None, None)?;
-    let mut addresses = BTreeSet::new();
-    for entry in listing.entries {
-        match serde_json::from_slice::<Presence>(&entry.value) {
-            Ok(presence) if now.as_second() - presence.renewed_at_seconds <= LEASE_SECONDS => {
-                addresses.extend(presence.addresses);
-            }
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(key = %entry.key, %error, "what an API server says of itself cannot be read")
-            }
+/// Removes the record of a server that fell silent, unless it has spoken meanwhile. If that fails, the next look
+/// does it: until then the record is new again.
+async fn forget(store: &dyn Store, entry: &Entry) {
+    let expectation = (entry.key.clone(), Expectation::At(entry.modified));
+    let key = entry.key.clone();
+    match commit(store, vec![expectation], Write::Delete { key, last: None }).await {
+        Ok(()) => tracing::info!(key = %entry.key, "an API server is not there any more"),
+        Err(error) => {
+            tracing::debug!(key = %entry.key, %error, "the record of a silent API server was not removed")
         }
     }
-    Ok(addresses.into_iter().collect())
 }
 
 fn key_of(addresses: &[IpAddr]) -> Option<String> {
     addresses.first().map(|address| format!("{PREFIX}{address}"))
 }
 
-async fn commit(store: &dyn Store, write: Write) -> Result<(), CommitError> {
+async fn commit(
+    store: &dyn Store,
+    expectations: Vec<(store::Key, Expectation)>,
+    write: Write,
+) -> Result<(), CommitError> {
     let transaction = Transaction {
-        expectations: Vec::new(),
+        expectations,
         writes: vec![write],
     };
     store.commit(transaction).await.map(|_| ())
@@ -94,16 +124,24 @@ mod tests {
         let store = SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).unwrap();
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let (one, two) = ([ip("192.0.2.1"), ip("fd00::1")], [ip("192.0.2.2")]);
-        let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let after = |seconds| begin + jiff::SignedDuration::from_secs(seconds);
-        let later = after(10);
-        renew(&store, &one, begin).await.unwrap();
-        renew(&store, &two, later).await.unwrap();
         let all = [ip("192.0.2.1"), ip("192.0.2.2"), ip("fd00::1")];
-        assert_eq!(present(&store, later).unwrap(), all);
-        assert_eq!(present(&store, after(10 + LEASE_SECONDS)).unwrap(), two);
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        let mut servers = ApiServers::default();
+        renew(&store, &one).await.unwrap();
+        renew(&store, &two).await.unwrap();
+        assert_eq!(servers.present(&store, begin).await.unwrap(), all);
+        // One goes on saying so, in the same words.
+        renew(&store, &two).await.unwrap();
+        assert_eq!(servers.present(&store, after(10)).await.unwrap(), all);
+        assert_eq!(servers.present(&store, after(16)).await.unwrap(), two);
+        // A server that begins to look believes what it finds, and the silent one's record is gone.
+        let mut newcomer = ApiServers::default();
+        assert_eq!(newcomer.present(&store, after(16)).await.unwrap(), two);
+        renew(&store, &one).await.unwrap();
+        assert_eq!(servers.present(&store, after(17)).await.unwrap(), all);
         leave(&store, &two).await.unwrap();
-        assert_eq!(present(&store, later).unwrap(), one);
-        renew(&store, &[], later).await.unwrap();
+        assert_eq!(servers.present(&store, after(17)).await.unwrap(), one);
+        renew(&store, &[]).await.unwrap();
     }
 }

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::ip::Family;
 use api::kind::{self, Kind};
@@ -12,10 +12,11 @@ use api::tree::{child, items, set_or_clear, text, texts};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use store::{CommitError, StoreError};
+use tokio::sync::Mutex;
 
-use crate::api_servers;
+use crate::api_servers::{self, ApiServers};
 use crate::authorization::ensure_default_roles;
-use crate::config::Config;
+use crate::config::{Config, EndpointReconciler};
 use crate::event;
 use crate::failure::Failure;
 use crate::namespace::DEFAULT_NAMESPACES;
@@ -63,8 +64,13 @@ pub(crate) struct Essentials {
     secure_port: u16,
     /// Addresses that Pods and other machines reach the server at; none if it can only be reached from here.
     addresses: Vec<IpAddr>,
+    /// The Service `kubernetes` is of type NodePort, with this port (KSVC-02).
+    node_port: Option<u16>,
+    reconciler: EndpointReconciler,
     /// Whether it was said that the stored default range is another than the configured one.
     has_warned: AtomicBool,
+    /// The servers that share the store.
+    servers: Mutex<ApiServers>,
 }
 
 impl Essentials {
@@ -86,11 +92,14 @@ impl Essentials {
             ranges: config.service_cidrs.clone(),
             secure_port: listening.port(),
             addresses,
+            node_port: config.kubernetes_service.node_port,
+            reconciler: config.kubernetes_service.endpoint_reconciler,
             has_warned: AtomicBool::new(false),
+            servers: Mutex::default(),
         }
     }
 
-    /// Makes what is missing.
+    /// Makes what is missing, but for the endpoints of the Service `kubernetes`.
     pub(crate) async fn ensure(&self, resources: &Resources) -> Result<(), BootstrapError> {
         for name in DEFAULT_NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -99,12 +108,12 @@ impl Essentials {
         }
         self.ensure_service_cidr(resources).await?;
         if let Some(primary) = self.ranges.first() {
-            let service = kubernetes_service(*primary, self.secure_port, None)?;
+            let service = kubernetes_service(*primary, self.secure_port, self.node_port)?;
             let services = find("", "services")?;
             self.create_if_absent(resources, services, "default", "kubernetes", &service)
                 .await?;
         }
-        self.ensure_endpoints(resources).await
+        Ok(())
     }
 
     /// Makes the default roles; once, at the start.
@@ -178,25 +187,30 @@ impl Essentials {
         event::warn(resources, EVENT_COMPONENT, &regarding, reason, &message).await;
     }
 
-    async fn ensure_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
-        if self.addresses.is_empty() {
+    /// Says that this server is there, and makes the endpoints of the Service `kubernetes`; not before it answers
+    /// (KSVC-05).
+    pub(crate) async fn publish(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        if self.addresses.is_empty() || self.reconciler == EndpointReconciler::None {
             return Ok(());
         }
-        let now = jiff::Timestamp::now();
-        api_servers::renew(&*resources.store, &self.addresses, now).await?;
+        api_servers::renew(&*resources.store, &self.addresses).await?;
         self.write_endpoints(resources).await
     }
 
     /// Takes this server out of the endpoints of the `kubernetes` Service, if others are left: clients that are told
     /// of none would keep to what they know.
     pub(crate) async fn leave(&self, resources: &Resources) -> Result<(), BootstrapError> {
+        if self.reconciler == EndpointReconciler::None {
+            return Ok(());
+        }
         api_servers::leave(&*resources.store, &self.addresses).await?;
         self.write_endpoints(resources).await
     }
 
     /// Makes the endpoints of the `kubernetes` Service out of the servers that are there.
     async fn write_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
-        let addresses = api_servers::present(&*resources.store, jiff::Timestamp::now())?;
+        let mut servers = self.servers.lock().await;
+        let addresses = servers.present(&*resources.store, Instant::now()).await?;
         let Some(first) = addresses.first() else {
             return Ok(());
         };
@@ -247,7 +261,11 @@ pub(crate) async fn keep(essentials: Arc<Essentials>, resources: Arc<Resources>,
             () = shutdown.asked() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
-        if let Err(error) = essentials.ensure(&resources).await {
+        let ensured = match essentials.ensure(&resources).await {
+            Ok(()) => essentials.publish(&resources).await,
+            failed => failed,
+        };
+        if let Err(error) = ensured {
             tracing::warn!(%error, "an object that every cluster has could not be made");
         }
     }

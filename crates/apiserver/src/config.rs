@@ -26,6 +26,8 @@ pub struct Config {
     /// The address that other machines and Pods reach the server at, for the endpoints of the `kubernetes`
     /// Service. `None` is the listening address, or an address of this machine if that is a wildcard.
     pub advertise_address: Option<IpAddr>,
+    /// How the Service `kubernetes` leads to the servers.
+    pub kubernetes_service: KubernetesService,
     /// The ranges that cluster IPs come from: one, or two of different families.
     pub service_cidrs: Vec<IpNet>,
     /// The range that node ports come from.
@@ -38,6 +40,25 @@ pub struct Config {
     pub cluster_domain: String,
     /// Who may do what, and how much of it.
     pub access: Access,
+}
+
+/// How the Service `kubernetes` leads to the servers.
+#[derive(Clone, Debug, Default)]
+pub struct KubernetesService {
+    /// The Service is of type NodePort with this port, if it is made by this server (KSVC-02).
+    pub node_port: Option<u16>,
+    /// Who keeps its endpoints (KSVC-03).
+    pub endpoint_reconciler: EndpointReconciler,
+}
+
+/// Who keeps the endpoints of the Service `kubernetes`, under upstream's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndpointReconciler {
+    /// The servers do: each says every few seconds that it is there.
+    #[default]
+    Lease,
+    /// Somebody else does.
+    None,
 }
 
 /// Who may do what, and how much of it.

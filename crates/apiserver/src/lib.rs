@@ -49,7 +49,7 @@ pub use admission::AdmissionPlugin;
 pub use authentication::{KeyError, TokenFileError};
 pub use authorization::AuthorizationMode;
 pub use bootstrap::BootstrapError;
-pub use config::{Access, Config, NODE_PORTS_DEFAULT};
+pub use config::{Access, Config, EndpointReconciler, KubernetesService, NODE_PORTS_DEFAULT};
 pub use documents::GIT_VERSION;
 pub use failure::Failure;
 pub use flow_control::RequestLimits;

@@ -35,6 +35,7 @@ async fn start() -> Cluster {
         data_dir: path.to_owned(),
         node_name: "box".to_owned(),
         advertise_address: Some("192.0.2.7".parse().expect("an address")),
+        kubernetes_service: apiserver::KubernetesService::default(),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
         node_ports: NODE_PORTS_DEFAULT,
         cluster_domain: "cluster.local".to_owned(),

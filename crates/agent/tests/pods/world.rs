@@ -48,6 +48,7 @@ impl World {
             data_dir: path("api"),
             node_name: NODE.to_owned(),
             advertise_address: None,
+            kubernetes_service: apiserver::KubernetesService::default(),
             service_cidrs: vec!["10.96.0.0/16".parse()?],
             node_ports: apiserver::NODE_PORTS_DEFAULT,
             token_auth_file: None,

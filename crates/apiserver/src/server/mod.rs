@@ -182,14 +182,16 @@ impl Server {
         background.spawn(renew(certificates, serving, authenticator, shutdown.clone()));
         let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));
         tracing::info!(%address, "the API server listens");
-        Ok(Server {
+        let server = Server {
             address,
             end,
             accepting,
             background,
             essentials,
             resources,
-        })
+        };
+        server.essentials.publish(&server.resources).await?;
+        Ok(server)
     }
 
     /// Where it listens.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Access, Config, NODE_PORTS_DEFAULT, Server};
+use apiserver::{Access, Config, KubernetesService, NODE_PORTS_DEFAULT, Server};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -29,6 +29,8 @@ const TOKEN: &str = "t0ken";
 pub struct Api {
     pub server: Server,
     pub directory: TempDir,
+    /// What the server keeps everything in.
+    pub store: Arc<SqliteStore>,
     client: ApiClient,
 }
 
@@ -78,23 +80,38 @@ impl Api {
         Api::start_as(self.stop().await, access).await
     }
 
+    /// Starts with another way to lead to it by the Service `kubernetes`.
+    pub async fn start_for(kubernetes_service: KubernetesService) -> Api {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config {
+            kubernetes_service,
+            ..config(directory.path().to_owned())
+        };
+        Api::start_configured(directory, config).await
+    }
+
     async fn start_as(directory: TempDir, access: Access) -> Api {
+        let config = Config {
+            access,
+            ..config(directory.path().to_owned())
+        };
+        Api::start_configured(directory, config).await
+    }
+
+    async fn start_configured(directory: TempDir, config: Config) -> Api {
         let path = directory.path().to_owned();
         std::fs::write(
             path.join("tokens.csv"),
             format!("{TOKEN},admin,1,\"system:masters\"\n"),
         )
         .unwrap();
-        let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap();
-        let config = Config {
-            access,
-            ..config(path.clone())
-        };
-        let server = Server::start(config, Arc::new(store)).await.unwrap();
+        let store = Arc::new(SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap());
+        let server = Server::start(config, store.clone()).await.unwrap();
         let client = client(&path, false);
         Api {
             server,
             directory,
+            store,
             client,
         }
     }
@@ -266,6 +283,7 @@ fn config(data_dir: PathBuf) -> Config {
         data_dir,
         node_name: "box".to_owned(),
         advertise_address: Some("192.0.2.7".parse().unwrap()),
+        kubernetes_service: KubernetesService::default(),
         service_cidrs: vec![
             "10.96.0.0/16".parse().unwrap(),
             "fd00:10:96::/112".parse().unwrap(),

@@ -88,5 +88,29 @@ async fn requests_are_counted() {
         line.starts_with("apiserver_request_total{code=\"200\"") && line.contains("resource=\"nodes\"")
     });
     assert!(line.is_some_and(|line| line.ends_with(" 1")), "{text}");
-    assert!(text.contains("kube_apiserver_clusterip_allocator_allocated_ips{cidr=\"10.96.0.0/16\"} 1"));
+    for value in [
+        "allocated_ips{cidr=\"10.96.0.0/16\"} 1",
+        "allocation_duration_seconds_count{cidr=\"10.96.0.0/16\"} 1",
+    ] {
+        let line = format!("kube_apiserver_clusterip_allocator_{value}");
+        assert!(text.contains(&line), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_service_kubernetes_is_as_configured() {
+    let service = apiserver::KubernetesService {
+        node_port: Some(30_443),
+        endpoint_reconciler: apiserver::EndpointReconciler::None,
+    };
+    let api = Api::start_for(service).await;
+    let service = api
+        .get("/api/v1/namespaces/default/services/kubernetes")
+        .await
+        .expect(200);
+    assert_eq!(service["spec"]["type"], "NodePort");
+    assert_eq!(service["spec"]["ports"][0]["nodePort"], 30_443);
+    api.get("/api/v1/namespaces/default/endpoints/kubernetes")
+        .await
+        .expect(404);
 }

@@ -1,12 +1,13 @@
 //! `portolan apiserver`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use apiserver::{EndpointReconciler, KubernetesService};
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use super::access::AccessFlags;
@@ -20,6 +21,10 @@ pub struct Flags {
     /// Where the API is served over HTTPS
     #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
+    /// Address at which other machines and Pods reach this server, for the endpoints of the Service kubernetes; the one
+    /// it listens on, or the one towards the default route, if not given
+    #[arg(long, value_name = "ADDRESS")]
+    advertise_address: Option<IpAddr>,
     /// Directory of the store, the certificates and the keys
     #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
     data_dir: PathBuf,
@@ -46,15 +51,47 @@ pub struct ServiceFlags {
     /// Where node ports come from
     #[arg(long, default_value = "30000-32767", value_name = "A-B", value_parser = port_range)]
     pub service_node_port_range: PortRange,
+    /// Node port of the Service kubernetes, which is then of type NodePort; 0 for none. It counts when the Service is made
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    kubernetes_service_node_port: u16,
+    /// Who keeps the endpoints of the Service kubernetes: lease, the API servers by what they say of themselves; or none
+    #[arg(long, value_enum, default_value_t = ReconcilerType::Lease, value_name = "lease|none", hide_possible_values = true)]
+    endpoint_reconciler_type: ReconcilerType,
+}
+
+/// Values of `--endpoint-reconciler-type`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ReconcilerType {
+    Lease,
+    None,
 }
 
 /// How long requests under way may take at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl ServiceFlags {
-    /// An error if the ranges cannot be used together.
+    /// An error if the ranges and ports cannot be used together.
     pub fn check(&self) -> Result<(), BadValue> {
-        at_most_one_a_family(&self.service_cluster_ip_range, "--service-cluster-ip-range")
+        at_most_one_a_family(&self.service_cluster_ip_range, "--service-cluster-ip-range")?;
+        let port = self.kubernetes_service_node_port;
+        if port != 0 && !self.node_ports().contains(&port) {
+            return Err(BadValue(format!(
+                "--kubernetes-service-node-port {port} is not in --service-node-port-range {}-{}",
+                self.service_node_port_range.first, self.service_node_port_range.last
+            )));
+        }
+        Ok(())
+    }
+
+    /// How the Service `kubernetes` leads to the servers.
+    pub fn kubernetes_service(&self) -> KubernetesService {
+        KubernetesService {
+            node_port: Some(self.kubernetes_service_node_port).filter(|port| *port != 0),
+            endpoint_reconciler: match self.endpoint_reconciler_type {
+                ReconcilerType::Lease => EndpointReconciler::Lease,
+                ReconcilerType::None => EndpointReconciler::None,
+            },
+        }
     }
 
     /// The range of node ports.
@@ -69,7 +106,8 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let config = apiserver::Config {
         listen: flags.listen,
         node_name: crate::flags::host_name(),
-        advertise_address: None,
+        advertise_address: flags.advertise_address,
+        kubernetes_service: flags.services.kubernetes_service(),
         service_cidrs: flags.services.service_cluster_ip_range.clone(),
         node_ports: flags.services.node_ports(),
         token_auth_file: flags.token_auth_file,

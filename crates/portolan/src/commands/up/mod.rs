@@ -171,6 +171,7 @@ impl Parts {
                 data_dir: flags.data_dir.clone(),
                 node_name: node_name.clone(),
                 advertise_address: Some(primary),
+                kubernetes_service: flags.services.kubernetes_service(),
                 service_cidrs: flags.services.service_cluster_ip_range.clone(),
                 node_ports: flags.services.node_ports(),
                 token_auth_file: None,
