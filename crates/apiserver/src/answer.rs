@@ -1,11 +1,13 @@
 //! Answers: a status, headers and a body that is whole, in parts, or a stream.
 
+mod warnings;
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WARNING};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use serde_json::Value;
@@ -15,10 +17,7 @@ use crate::compression::Compressed;
 use crate::failure::Failure;
 use crate::negotiation::Encoding;
 use crate::printing::{self, STATUS_DEFINITION};
-
-/// Longest text of a warning that is sent, and of all of them together; the rest is cut.
-const WARNING_CHARS_MAX: usize = 256;
-const WARNINGS_MAX: usize = 32;
+pub(crate) use warnings::{with_deprecation, with_warnings};
 
 /// Bytes that small pieces are joined to before they are sent: some frames of HTTP/2, one record of TLS.
 pub(crate) const FRAME_BYTES: usize = 64 << 10;
@@ -189,17 +188,7 @@ pub(crate) fn failure(failure: &Failure, encoding: Encoding) -> Answer {
             .headers_mut()
             .insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    answer
-}
-
-/// Adds a `Warning` header for each text, as RFC 7234 5.5 has them and kubectl shows them.
-pub(crate) fn with_warnings(mut answer: Answer, warnings: &[String]) -> Answer {
-    for warning in warnings.iter().take(WARNINGS_MAX) {
-        if let Ok(value) = HeaderValue::from_str(&warning_value(warning)) {
-            answer.headers_mut().append(WARNING, value);
-        }
-    }
-    answer
+    with_warnings(answer, failure.warnings())
 }
 
 fn of(code: StatusCode, content_type: HeaderValue, body: Body) -> Answer {
@@ -216,18 +205,3 @@ const NO_STORE: (HeaderName, HeaderValue) = (
     http::header::CACHE_CONTROL,
     HeaderValue::from_static("no-cache, private"),
 );
-
-fn warning_value(text: &str) -> String {
-    let mut value = String::with_capacity(text.len() + 8);
-    value.push_str("299 - \"");
-    for letter in text.chars().take(WARNING_CHARS_MAX) {
-        match letter {
-            '"' | '\\' => value.extend(['\\', letter]),
-            ' '..='~' => value.push(letter),
-            // Header values are ASCII; what is not would make a client refuse the whole answer.
-            _ => value.push('?'),
-        }
-    }
-    value.push('"');
-    value
-}

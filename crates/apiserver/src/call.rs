@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use api::kind::Kind;
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
 use crate::authentication::Identity;
 use crate::failure::Failure;
-use crate::negotiation::{self, Encoding, Form, PatchForm, Representation, body_format, patch_form};
+use crate::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
 use crate::printing::{self, IncludeObject};
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request_body::RequestBody;
@@ -121,10 +120,7 @@ impl Call {
         let include = IncludeObject::read(query.text("includeObject"));
         let kind = self.target.sent_kind();
         if self.verb == Verb::Watch {
-            let form = negotiation::stream_form(&self.headers)?;
-            if !is_offered(kind, form) {
-                return Err(Failure::not_acceptable_stream());
-            }
+            let form = negotiation::stream_form(&self.headers, kind)?;
             let options = ListOptions {
                 watch: true,
                 ..ListOptions::read(&query)?
@@ -132,7 +128,7 @@ impl Call {
             let lines = resources.watch(&self.target, &options, form, include).await?;
             return Ok(answer::stream(lines, form.encoding));
         }
-        let form = negotiation::form(&self.headers, &query)?;
+        let form = negotiation::form(&self.headers, &query, kind)?;
         match self.verb {
             Verb::List => {
                 let options = ListOptions::read(&query)?;
@@ -154,10 +150,7 @@ impl Call {
         let query = Query::parse(&self.query);
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
         // Found out before anything is written: a client that gets no answer takes the write for failed.
-        let form = negotiation::form(headers, &query)?;
-        if !is_offered(target.kind, form) {
-            return Err(Failure::not_acceptable());
-        }
+        let form = negotiation::form(headers, &query, target.kind)?;
         let outcome = match self.verb {
             Verb::Create => {
                 let options = WriteOptions::read(&query, headers, "CreateOptions")?.by(&self.requester);
@@ -192,7 +185,7 @@ impl Call {
     }
 
     async fn delete_collection(&self, resources: &Resources, query: &Query<'_>) -> Result<Answer, Failure> {
-        let form = negotiation::form(&self.headers, query)?;
+        let form = negotiation::form(&self.headers, query, self.target.kind)?;
         let options = DeleteOptions::read(query, self.body.bytes(), body_format(&self.headers)?)?;
         let selection = ListOptions::read(query)?;
         let page = resources
@@ -218,11 +211,4 @@ impl Call {
             &outcome.warnings,
         ))
     }
-}
-
-/// Whether objects of the kind have that form.
-fn is_offered(kind: &Kind, form: Form) -> bool {
-    kind.has_protobuf()
-        || form.encoding != Encoding::Protobuf
-        || form.representation != Representation::Objects
 }

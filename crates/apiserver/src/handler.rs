@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::gate::{Asking, Gate};
 use crate::health;
 use crate::metrics::{Label, Metrics};
-use crate::negotiation::{body_format, status_encoding};
+use crate::negotiation::status_encoding;
 use crate::passing::{Logs, Passing};
 use crate::query::Query;
 use crate::questions::{Asked, is_question};
@@ -145,7 +145,7 @@ impl Handler {
             .requests
             .answered(label, code, begin.elapsed(), bytes);
         match is_deprecated {
-            true => Ok(answer::with_warnings(answer, &[ENDPOINTS_DEPRECATED.to_owned()])),
+            true => Ok(answer::with_deprecation(answer, ENDPOINTS_DEPRECATED)),
             false => Ok(answer),
         }
     }
@@ -175,7 +175,7 @@ impl Handler {
                 authorizer: &self.gate.authorizer,
                 requester: &requester,
             };
-            return asked.answer(&target, &query, body.bytes(), body_format(&parts.headers)?);
+            return asked.answer(&target, &query, &parts.headers, body.bytes());
         }
         let changes_roles = target.kind.group == api::rbac::GROUP;
         let call = Call {

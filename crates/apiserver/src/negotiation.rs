@@ -1,6 +1,7 @@
 //! Media types: what a body is, and what the client wants to get.
 
 use api::decode::Format;
+use api::kind::Kind;
 use api::patch::PatchFormat;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -69,9 +70,9 @@ impl Encoding {
     }
 }
 
-/// The form in which the client wants an answer.
-pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Failure> {
-    let form = accepted(headers, |_| true).ok_or_else(Failure::not_acceptable)?;
+/// The form in which the client wants an answer about objects of a kind.
+pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, kind: &Kind) -> Result<Form, Failure> {
+    let form = accepted(headers, |form| is_offered(kind, form)).ok_or_else(Failure::not_acceptable)?;
     match form.encoding {
         Encoding::Json if wants_line_breaks(headers, query) => Ok(Form {
             encoding: Encoding::PrettyJson,
@@ -81,9 +82,17 @@ pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>) -> Result<Form, Failu
     }
 }
 
-/// The form in which the client wants the events of a watch.
-pub(crate) fn stream_form(headers: &HeaderMap) -> Result<Form, Failure> {
-    accepted(headers, |form| form.encoding != Encoding::Yaml).ok_or_else(Failure::not_acceptable_stream)
+/// The form in which the client wants the events of a watch on objects of a kind.
+pub(crate) fn stream_form(headers: &HeaderMap, kind: &Kind) -> Result<Form, Failure> {
+    let is_served = |form: Form| form.encoding != Encoding::Yaml && is_offered(kind, form);
+    accepted(headers, is_served).ok_or_else(Failure::not_acceptable_stream)
+}
+
+/// Whether objects of the kind have that form.
+fn is_offered(kind: &Kind, form: Form) -> bool {
+    kind.has_protobuf()
+        || form.encoding != Encoding::Protobuf
+        || form.representation != Representation::Objects
 }
 
 /// How a `Status` is written for this client, who may not accept any form at all.

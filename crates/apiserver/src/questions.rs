@@ -1,8 +1,7 @@
 //! Kinds that are questions: what is sent is answered at once and never kept.
 
-use api::decode::Format;
-use api::kind::TOKEN_REQUEST;
-use http::StatusCode;
+use api::kind::{Kind, TOKEN_REQUEST};
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::answer::{self, Answer};
@@ -11,6 +10,8 @@ use crate::authentication::{Authenticator, Identity};
 use crate::authorization::Authorizer;
 use crate::authorization::reviews::{review_access, review_own_access, review_rules};
 use crate::failure::Failure;
+use crate::negotiation::{self, body_format};
+use crate::printing;
 use crate::query::{FieldValidation, Query};
 use crate::resource::{decode_body, settle_namespace};
 use crate::route::Target;
@@ -40,23 +41,30 @@ impl Asked<'_> {
         &self,
         target: &Target,
         query: &str,
+        headers: &HeaderMap,
         body: &[u8],
-        format: Format,
     ) -> Result<Answer, Failure> {
+        let (format, query) = (body_format(headers)?, Query::parse(query));
+        let encoding = negotiation::form(headers, &query, target.kind)?.encoding;
+        let created = |answered: &Value, kind: &Kind| {
+            let bytes = printing::encoded(answered, kind.definition, encoding)?;
+            Ok(answer::object(StatusCode::CREATED, bytes, encoding))
+        };
         if is_token_request(target) {
             let answered = self.authenticator.service_accounts.issue(target, body, format)?;
-            return Ok(answer::tree(StatusCode::CREATED, &answered));
+            return created(&answered, &TOKEN_REQUEST);
         }
-        let validation = match Query::parse(query).text("fieldValidation") {
+        let validation = match query.text("fieldValidation") {
             "Strict" => FieldValidation::Strict,
             "Ignore" => FieldValidation::Ignore,
             _ => FieldValidation::Warn,
         };
         let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
-        settle_namespace(&mut review, target)?;
-        let answered = self.review(review, target)?;
-        let answer = answer::tree(StatusCode::CREATED, &answered);
-        Ok(answer::with_warnings(answer, &warnings))
+        let answered = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
+        match answered {
+            Ok(answered) => Ok(answer::with_warnings(created(&answered, target.kind)?, &warnings)),
+            Err(failure) => Err(failure.warned(warnings)),
+        }
     }
 
     fn review(&self, review: Value, target: &Target) -> Result<Value, Failure> {

@@ -21,7 +21,12 @@ pub struct Failure {
     code: StatusCode,
     reason: &'static str,
     message: String,
-    details: Map<String, Value>,
+    /// In a box, so that results that carry a failure stay small.
+    details: Box<Map<String, Value>>,
+    /// The token by which a list can go on nevertheless.
+    continue_token: Option<String>,
+    /// Texts for `Warning` headers: what there was to say of the request before it failed.
+    warnings: Vec<String>,
 }
 
 impl Failure {
@@ -31,7 +36,9 @@ impl Failure {
             code,
             reason,
             message: message.into(),
-            details: Map::new(),
+            details: Box::default(),
+            continue_token: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -127,6 +134,17 @@ impl Failure {
     /// 410: what the client refers to is no longer in the history; it has to list again.
     pub fn expired(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 410 for a page of a list whose revision is gone; with the token, the client gets the rest as it is now.
+    pub fn late_for_page(continue_token: String) -> Failure {
+        let message = "The provided continue parameter is too old to display a consistent list result. Start a new list \
+                       without it, or go on with the one in this answer: then the list shows what is there now, not \
+                       what was there when it began.";
+        Failure {
+            continue_token: Some(continue_token),
+            ..Failure::expired(message)
+        }
     }
 
     /// 413: the body is larger than `limit_bytes`.
@@ -280,6 +298,22 @@ impl Failure {
         self.reason == "Conflict"
     }
 
+    /// Texts for `Warning` headers, in their order.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Adds what was said of the request before anything that is said already.
+    pub fn warned(mut self, warnings: Vec<String>) -> Failure {
+        self.warnings.splice(0..0, warnings);
+        self
+    }
+
+    /// Whether what the client refers to is no longer in the history.
+    pub fn is_expired(&self) -> bool {
+        self.reason == "Expired"
+    }
+
     /// Adds causes to the details.
     pub fn with_causes(mut self, causes: Vec<Value>) -> Failure {
         self.details.insert("causes".into(), causes.into());
@@ -295,6 +329,9 @@ impl Failure {
             "status": "Failure",
             "message": self.message,
         });
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }
@@ -304,7 +341,7 @@ impl Failure {
                 StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::FORBIDDEN
             )
         {
-            status["details"] = Value::Object(self.details.clone());
+            status["details"] = Value::Object((*self.details).clone());
         }
         status["code"] = self.code.as_u16().into();
         status

@@ -8,8 +8,16 @@ fn with(name: http::HeaderName, value: &'static str) -> HeaderMap {
     headers
 }
 
+fn services() -> &'static Kind {
+    api::kind::find("", "v1", "services").unwrap()
+}
+
 fn wanted(value: &'static str) -> Option<(Representation, Encoding)> {
-    let form = form(&with(ACCEPT, value), &Query::parse("")).ok()?;
+    wanted_of(services(), value)
+}
+
+fn wanted_of(kind: &Kind, value: &'static str) -> Option<(Representation, Encoding)> {
+    let form = form(&with(ACCEPT, value), &Query::parse(""), kind).ok()?;
     Some((form.representation, form.encoding))
 }
 
@@ -17,7 +25,10 @@ fn wanted(value: &'static str) -> Option<(Representation, Encoding)> {
 fn the_first_served_form_counts() {
     use Encoding::*;
     use Representation::*;
-    assert_eq!(form(&HeaderMap::new(), &Query::parse("")), Ok(Form::PLAIN));
+    assert_eq!(
+        form(&HeaderMap::new(), &Query::parse(""), services()),
+        Ok(Form::PLAIN)
+    );
     let kubectl_get = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     assert_eq!(wanted(kubectl_get), Some((Table, Json)));
     let client_go = "application/vnd.kubernetes.protobuf, application/json";
@@ -39,21 +50,50 @@ fn the_first_served_form_counts() {
 }
 
 #[test]
+fn a_kind_without_protobuf_is_served_in_what_else_the_client_takes() {
+    let pools = api::kind::find("portolan.dev", "v1alpha1", "addresspools").unwrap();
+    let client_go = "application/vnd.kubernetes.protobuf, application/json";
+    assert_eq!(
+        wanted_of(pools, client_go),
+        Some((Representation::Objects, Encoding::Json))
+    );
+    let stream = stream_form(&with(ACCEPT, client_go), pools).unwrap();
+    assert_eq!(stream.encoding, Encoding::Json);
+    let only = "application/vnd.kubernetes.protobuf";
+    assert_eq!(wanted_of(pools, only), None);
+    assert_eq!(
+        stream_form(&with(ACCEPT, only), pools)
+            .unwrap_err()
+            .code()
+            .as_u16(),
+        406
+    );
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    assert_eq!(
+        wanted_of(pools, metadata),
+        Some((Representation::Metadata, Encoding::Protobuf))
+    );
+}
+
+#[test]
 fn people_get_line_breaks_unless_they_say_no() {
     let curl = with(USER_AGENT, "curl/8.5.0");
-    let encoding = |query| form(&curl, &Query::parse(query)).unwrap().encoding;
+    let encoding = |query| form(&curl, &Query::parse(query), services()).unwrap().encoding;
     assert_eq!(encoding(""), Encoding::PrettyJson);
     assert_eq!(encoding("pretty=false"), Encoding::Json);
-    let nobody = form(&HeaderMap::new(), &Query::parse("pretty=true")).unwrap();
+    let nobody = form(&HeaderMap::new(), &Query::parse("pretty=true"), services()).unwrap();
     assert_eq!(nobody.encoding, Encoding::PrettyJson);
 }
 
 #[test]
 fn a_watch_has_no_yaml() {
-    let refused = stream_form(&with(ACCEPT, "application/yaml")).unwrap_err();
+    let refused = stream_form(&with(ACCEPT, "application/yaml"), services()).unwrap_err();
     assert_eq!(refused.code().as_u16(), 406);
     let protobuf = with(ACCEPT, "application/vnd.kubernetes.protobuf;stream=watch");
-    assert_eq!(stream_form(&protobuf).unwrap().encoding, Encoding::Protobuf);
+    assert_eq!(
+        stream_form(&protobuf, services()).unwrap().encoding,
+        Encoding::Protobuf
+    );
 }
 
 #[test]

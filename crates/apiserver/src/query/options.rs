@@ -155,6 +155,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) grace_period_seconds: Option<i64>,
     /// What happens to dependents; `None` leaves it to the kind.
     pub(crate) propagation: Option<Propagation>,
+    /// Whether the client asked by the older option, `orphanDependents: false`, that dependents go too.
+    pub(crate) is_old_cascade: bool,
     /// The uid that the object must have.
     pub(crate) uid: Option<String>,
     /// The resourceVersion that the object must have.
@@ -197,6 +199,7 @@ impl DeleteOptions {
             dry_run,
             grace_period_seconds: grace.map(|seconds| if seconds < 0 { 1 } else { seconds }),
             propagation,
+            is_old_cascade: orphan == Some(false),
             uid: given("uid"),
             resource_version: given("resourceVersion"),
         })
@@ -264,20 +267,10 @@ impl ListOptions {
             "" => None,
             text => Some(parse_version(text)?),
         };
-        let mut errors = FieldErrors::new();
-        let path = Path::new("resourceVersionMatch");
         let version_match = match query.text("resourceVersionMatch") {
-            "" => None,
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-            other => {
-                errors.push(FieldError::not_supported(
-                    &path,
-                    other,
-                    &["Exact", "NotOlderThan"],
-                ));
-                None
-            }
+            _ => None,
         };
         let options = ListOptions {
             label_selector: query.text("labelSelector").to_owned(),
@@ -293,41 +286,61 @@ impl ListOptions {
             send_initial_events: query.flag("sendInitialEvents"),
             timeout_seconds: read_integer(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
         };
-        options.check(&path, &mut errors);
+        let errors = match options.watch {
+            true => options.faults_of_watch(query.text("resourceVersionMatch")),
+            false => options.faults_of_list(query.text("resourceVersionMatch")),
+        };
         refuse("ListOptions", &errors)?;
         Ok(options)
     }
 
-    fn check(&self, path: &Path, errors: &mut FieldErrors) {
-        if self.watch {
-            let initial = self.send_initial_events.is_some();
-            if initial && self.version_match != Some(VersionMatch::NotOlderThan) {
-                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-                errors.push(FieldError::forbidden(path, detail));
-            } else if !initial && self.version_match.is_some() {
-                let detail =
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-                errors.push(FieldError::forbidden(path, detail));
+    fn faults_of_watch(&self, version_match: &str) -> FieldErrors {
+        let path = Path::new("resourceVersionMatch");
+        let mut errors = FieldErrors::new();
+        let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
+        let is_fitting = self.version_match == Some(VersionMatch::NotOlderThan);
+        if self.send_initial_events.is_some() && !is_fitting {
+            forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if version_match.is_empty() {
+            return errors;
+        }
+        if self.send_initial_events.is_none() {
+            forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        }
+        if !self.continue_token.is_empty() {
+            forbid("resourceVersionMatch is forbidden when continue is provided");
+        }
+        if !is_fitting {
+            errors.push(FieldError::not_supported(&path, version_match, &["NotOlderThan"]));
+        }
+        errors
+    }
+
+    fn faults_of_list(&self, version_match: &str) -> FieldErrors {
+        let path = Path::new("resourceVersionMatch");
+        let mut errors = FieldErrors::new();
+        let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
+        if !version_match.is_empty() {
+            if self.version.is_none() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
             }
-            return;
+            if !self.continue_token.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.version_match == Some(VersionMatch::Exact) && self.version == Some(Revision(0)) {
+                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if self.version_match.is_none() {
+                let allowed = ["Exact", "NotOlderThan", ""];
+                errors.push(FieldError::not_supported(&path, version_match, &allowed));
+            }
         }
         if self.send_initial_events.is_some() {
             let detail = "sendInitialEvents is forbidden for list";
             errors.push(FieldError::forbidden(&Path::new("sendInitialEvents"), detail));
         }
-        if self.version_match.is_none() {
-            return;
-        }
-        if self.version.is_none() {
-            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            errors.push(FieldError::forbidden(path, detail));
-        } else if !self.continue_token.is_empty() {
-            let detail = "resourceVersionMatch is forbidden when continue is provided";
-            errors.push(FieldError::forbidden(path, detail));
-        } else if self.version_match == Some(VersionMatch::Exact) && self.version == Some(Revision(0)) {
-            let detail = "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"";
-            errors.push(FieldError::forbidden(path, detail));
-        }
+        errors
     }
 }
 

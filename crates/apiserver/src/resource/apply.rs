@@ -40,17 +40,19 @@ impl Resources {
         let mut configuration = target.kind.into_stored(configuration);
         settle_name(&mut configuration, target)?;
         settle_namespace(&mut configuration, target)?;
-        let warnings = &duplicates(body, target, options.field_validation)?;
+        let faults = &duplicates(body, target, options.field_validation);
         let (configuration, time) = (&configuration, &birth::now());
         decided(target, || async move {
             let stored = self.stored(target).await?;
             let author = author(target, options.manager, time);
             let live = stored.as_ref().map(|stored| &stored.object);
             let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
+            // Conflicts are told before.
+            let warnings = said_of(faults, options.field_validation)?;
             let object = conform(applied, kind)
                 .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?
                 .object;
-            let (warnings, intent) = (warnings.clone(), Intent::of(&options, Ownership::Applied));
+            let intent = Intent::of(&options, Ownership::Applied);
             match stored {
                 Some(stored) => self.replace(target, stored, object, warnings, intent).await,
                 None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
@@ -117,18 +119,21 @@ fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a>
 }
 
 /// Keys that come twice are no fault of the fields; they are looked for as in every other body.
-fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Result<Vec<String>, Failure> {
+fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<String> {
     if validation == FieldValidation::Ignore {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     // What else there is to say of the body has been said or is said later.
-    let faults =
-        decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_faults);
+    decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_faults)
+}
+
+/// What the client hears about faults: warnings, or that they are refused.
+fn said_of(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
     if validation == FieldValidation::Strict && !faults.is_empty() {
         let message = format!("error strict decoding YAML: {}", faults.join(", "));
         return Err(Failure::bad_request(message));
     }
-    Ok(faults)
+    Ok(faults.to_vec())
 }
 
 /// What has a uid exists already, so it is not created.

@@ -8,12 +8,15 @@ use store::Revision;
 
 use crate::failure::Failure;
 
+/// The revision in a token that goes on with what is there now.
+const NEWEST: i64 = -1;
+
 /// Where a list is to go on.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Continuation {
-    /// The revision of the whole list.
+    /// The revision of the whole list, or [`NEWEST`].
     #[serde(rename = "rv")]
-    revision: u64,
+    revision: i64,
     /// The last key of the page before.
     after: String,
 }
@@ -22,14 +25,23 @@ impl Continuation {
     /// After a key, at a revision.
     pub(super) fn new(revision: Revision, after: &str) -> Continuation {
         Continuation {
-            revision: revision.0,
+            revision: i64::try_from(revision.0).unwrap_or(i64::MAX),
             after: after.to_owned(),
         }
     }
 
-    /// The revision of the whole list.
-    pub(super) fn revision(&self) -> Revision {
-        Revision(self.revision)
+    /// The same place in the collection as it is now: for a client that comes too late for the revision, and takes a
+    /// list that is of no one moment.
+    pub(super) fn at_newest(self) -> Continuation {
+        Continuation {
+            revision: NEWEST,
+            ..self
+        }
+    }
+
+    /// The revision of the whole list; `None` for the newest.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        u64::try_from(self.revision).ok().map(Revision)
     }
 
     /// The last key of the page before.
@@ -48,7 +60,8 @@ impl Continuation {
         let read = || {
             let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
             let this: Continuation = serde_json::from_slice(&bytes).ok()?;
-            this.after.starts_with(&kind.store_prefix(None)).then_some(this)
+            let is_ours = this.after.starts_with(&kind.store_prefix(None)) && this.revision >= NEWEST;
+            is_ours.then_some(this)
         };
         read().ok_or_else(|| {
             Failure::bad_request("continue key is not valid: it is not one that this server gave out")
@@ -68,7 +81,12 @@ mod tests {
         let nodes = find("", "v1", "nodes").unwrap();
         let token = Continuation::new(Revision(7), "/services/a/b").token();
         let read = Continuation::parse(&token, services).unwrap();
-        assert_eq!((read.revision(), read.after()), (Revision(7), "/services/a/b"));
+        assert_eq!(
+            (read.revision(), read.after()),
+            (Some(Revision(7)), "/services/a/b")
+        );
+        let late = Continuation::parse(&read.at_newest().token(), services).unwrap();
+        assert_eq!((late.revision(), late.after()), (None, "/services/a/b"));
         assert!(Continuation::parse(&token, nodes).is_err());
         assert!(Continuation::parse("nonsense", services).is_err());
         assert!(Continuation::parse("", services).is_err());

@@ -8,7 +8,7 @@ use store::{Expectation, Transaction, Write};
 
 use super::{
     Intent, Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded,
-    inscribed, rendered, set_records, settle_namespace, within_limit,
+    inscribed, rendered, set_records, settle_namespace, told, within_limit,
 };
 use crate::admission::Attempt;
 use crate::failure::Failure;
@@ -41,12 +41,23 @@ impl Resources {
         }
     }
 
-    /// Creates an object in the namespace of `target`. Its name is its own.
+    /// Creates an object in the namespace of `target`. Its name is its own. `warnings` is what was said of it before.
     pub(crate) async fn create_object(
         &self,
         target: &Target,
-        mut object: Value,
+        object: Value,
         mut warnings: Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let created = self.try_create(target, object, &mut warnings, intent).await;
+        told(created, warnings)
+    }
+
+    async fn try_create(
+        &self,
+        target: &Target,
+        mut object: Value,
+        warnings: &mut Vec<String>,
         intent: Intent<'_>,
     ) -> Result<Outcome, Interruption> {
         let (kind, ownership, dry_run) = (target.kind, intent.ownership, intent.dry_run);
@@ -88,7 +99,7 @@ impl Resources {
             });
         }
         if dry_run {
-            return Ok(Outcome::created(rendered(&object), warnings));
+            return Ok(Outcome::created(rendered(&object)));
         }
         let value = within_limit(encoded(&object))?;
         let mut transaction = Transaction {
@@ -99,7 +110,7 @@ impl Resources {
         self.furnish(target, &object, &mut transaction)?;
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.committed)(&self.services, name, Some(&object));
-        Ok(Outcome::created(inscribed(&value, revision)?, warnings))
+        Ok(Outcome::created(inscribed(&value, revision)?))
     }
 }
 

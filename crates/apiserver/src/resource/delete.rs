@@ -33,8 +33,12 @@ impl Resources {
             true => rendered(&success(target, &deleted.uid)),
             false => deleted.object,
         };
+        let code = match options.is_old_cascade && !deleted.is_gone {
+            true => StatusCode::ACCEPTED,
+            false => StatusCode::OK,
+        };
         Ok(Outcome {
-            code: StatusCode::OK,
+            code,
             object,
             is_status,
             warnings: Vec::new(),

@@ -28,12 +28,18 @@ impl Resources {
         let selection = Selection::read(target, options)?;
         if !options.continue_token.is_empty() {
             let from = Continuation::parse(&options.continue_token, target.kind)?;
-            return self.page(
-                &selection,
-                Some(from.revision()),
-                Some(from.after()),
-                options.limit,
-            );
+            if options.version.is_some_and(|version| version != Revision(0)) {
+                let message = "specifying resource version is not allowed when using continue";
+                return Err(Failure::bad_request(message));
+            }
+            if from.revision().is_none() {
+                self.wait_for(None).await?;
+            }
+            let page = self.page(&selection, from.revision(), Some(from.after()), options.limit);
+            return page.map_err(|failure| match failure.is_expired() {
+                true => Failure::late_for_page(from.at_newest().token()),
+                false => failure,
+            });
         }
         let at = self.revision_to_list(options).await?;
         self.page(&selection, at, None, options.limit)

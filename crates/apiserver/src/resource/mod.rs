@@ -121,22 +121,20 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// An object that was there before.
-    fn ok(object: Bytes, warnings: Vec<String>) -> Outcome {
+    fn ok(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::OK,
             object,
             is_status: false,
-            warnings,
+            warnings: Vec::new(),
         }
     }
 
     /// An object that came into being.
-    fn created(object: Bytes, warnings: Vec<String>) -> Outcome {
+    fn created(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::CREATED,
-            object,
-            is_status: false,
-            warnings,
+            ..Outcome::ok(object)
         }
     }
 }
@@ -153,6 +151,18 @@ pub(crate) enum Interruption {
 impl From<Failure> for Interruption {
     fn from(failure: Failure) -> Interruption {
         Interruption::Failed(failure)
+    }
+}
+
+/// Adds what was said of a write on the way. The client hears it whatever came of the write.
+fn told(written: Result<Outcome, Interruption>, mut warnings: Vec<String>) -> Result<Outcome, Interruption> {
+    match written {
+        Ok(mut outcome) => {
+            warnings.append(&mut outcome.warnings);
+            Ok(Outcome { warnings, ..outcome })
+        }
+        Err(Interruption::Failed(failure)) => Err(failure.warned(warnings).into()),
+        Err(Interruption::Overtaken) => Err(Interruption::Overtaken),
     }
 }
 

@@ -39,9 +39,13 @@ impl Resources {
             })?;
             let decoded = conform(patched, kind);
             let (mut object, warnings) = admitted(decoded, kind, options.field_validation)?;
-            settle_name(&mut object, target)?;
-            settle_namespace(&mut object, target)?;
-            let object = scale::taken(object, &stored.object, target)?;
+            let settled = settle_name(&mut object, target)
+                .and_then(|()| settle_namespace(&mut object, target))
+                .and_then(|()| scale::taken(object, &stored.object, target));
+            let object = match settled {
+                Ok(object) => object,
+                Err(failure) => return Err(failure.warned(warnings).into()),
+            };
             let ownership = Ownership::Updated(options.manager);
             self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
                 .await

@@ -10,7 +10,7 @@ use store::{Expectation, Transaction, Write};
 
 use super::{
     Intent, Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded,
-    inscribed, metadata_mut, rendered, scale, set_records, settle_name, settle_namespace, within_limit,
+    inscribed, metadata_mut, rendered, scale, set_records, settle_name, settle_namespace, told, within_limit,
 };
 use crate::admission::Attempt;
 use crate::failure::Failure;
@@ -28,33 +28,52 @@ impl Resources {
     ) -> Result<Outcome, Failure> {
         decided(target, || async move {
             let kind = target.sent_kind();
-            let (mut object, warnings) = decode_body(body, format, kind, options.field_validation)?;
-            settle_name(&mut object, target)?;
-            settle_namespace(&mut object, target)?;
-            let ownership = Ownership::Updated(options.manager);
-            match self.stored(target).await? {
-                Some(stored) => {
-                    let object = scale::taken(object, &stored.object, target)?;
-                    self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
-                        .await
-                }
-                None if target.kind.create_on_update && target.subresource.is_none() => {
-                    self.create_object(target, object, warnings, Intent::of(&options, ownership))
-                        .await
-                }
-                None => Err(Failure::not_found(target.kind, target.name()).into()),
-            }
+            let (object, warnings) = decode_body(body, format, kind, options.field_validation)?;
+            let intent = Intent::of(&options, Ownership::Updated(options.manager));
+            told(self.replace_or_create(target, object, intent).await, warnings)
         })
         .await
     }
 
-    /// Replaces what is stored by a new version of it.
+    async fn replace_or_create(
+        &self,
+        target: &Target,
+        mut object: Value,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        settle_name(&mut object, target)?;
+        settle_namespace(&mut object, target)?;
+        match self.stored(target).await? {
+            Some(stored) => {
+                let object = scale::taken(object, &stored.object, target)?;
+                self.replace(target, stored, object, Vec::new(), intent).await
+            }
+            None if target.kind.create_on_update && target.subresource.is_none() => {
+                self.create_object(target, object, Vec::new(), intent).await
+            }
+            None => Err(Failure::not_found(target.kind, target.name()).into()),
+        }
+    }
+
+    /// Replaces what is stored by a new version of it. `warnings` is what was said of that before.
     pub(crate) async fn replace(
         &self,
         target: &Target,
         stored: Stored,
-        mut new: Value,
+        new: Value,
         mut warnings: Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let replaced = self.try_replace(target, stored, new, &mut warnings, intent).await;
+        told(replaced, warnings)
+    }
+
+    async fn try_replace(
+        &self,
+        target: &Target,
+        stored: Stored,
+        mut new: Value,
+        warnings: &mut Vec<String>,
         intent: Intent<'_>,
     ) -> Result<Outcome, Interruption> {
         let (kind, name) = (target.kind, target.name());
@@ -100,13 +119,13 @@ impl Resources {
         (strategy.default_on_read)(&mut new, self.services.families().primary);
         set_records(&mut new, records);
         if same_but_times(&new, old) {
-            return Ok(Outcome::ok(stored.entry.value, warnings));
+            return Ok(Outcome::ok(stored.entry.value));
         }
         if is_finished(&new) {
-            return self.finish(target, &stored, new, warnings, dry_run).await;
+            return self.finish(target, &stored, new, dry_run).await;
         }
         if dry_run {
-            return Ok(Outcome::ok(rendered(&new), warnings));
+            return Ok(Outcome::ok(rendered(&new)));
         }
         let value = within_limit(encoded(&new))?;
         let transaction = Transaction {
@@ -115,7 +134,7 @@ impl Resources {
         };
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.committed)(&self.services, name, Some(&new));
-        Ok(Outcome::ok(inscribed(&value, revision)?, warnings))
+        Ok(Outcome::ok(inscribed(&value, revision)?))
     }
 
     /// Removes an object whose last finalizer is gone; the answer shows it as it would have been stored.
@@ -124,14 +143,13 @@ impl Resources {
         target: &Target,
         stored: &Stored,
         new: Value,
-        warnings: Vec<String>,
         dry_run: bool,
     ) -> Result<Outcome, Interruption> {
         let object = rendered(&new);
         if !dry_run {
             self.remove(target, stored, &new).await?;
         }
-        Ok(Outcome::ok(object, warnings))
+        Ok(Outcome::ok(object))
     }
 }
 

@@ -238,6 +238,26 @@ async fn questions_are_answered() {
         status(&api, "ann", Method::POST, &reviews, &of_other).await.0,
         403
     );
+    of_other["spec"]["extra"] = json!({"keys": ["x", "y"]});
+    let definition = "io.k8s.api.authorization.v1.SubjectAccessReview";
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    let answered = api
+        .send(
+            Method::POST,
+            &reviews,
+            &[("content-type", protobuf), ("accept", protobuf)],
+            api::protobuf::write(&of_other, definition).unwrap(),
+        )
+        .await;
+    assert_eq!(answered.code, 201);
+    assert_eq!(answered.headers["content-type"], protobuf);
+    let answered = api::protobuf::open(&answered.body)
+        .unwrap()
+        .object(definition)
+        .unwrap();
+    assert_eq!(answered["status"]["allowed"], true);
+    assert_eq!(answered["spec"]["extra"], json!({"keys": ["x", "y"]}));
+    of_other["spec"].as_object_mut().unwrap().remove("extra");
     let local = format!("{AUTHORIZATION}/namespaces/kube-system/localsubjectaccessreviews");
     let refused = api.post(&local, &of_other).await.expect(422);
     assert_eq!(

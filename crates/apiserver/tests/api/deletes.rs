@@ -31,6 +31,8 @@ async fn finalizers_keep_an_object_until_they_are_gone() {
     let marked = api.delete(&config_maps("a")).await.expect(200);
     assert_eq!(marked["kind"], "ConfigMap");
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    let cascading = format!("{}?orphanDependents=false", config_maps("a"));
+    api.delete(&cascading).await.expect(202);
     let added = json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}});
     api.merge(&config_maps("a"), &added).await.expect(422);
     api.merge(&config_maps("a"), &json!({"metadata": {"finalizers": null}}))

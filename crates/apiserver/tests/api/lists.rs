@@ -1,5 +1,6 @@
 use http::Method;
 use serde_json::{Value, json};
+use store::Store;
 
 use crate::harness::{Api, config_map, config_maps};
 
@@ -74,6 +75,52 @@ async fn pages_are_of_one_revision() {
         first["metadata"]["resourceVersion"],
         second["metadata"]["resourceVersion"]
     );
+}
+
+#[tokio::test]
+async fn who_comes_too_late_for_a_page_may_go_on_with_what_is_there_now() {
+    let api = with_config_maps(4).await;
+    let first = api.get(&format!("{}?limit=2", config_maps(""))).await.expect(200);
+    let of = |token: &Value| format!("{}?limit=2&continue={}", config_maps(""), token.as_str().unwrap());
+    let with_version = format!("{}&resourceVersion=1", of(&first["metadata"]["continue"]));
+    api.get(&with_version).await.expect(400);
+    api.delete(&config_maps("cm-02")).await.expect(200);
+    api.store.compact(api.store.index().revision()).await.unwrap();
+    let late = api.get(&of(&first["metadata"]["continue"])).await.expect(410);
+    assert_eq!(late["reason"], "Expired");
+    let second = api.get(&of(&late["metadata"]["continue"])).await.expect(200);
+    assert_eq!(names(&second), ["cm-03", "kube-root-ca.crt"]);
+    assert_eq!(second["metadata"].get("continue"), None);
+}
+
+#[tokio::test]
+async fn every_fault_of_the_options_is_told() {
+    let api = Api::start().await;
+    let faults = async |query: &str| -> Vec<String> {
+        let refused = api.get(&format!("{}?{query}", config_maps(""))).await.expect(422);
+        let causes = refused["details"]["causes"].as_array().unwrap().iter();
+        let told = causes.map(|cause| {
+            let part = |name: &str| cause[name].as_str().unwrap();
+            format!("{} {}", part("reason"), part("field"))
+        });
+        told.collect()
+    };
+    let forbidden = "FieldValueForbidden resourceVersionMatch";
+    let unsupported = "FieldValueNotSupported resourceVersionMatch";
+    assert_eq!(faults("resourceVersionMatch=Odd").await, [forbidden, unsupported]);
+    assert_eq!(
+        faults("resourceVersionMatch=Exact&continue=x&sendInitialEvents=true").await,
+        [forbidden, forbidden, "FieldValueForbidden sendInitialEvents"]
+    );
+    assert_eq!(
+        faults("watch=1&resourceVersionMatch=Exact").await,
+        [forbidden, unsupported]
+    );
+    assert_eq!(
+        faults("watch=1&sendInitialEvents=true&resourceVersionMatch=Exact").await,
+        [forbidden, unsupported]
+    );
+    assert_eq!(faults("watch=1&sendInitialEvents=true").await, [forbidden]);
 }
 
 #[tokio::test]

@@ -219,3 +219,69 @@ async fn status_and_the_rest_are_written_apart() {
     assert_eq!(after["spec"]["unschedulable"], true);
     assert_eq!(after["status"]["addresses"][0]["address"], "192.0.2.1");
 }
+
+/// The texts of the `Warning` headers.
+fn warnings(reply: &crate::harness::Reply) -> Vec<String> {
+    let values = reply.headers.get_all("warning").iter();
+    values
+        .map(|value| value.to_str().unwrap().to_owned())
+        .map(|value| value["299 - \"".len()..value.len() - 1].to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_there_is_to_say_of_a_body_is_said_whatever_comes_of_it() {
+    let api = Api::start().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
+    let unknown = "unknown field \\\"spec.nonsense\\\"";
+    let deprecated = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+
+    let refused = api
+        .post(
+            services,
+            &service(json!({"nonsense": 1, "externalIPs": ["192.0.2.1"]})),
+        )
+        .await;
+    assert_eq!(
+        (refused.code.as_u16(), warnings(&refused)),
+        (422, vec![unknown.to_owned()])
+    );
+    let good = json!({"nonsense": 1, "externalIPs": ["192.0.2.1"], "ports": [{"port": 80}]});
+    for code in [201, 409] {
+        let reply = api.post(services, &service(good.clone())).await;
+        assert_eq!(reply.code.as_u16(), code);
+        assert_eq!(warnings(&reply), [unknown, deprecated]);
+    }
+    let (name, json) = (format!("{services}/a"), [("content-type", "application/json")]);
+    let stale = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": good});
+    let stale = api.send(Method::PUT, &name, &json, stale.to_string()).await;
+    assert_eq!(
+        (stale.code.as_u16(), warnings(&stale)),
+        (409, vec![unknown.to_owned()])
+    );
+    let other = json!({"metadata": {"name": "b"}, "spec": good});
+    let other = api.send(Method::PUT, &name, &json, other.to_string()).await;
+    assert_eq!(
+        (other.code.as_u16(), warnings(&other)),
+        (400, vec![unknown.to_owned()])
+    );
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patch = r#"{"spec":{"nonsense":1,"type":"Odd"}}"#;
+    let patched = api.send(Method::PATCH, &name, &merge, patch).await;
+    assert_eq!(
+        (patched.code.as_u16(), warnings(&patched)),
+        (422, vec![unknown.to_owned()])
+    );
+
+    let endpoints = json!({"metadata": {"name": "a"}, "nonsense": 1});
+    let endpoints = api.post("/api/v1/namespaces/default/endpoints", &endpoints).await;
+    assert_eq!(endpoints.code, 201);
+    assert_eq!(
+        warnings(&endpoints),
+        [
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+            "unknown field \\\"nonsense\\\""
+        ]
+    );
+}

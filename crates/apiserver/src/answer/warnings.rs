@@ -1,0 +1,99 @@
+//! `Warning` headers, as RFC 7234 5.5 has them and kubectl shows them.
+
+use std::collections::HashSet;
+
+use http::header::{HeaderValue, WARNING};
+
+use super::Answer;
+
+/// Characters of all texts together up to which they are sent whole, upstream's bound; of more, each text is cut,
+/// and so is the list of them.
+const CHARS_MAX: usize = 4096;
+/// Characters of one text where texts are cut.
+const CUT_CHARS_MAX: usize = 256;
+
+/// Adds a header for each text; one that was said already is not said again.
+pub(crate) fn with_warnings(mut answer: Answer, warnings: &[String]) -> Answer {
+    for value in values(warnings) {
+        answer.headers_mut().append(WARNING, value);
+    }
+    answer
+}
+
+/// Adds the header that says that what was asked for is deprecated, before all others.
+pub(crate) fn with_deprecation(mut answer: Answer, text: &str) -> Answer {
+    let headers = answer.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    for value in value(text, CUT_CHARS_MAX).into_iter().chain(others) {
+        headers.append(WARNING, value);
+    }
+    answer
+}
+
+fn values(warnings: &[String]) -> Vec<HeaderValue> {
+    let mut said = HashSet::new();
+    let texts = warnings
+        .iter()
+        .filter(|text| !text.is_empty() && said.insert(text.as_str()));
+    let texts: Vec<&String> = texts.collect();
+    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+    if chars <= CHARS_MAX {
+        return texts.iter().filter_map(|text| value(text, CHARS_MAX)).collect();
+    }
+    let mut chars = 0;
+    let fitting = texts.iter().take_while(|text| {
+        let has_room = chars < CHARS_MAX;
+        chars += text.chars().take(CUT_CHARS_MAX).count();
+        has_room
+    });
+    fitting.filter_map(|text| value(text, CUT_CHARS_MAX)).collect()
+}
+
+/// A text as a quoted string; one with control characters has no form in a header.
+fn value(text: &str, chars_max: usize) -> Option<HeaderValue> {
+    let mut value = String::with_capacity(text.len() + 8);
+    value.push_str("299 - \"");
+    for letter in text.chars().take(chars_max) {
+        if matches!(letter, '"' | '\\') {
+            value.push('\\');
+        }
+        value.push(letter);
+    }
+    value.push('"');
+    HeaderValue::from_bytes(value.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(texts: &[&str]) -> Vec<String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let text_of = |value: &HeaderValue| String::from_utf8(value.as_bytes().to_vec()).unwrap();
+        values(&texts).iter().map(text_of).collect()
+    }
+
+    #[test]
+    fn each_text_is_said_once_and_whole() {
+        let long = "x".repeat(2 * CUT_CHARS_MAX);
+        assert_eq!(
+            said(&[&long, "say \"b\"", "", &long, "naïve", "two\nlines"]),
+            [
+                format!("299 - \"{long}\""),
+                r#"299 - "say \"b\"""#.to_owned(),
+                r#"299 - "naïve""#.to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn texts_are_cut_where_all_of_them_are_too_long() {
+        let texts: Vec<String> = (100..200)
+            .map(|number| format!("{number}{}", "x".repeat(500)))
+            .collect();
+        let values = values(&texts);
+        assert_eq!(values.len(), CHARS_MAX / CUT_CHARS_MAX);
+        assert!(values.iter().all(|value| value.len() == CUT_CHARS_MAX + 8));
+    }
+}
