@@ -5,15 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use api::service::{HEADLESS, View};
-use api::tree::{child, items, text};
-use serde_json::Value;
 use store::Entry;
 
-use super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX};
-
-/// Where Services are.
-const SERVICES_PREFIX: &str = "/services/";
+use super::repair::{Books, ServiceRecord};
 
 /// Something that is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +15,7 @@ pub enum Allocated {
     /// A cluster IP.
     Address(IpAddr),
     /// A node port, or the port of a health check.
-    Port(u64),
+    Port(u16),
 }
 
 impl fmt::Display for Allocated {
@@ -75,28 +69,23 @@ pub enum Disagreement {
 /// Compares everything in a store. Nothing is found when all is well.
 pub fn audit(entries: &[Entry]) -> Vec<Disagreement> {
     let mut findings = Vec::new();
-    let mut used: BTreeMap<Allocated, BTreeSet<String>> = BTreeMap::new();
-    let mut recorded: BTreeMap<Allocated, String> = BTreeMap::new();
+    let mut books = Books::default();
     for entry in entries {
-        let object: Value = match serde_json::from_slice(&entry.value) {
-            Ok(object) => object,
-            Err(error) => {
-                findings.push(Disagreement::Unreadable {
-                    key: entry.key.to_string(),
-                    reason: error.to_string(),
-                });
-                continue;
-            }
-        };
-        if let Some(name) = entry.key.strip_prefix(SERVICES_PREFIX) {
-            for what in allocated(&object) {
-                used.entry(what).or_default().insert(name.to_owned());
-            }
-        } else if let Some((what, service)) = record(&entry.key, &object) {
-            recorded.insert(what, service);
+        if let Err(error) = books.enter(entry) {
+            findings.push(Disagreement::Unreadable {
+                key: entry.key.to_string(),
+                reason: error.to_string(),
+            });
         }
     }
-    compare(&used, &recorded, &mut findings);
+    let mut used: BTreeMap<Allocated, BTreeSet<String>> = BTreeMap::new();
+    for service in &books.services {
+        let name = format!("{}/{}", service.namespace, service.name);
+        for what in allocated(service) {
+            used.entry(what).or_default().insert(name.clone());
+        }
+    }
+    compare(&used, &recorded(&books), &mut findings);
     findings
 }
 
@@ -136,43 +125,30 @@ fn compare(
 }
 
 /// What a Service has.
-fn allocated(service: &Value) -> Vec<Allocated> {
-    let view = View::of(service);
-    let spec = child(service, "spec");
-    let addresses = match view.is_external_name() {
-        true => Vec::new(),
-        false => view.cluster_ips(),
-    };
-    let addresses = addresses.into_iter().filter(|address| *address != HEADLESS);
-    let addresses = addresses
-        .filter_map(|address| address.parse().ok())
-        .map(Allocated::Address);
-    let ports = items(spec, "ports").iter().map(|port| child(port, "nodePort"));
-    let ports = ports.chain([child(spec, "healthCheckNodePort")]);
-    let ports = ports
-        .filter_map(Value::as_u64)
-        .filter(|port| *port > 0)
-        .map(Allocated::Port);
-    addresses.chain(ports).collect()
+fn allocated(service: &ServiceRecord) -> impl Iterator<Item = Allocated> {
+    let addresses = service.cluster_ips.iter();
+    let addresses = addresses.filter_map(|address| address.parse().ok());
+    let ports = service.node_ports.iter().copied().map(Allocated::Port);
+    addresses.map(Allocated::Address).chain(ports)
 }
 
-/// What a record says. Addresses that people keep for themselves are nobody's.
-fn record(key: &str, object: &Value) -> Option<(Allocated, String)> {
-    if let Some(address) = key.strip_prefix(IP_ADDRESSES_PREFIX) {
-        let parent = child(child(object, "spec"), "parentRef");
-        let is_services = text(parent, "resource") == "services" && text(parent, "group").is_empty();
-        let service = format!("{}/{}", text(parent, "namespace"), text(parent, "name"));
-        return Some((Allocated::Address(address.parse().ok()?), service)).filter(|_| is_services);
-    }
-    let port = key.strip_prefix(NODE_PORTS_PREFIX)?.parse().ok()?;
-    Some((Allocated::Port(port), text(object, "service").to_owned()))
+/// What the records say. Addresses that people keep for themselves are nobody's.
+fn recorded(books: &Books) -> BTreeMap<Allocated, String> {
+    let addresses = books.addresses.iter().filter_map(|(address, record)| {
+        let (namespace, name) = record.holder.as_ref()?;
+        Some((Allocated::Address(*address), format!("{namespace}/{name}")))
+    });
+    let ports = books.ports.iter();
+    let ports = ports.map(|(port, record)| (Allocated::Port(*port), record.holder.clone()));
+    addresses.chain(ports).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use store::Revision;
 
+    use super::super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX};
     use super::*;
 
     fn entry(key: &str, object: &Value) -> Entry {
@@ -184,9 +160,9 @@ mod tests {
         }
     }
 
-    fn service(name: &str, address: &str, port: u64) -> Entry {
+    fn service(name: &str, address: &str, port: u16) -> Entry {
         let metadata = json!({"namespace": "default", "name": name});
-        let spec = json!({"clusterIPs": [address], "ports": [{"nodePort": port}], "type": "NodePort"});
+        let spec = json!({"clusterIP": address, "clusterIPs": [address], "ports": [{"nodePort": port}], "type": "NodePort"});
         entry(
             &format!("/services/default/{name}"),
             &json!({"metadata": metadata, "spec": spec}),
@@ -197,11 +173,11 @@ mod tests {
         let parent = json!({"resource": "services", "namespace": "default", "name": name});
         entry(
             &format!("{IP_ADDRESSES_PREFIX}{address}"),
-            &json!({"spec": {"parentRef": parent}}),
+            &json!({"metadata": {"name": address}, "spec": {"parentRef": parent}}),
         )
     }
 
-    fn port(port: u64, name: &str) -> Entry {
+    fn port(port: u16, name: &str) -> Entry {
         entry(
             &format!("{NODE_PORTS_PREFIX}{port}"),
             &json!({"service": format!("default/{name}")}),
@@ -251,5 +227,12 @@ mod tests {
             ..address("10.0.0.1", "a")
         };
         assert!(told(&[broken])[0].contains("cannot be read"));
+        let foreign = entry("/configmaps/default/a", &json!({}));
+        assert_eq!(told(std::slice::from_ref(&foreign)), [""; 0]);
+        let broken = Entry {
+            value: "{".into(),
+            ..foreign
+        };
+        assert!(told(&[broken])[0].contains("/configmaps/default/a cannot be read"));
     }
 }

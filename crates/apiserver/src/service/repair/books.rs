@@ -8,7 +8,7 @@ use api::object::{ObjectMeta, Service, ServiceCidr};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::IgnoredAny;
 use store::{Entry, Index, Revision, StoreError};
 
 use super::super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
@@ -65,23 +65,50 @@ impl Books {
     /// If the store has forgotten that revision before all was read; the next try has a newer one.
     pub(crate) fn read(index: &Index) -> Result<Self, StoreError> {
         let at = Some(index.revision());
-        let entries = |prefix| index.list(prefix, at, None, None).map(|listing| listing.entries);
-        let services = entries(SERVICES_PREFIX)?;
-        let addresses = entries(IP_ADDRESSES_PREFIX)?;
-        let ports = entries(NODE_PORTS_PREFIX)?;
-        let ranges = entries(SERVICE_CIDRS_PREFIX)?;
-        Ok(Self {
-            services: services.iter().filter_map(ServiceRecord::read).collect(),
-            addresses: addresses.iter().filter_map(AddressRecord::read).collect(),
-            ports: ports.iter().filter_map(PortRecord::read).collect(),
-            ranges: ranges.iter().filter_map(parsed).flat_map(nets).collect(),
-        })
+        let mut books = Self::default();
+        for prefix in [
+            SERVICES_PREFIX,
+            IP_ADDRESSES_PREFIX,
+            NODE_PORTS_PREFIX,
+            SERVICE_CIDRS_PREFIX,
+        ] {
+            for entry in index.list(prefix, at, None, None)?.entries {
+                if let Err(error) = books.enter(&entry) {
+                    tracing::error!(key = %entry.key, %error, "a stored object cannot be read");
+                }
+            }
+        }
+        Ok(books)
+    }
+
+    /// Enters what an entry of the store says; of those that are of no concern here, it is only made sure that they
+    /// are JSON.
+    ///
+    /// # Errors
+    /// If the entry cannot be read; the books are as before.
+    pub(crate) fn enter(&mut self, entry: &Entry) -> Result<(), serde_json::Error> {
+        let key = &*entry.key;
+        if key.starts_with(SERVICES_PREFIX) {
+            self.services.extend(ServiceRecord::read(entry)?);
+        } else if key.starts_with(IP_ADDRESSES_PREFIX) {
+            self.addresses.extend(AddressRecord::read(entry)?);
+        } else if key.starts_with(NODE_PORTS_PREFIX) {
+            self.ports.extend(PortRecord::read(entry)?);
+        } else if key.starts_with(SERVICE_CIDRS_PREFIX) {
+            let cidr: ServiceCidr = serde_json::from_slice(&entry.value)?;
+            let ranges = cidr.spec.cidrs.into_iter();
+            self.ranges
+                .extend(ranges.filter_map(|range| range.parse::<IpNet>().ok()));
+        } else {
+            serde_json::from_slice::<IgnoredAny>(&entry.value)?;
+        }
+        Ok(())
     }
 }
 
 impl ServiceRecord {
-    fn read(entry: &Entry) -> Option<Self> {
-        let service: Service = parsed(entry)?;
+    fn read(entry: &Entry) -> Result<Option<Self>, serde_json::Error> {
+        let service: Service = serde_json::from_slice(&entry.value)?;
         let spec = &service.spec;
         let has_addresses = spec.kind != "ExternalName" && !spec.cluster_ip.is_empty() && !spec.is_headless();
         let cluster_ips = match spec.cluster_ips.as_slice() {
@@ -98,7 +125,8 @@ impl ServiceRecord {
             uid: service.metadata.uid,
             at: entry.modified,
         };
-        (!record.cluster_ips.is_empty() || !record.node_ports.is_empty()).then_some(record)
+        let has_something = !record.cluster_ips.is_empty() || !record.node_ports.is_empty();
+        Ok(has_something.then_some(record))
     }
 
     /// It, as who has something.
@@ -141,7 +169,7 @@ fn node_ports(service: &Service) -> Vec<u16> {
 }
 
 impl AddressRecord {
-    fn read(entry: &Entry) -> Option<(IpAddr, Self)> {
+    fn read(entry: &Entry) -> Result<Option<(IpAddr, Self)>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Object {
             metadata: ObjectMeta,
@@ -160,8 +188,10 @@ impl AddressRecord {
             namespace: String,
             name: String,
         }
-        let Object { metadata, spec } = parsed(entry)?;
-        let address: IpAddr = metadata.name.parse().ok()?;
+        let Object { metadata, spec } = serde_json::from_slice(&entry.value)?;
+        let Ok(address) = metadata.name.parse::<IpAddr>() else {
+            return Ok(None);
+        };
         let label = |name: &str| metadata.labels.get(name).map(String::as_str);
         let is_managed = label("ipaddress.kubernetes.io/managed-by") == Some("ipallocator.k8s.io");
         let family = label("ipaddress.kubernetes.io/ip-family");
@@ -179,7 +209,7 @@ impl AddressRecord {
             created,
             is_managed,
         };
-        Some((address, record))
+        Ok(Some((address, record)))
     }
 
     /// It, as what an Event is about.
@@ -195,30 +225,20 @@ impl AddressRecord {
 }
 
 impl PortRecord {
-    fn read(entry: &Entry) -> Option<(u16, Self)> {
+    fn read(entry: &Entry) -> Result<Option<(u16, Self)>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Record {
             service: String,
         }
-        let port = entry.key.strip_prefix(NODE_PORTS_PREFIX)?.parse().ok()?;
-        let record: Record = parsed(entry)?;
-        Some((
-            port,
-            Self {
-                at: entry.modified,
-                holder: record.service,
-            },
-        ))
+        let record: Record = serde_json::from_slice(&entry.value)?;
+        let port = entry
+            .key
+            .strip_prefix(NODE_PORTS_PREFIX)
+            .and_then(|port| port.parse().ok());
+        let record = Self {
+            at: entry.modified,
+            holder: record.service,
+        };
+        Ok(port.map(|port| (port, record)))
     }
-}
-
-fn nets(cidr: ServiceCidr) -> impl Iterator<Item = IpNet> {
-    cidr.spec.cidrs.into_iter().filter_map(|range| range.parse().ok())
-}
-
-fn parsed<T: DeserializeOwned>(entry: &Entry) -> Option<T> {
-    let parsed = serde_json::from_slice(&entry.value);
-    parsed
-        .inspect_err(|error| tracing::error!(key = %entry.key, %error, "a stored object cannot be read"))
-        .ok()
 }
