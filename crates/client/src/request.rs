@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client as HttpClient;
@@ -44,13 +44,13 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    user_agent: HeaderValue,
     fence: Option<Fence>,
 }
 
 struct Inner {
     config: Config,
     transport: Transport,
-    user_agent: String,
     counters: Counters,
 }
 
@@ -95,23 +95,31 @@ impl Client {
     }
 
     fn over(config: Config, transport: Transport) -> Self {
-        let user_agent = format!("portolan/{}", env!("CARGO_PKG_VERSION"));
         Self {
             inner: Arc::new(Inner {
                 config,
                 transport,
-                user_agent,
                 counters: Counters::default(),
             }),
+            user_agent: user_agent("portolan"),
             fence: None,
+        }
+    }
+
+    /// The same client under the name of the component that asks: `portolan-proxy`. Servers write it in their audit
+    /// logs, and as the manager of the fields that it changes.
+    pub fn named(self, component: &str) -> Self {
+        Self {
+            user_agent: user_agent(component),
+            ..self
         }
     }
 
     /// The same client, for one who may write only as long as the fence is open.
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
             fence: Some(fence),
+            ..self.clone()
         }
     }
 
@@ -236,7 +244,7 @@ impl Client {
             .method(method.clone())
             .uri(format!("{}{path}", config.server.trim_end_matches('/')))
             .header(ACCEPT, JSON)
-            .header(USER_AGENT, &self.inner.user_agent);
+            .header(USER_AGENT, &self.user_agent);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, content_type);
         }
@@ -283,10 +291,49 @@ impl Client {
     }
 }
 
+/// What a component calls itself, in the form of Kubernetes' own: `portolan-proxy/v0.1.0 (linux/amd64)`.
+fn user_agent(component: &str) -> HeaderValue {
+    // The names that Go has for them.
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("{component}/v{version} ({}/{architecture})", std::env::consts::OS);
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("portolan"))
+}
+
 /// Reads a JSON answer; what it borrows lives as long as the answer.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body).map_err(|source| ClientError::Decode {
         path: path.to_owned(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_component_has_a_name_of_its_own() {
+        let client = Client::new(Config::default()).unwrap();
+        let agent_of = |client: &Client| {
+            let request = client.build(Method::GET, "/version", JSON, Bytes::new()).unwrap();
+            request.headers()[USER_AGENT].to_str().unwrap().to_owned()
+        };
+        assert!(agent_of(&client).starts_with("portolan/v"));
+        let named = client.clone().named("portolan-proxy");
+        let agent = agent_of(&named);
+        let rest = agent.strip_prefix("portolan-proxy/v").unwrap();
+        let (version, platform) = rest.split_once(' ').unwrap();
+        assert_eq!(version, env!("CARGO_PKG_VERSION"));
+        assert!(
+            platform.starts_with("(linux/") && platform.ends_with(')'),
+            "{platform}"
+        );
+        let fenced = named.fenced(Fence::closed(crate::clock::WallClock::system()));
+        assert_eq!(agent_of(&fenced), agent);
+    }
 }

@@ -162,7 +162,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     settings.serving = flags.serving.serving(&settings.node_ips)?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
-        let client = flags.client.client()?;
+        let client = flags.client.client()?.named("portolan-agent");
         agent::run(client, settings, crate::signal::asked_to_end()).await?;
         Ok(ExitCode::SUCCESS)
     })

@@ -44,7 +44,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let election = flags.election.settings("portolan-balancer")?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
-        let client = flags.client.client()?;
+        let client = flags.client.client()?.named("portolan-balancer");
         tracing::info!(server = client.server(), "balancer started");
         let shutdown = crate::signal::asked_to_end();
         match election {

@@ -140,7 +140,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let election = flags.election.settings("portolan-controllers")?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
-        let client = flags.client.client()?;
+        let client = flags.client.client()?.named("portolan-controllers");
         tracing::info!(server = client.server(), "controllers started");
         let shutdown = crate::signal::asked_to_end();
         let metrics = Arc::<Metrics>::default();

@@ -146,7 +146,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     crate::descriptors::allow_all();
     let runtime = runtime(2)?;
     runtime.block_on(async {
-        let client = flags.client.client()?;
+        let client = flags.client.client()?.named("portolan-dns");
         dns::run(config, Some(client), crate::signal::asked_to_end()).await?;
         Ok(ExitCode::SUCCESS)
     })

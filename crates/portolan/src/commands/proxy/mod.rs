@@ -166,7 +166,7 @@ fn keep<D: Dataplane + Send + 'static>(
     let mut client = flags.client.clone();
     client.kubeconfig = client.kubeconfig.or_else(|| configuration.kubeconfig());
     runtime(2)?.block_on(async {
-        let client = client.client()?;
+        let client = client.client()?.named("portolan-proxy");
         let (changes, configs) = watch::channel(config);
         if let Some(path) = flags.proxy.config.clone() {
             let name = flags.node.hostname_override.clone();

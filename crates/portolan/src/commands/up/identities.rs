@@ -20,22 +20,26 @@ pub struct Identities {
 impl Identities {
     /// A client that asks as the controllers.
     pub fn controllers(&self) -> Result<Client, Failure> {
-        self.client("system:kube-controller-manager", "")
+        self.client("portolan-controllers", "system:kube-controller-manager", "")
     }
 
     /// A client that asks as the proxy of a node.
     pub fn proxy(&self) -> Result<Client, Failure> {
-        self.client("system:kube-proxy", "")
+        self.client("portolan-proxy", "system:kube-proxy", "")
     }
 
     /// A client that asks as the DNS server.
     pub fn dns(&self) -> Result<Client, Failure> {
-        self.client("system:kube-dns", "")
+        self.client("portolan-dns", "system:kube-dns", "")
     }
 
     /// A client that asks as the agent of a node.
     pub fn agent(&self, node_name: &str) -> Result<Client, Failure> {
-        self.client(&format!("system:node:{node_name}"), "system:nodes")
+        self.client(
+            "portolan-agent",
+            &format!("system:node:{node_name}"),
+            "system:nodes",
+        )
     }
 
     /// What the agent of a node serves the API server with.
@@ -49,7 +53,7 @@ impl Identities {
         })
     }
 
-    fn client(&self, user: &str, group: &str) -> Result<Client, Failure> {
+    fn client(&self, component: &str, user: &str, group: &str) -> Result<Client, Failure> {
         let issued = apiserver::pki::client(&self.directory, &file_name(user), user, group)?;
         let config = Config {
             server: self.server.clone(),
@@ -57,6 +61,6 @@ impl Identities {
             client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
             ..Config::default()
         };
-        Ok(Client::new(config)?)
+        Ok(Client::new(config)?.named(component))
     }
 }
