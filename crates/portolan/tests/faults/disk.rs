@@ -1,6 +1,7 @@
 //! A disk without room: writes are refused with a reason, reads go on, and room mends it. Disks and data that a
 //! server cannot start on are told in one line.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -55,9 +56,32 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         });
         // However many writes were refused: a line for each time that the store began to fail.
         let log = std::fs::read_to_string(&log).expect("a log");
-        let lines = log.lines().filter(|line| line.contains("cannot write")).count();
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("cannot write; make room"))
+            .count();
         assert!((1..=OBJECT_BYTES.len() + 1).contains(&lines), "{log}");
         assert_eq!(log.lines().count(), lines, "{log}");
+    });
+}
+
+#[test]
+fn a_disk_without_room_is_told_at_the_start() {
+    testbed::in_namespace(|| {
+        let disk = Path::new(testbed::RUN_DIRECTORY).join("disk");
+        std::fs::create_dir(&disk).expect("a mount point");
+        mount("disk", &disk, "tmpfs", MountFlags::empty(), Some(DISK)).expect("a small file system");
+        let ballast = disk.join("ballast");
+        let mut file = std::fs::File::create(&ballast).expect("a file");
+        while file.write_all(&[0; 4096]).is_ok() {}
+        let said = refusal(&disk);
+        assert!(
+            said.contains("room") || said.contains("is full or failing"),
+            "{said}"
+        );
+        std::fs::remove_file(&ballast).expect("no ballast");
+        // What was begun does no harm.
+        drop(SqliteStore::open(disk.join("store"), SqliteOptions::default()).expect("a store"));
     });
 }
 
@@ -74,6 +98,7 @@ fn a_disk_that_became_read_only_is_told_at_the_start() {
             said.contains("Read-only file system") && said.contains("portolan.lock"),
             "{said}"
         );
+        assert!(said.contains("mount its disk writable"), "{said}");
     });
 }
 

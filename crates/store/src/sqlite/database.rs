@@ -299,10 +299,29 @@ fn integer(number: impl TryInto<i64>) -> i64 {
 
 fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     if is_corruption(error) || matches!(error, rusqlite::Error::IntegralValueOutOfRange(..)) {
-        return corrupt(path, &format!("{error}; restore it from a backup"));
+        let reason = format!("{error}; restore it from a backup, with `portolan store restore`");
+        return corrupt(path, &reason);
     }
     StoreError::Unavailable {
-        reason: format!("{}: {error}", path.display()),
+        reason: format!("{}: {error}{}", path.display(), advice(error)),
+    }
+}
+
+/// What to do about an error that is not the file's fault, as the end of a line.
+pub(super) fn advice(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "; make room on its disk",
+        Some(ErrorCode::ReadOnly) => "; mount its disk writable, or let this user write it",
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            "; see whether this user may write there, and whether the disk has room"
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            "; look after its disk, which is full or failing: the kernel's log says more"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "; end the other program that has it open"
+        }
+        _ => "",
     }
 }
 

@@ -51,7 +51,13 @@ impl DataDirectory {
 }
 
 fn unusable(action: &str, path: &Path, error: &io::Error) -> StoreError {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull => "; make room on its disk",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount its disk writable, or choose another directory",
+        io::ErrorKind::PermissionDenied => "; let this user write there, or choose another directory",
+        _ => "",
+    };
     StoreError::Unavailable {
-        reason: format!("cannot {action} {}: {error}", path.display()),
+        reason: format!("cannot {action} {}: {error}{advice}", path.display()),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::database::{Database, is_corruption};
+use super::database::{Database, advice, is_corruption};
 use crate::group::Group;
 use crate::{CommitError, Index, Revision, StoreError, Transaction, Write};
 
@@ -40,7 +40,7 @@ pub(super) fn run(mut database: Database, index: Arc<Index>, mut requests: mpsc:
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::error!(%error, "the store cannot write; reads go on, and each write is tried");
+                    tracing::error!(%error, "the store cannot write{}; reads go on, and each write is tried", advice(&error));
                 }
                 for request in waiting {
                     answer(request, Err(CommitError::Store(refusal(&error))));
@@ -92,11 +92,13 @@ fn answer(request: Request, outcome: Outcome) {
 }
 
 fn refusal(error: &rusqlite::Error) -> StoreError {
-    let reason = error.to_string();
     if is_corruption(error) {
-        StoreError::Corrupt { reason }
-    } else {
-        StoreError::Unavailable { reason }
+        return StoreError::Corrupt {
+            reason: error.to_string(),
+        };
+    }
+    StoreError::Unavailable {
+        reason: format!("{error}{}", advice(error)),
     }
 }
 
