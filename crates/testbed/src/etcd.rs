@@ -11,11 +11,15 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long etcd may take to come up on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster of one etcd member on random ports of loopback. Killed when dropped; the data stay in its directory.
+/// A member of an etcd cluster, most often the only one, on random ports of loopback. Killed when dropped; the data
+/// stay in its directory.
 pub struct EtcdServer {
     directory: PathBuf,
+    name: String,
     client_port: u16,
     peer_port: u16,
+    /// Names and URLs of all members, as etcd wants them.
+    members: String,
     extra: Vec<String>,
     process: Option<Child>,
 }
@@ -44,15 +48,35 @@ impl EtcdServer {
     /// # Errors
     /// If it cannot be started or does not listen.
     pub fn start_with(directory: &Path, flags: &[String]) -> io::Result<EtcdServer> {
-        let mut server = EtcdServer {
-            directory: directory.to_owned(),
-            client_port: free_port()?,
-            peer_port: free_port()?,
-            extra: flags.to_vec(),
-            process: None,
-        };
+        let mut server = EtcdServer::new(directory.to_owned(), "only".to_owned())?;
+        server.extra = flags.to_vec();
+        server.members = server.member();
         server.run()?;
         Ok(server)
+    }
+
+    /// Starts a cluster of so many members, each with its data below a directory of its own in `directory`.
+    ///
+    /// # Errors
+    /// If one cannot be started or does not listen.
+    pub fn start_cluster(directory: &Path, members: usize) -> io::Result<Vec<EtcdServer>> {
+        let mut cluster = Vec::new();
+        for number in 0..members {
+            let name = format!("member-{number}");
+            let directory = directory.join(&name);
+            std::fs::create_dir(&directory)?;
+            cluster.push(EtcdServer::new(directory, name)?);
+        }
+        let all: Vec<String> = cluster.iter().map(EtcdServer::member).collect();
+        for server in &mut cluster {
+            server.members = all.join(",");
+            server.spawn()?;
+        }
+        // None of them answers before most of them are there.
+        for server in &cluster {
+            server.wait()?;
+        }
+        Ok(cluster)
     }
 
     /// Starts it again after it was killed, at the same address with what is in its directory.
@@ -60,28 +84,55 @@ impl EtcdServer {
     /// # Errors
     /// If it cannot be started or does not listen.
     pub fn run(&mut self) -> io::Result<()> {
+        self.spawn()?;
+        self.wait()
+    }
+
+    fn new(directory: PathBuf, name: String) -> io::Result<EtcdServer> {
+        Ok(EtcdServer {
+            directory,
+            name,
+            client_port: free_port()?,
+            peer_port: free_port()?,
+            members: String::new(),
+            extra: Vec::new(),
+            process: None,
+        })
+    }
+
+    fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.peer_port)
+    }
+
+    fn member(&self) -> String {
+        format!("{}={}", self.name, self.peer_url())
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
         let has_tls = self.extra.iter().any(|flag| flag.starts_with("--cert-file"));
-        let client = format!(
-            "{}://127.0.0.1:{}",
-            if has_tls { "https" } else { "http" },
-            self.client_port
-        );
-        let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        let scheme = if has_tls { "https" } else { "http" };
+        let client = format!("{scheme}://127.0.0.1:{}", self.client_port);
+        let peer = self.peer_url();
         let log = std::fs::File::create(self.directory.join("etcd.log"))?;
         let child = Command::new("etcd")
-            .args(["--name=only", "--logger=zap", "--log-level=error"])
+            .args(["--logger=zap", "--log-level=error"])
+            .arg(format!("--name={}", self.name))
             .arg(format!("--data-dir={}", self.data_directory().display()))
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster=only={peer}"))
+            .arg(format!("--initial-cluster={}", self.members))
             .args(&self.extra)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
         self.process = Some(child);
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.client_port)).is_err() {
             if Instant::now() > deadline {

@@ -5,6 +5,7 @@ mod command_line;
 mod crashes;
 mod disk;
 mod hostile_clients;
+mod lost_members;
 #[path = "../support/machine.rs"]
 mod machine;
 mod several_servers;

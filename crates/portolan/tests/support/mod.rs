@@ -53,7 +53,7 @@ pub struct Api {
     /// Where it listens.
     pub address: SocketAddr,
     /// Where the data are, if not in its directory.
-    etcd_url: Option<String>,
+    etcd_urls: Option<String>,
     /// Where its log goes, if not to where the test's does.
     log: Option<PathBuf>,
     process: Option<Component>,
@@ -77,11 +77,16 @@ impl Api {
 
     /// Starts the server with its data in etcd.
     pub fn start_on_etcd(etcd: &EtcdServer) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        Self::start_on(directory, Some(etcd.url()), None)
+        Self::start_on_members(&[etcd.url()])
     }
 
-    fn start_on(directory: tempfile::TempDir, etcd_url: Option<String>, log: Option<PathBuf>) -> Self {
+    /// Starts the server with its data in an etcd cluster with members at these URLs.
+    pub fn start_on_members(urls: &[String]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        Self::start_on(directory, Some(urls.join(",")), None)
+    }
+
+    fn start_on(directory: tempfile::TempDir, etcd_urls: Option<String>, log: Option<PathBuf>) -> Self {
         let tokens = directory.path().join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},tester,tester,\"system:masters\"\n")).expect("a token file");
         let address = SocketAddr::from(([127, 0, 0, 1], free_tcp_port()));
@@ -89,7 +94,7 @@ impl Api {
             directory,
             server: format!("https://{address}"),
             address,
-            etcd_url,
+            etcd_urls,
             log,
             process: None,
         };
@@ -113,7 +118,7 @@ impl Api {
             format!("--token-auth-file={}", path("tokens.csv")),
             format!("--write-kubeconfig={}", path("admin.conf")),
         ];
-        arguments.extend(self.etcd_url.iter().map(|url| format!("--etcd-servers={url}")));
+        arguments.extend(self.etcd_urls.iter().map(|urls| format!("--etcd-servers={urls}")));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let log = self.log.as_ref().map(|log| {
             let file = fs::OpenOptions::new().create(true).append(true).open(log);
