@@ -35,15 +35,7 @@ impl Measured {
 
     /// Processor time used so far, user and system.
     pub fn cpu(&self) -> Result<Duration, Failure> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields = stat.rsplit(')').next().ok_or("a malformed stat file")?;
-        let mut ticks = fields.split_ascii_whitespace().skip(11).map(str::parse::<u64>);
-        let (Some(Ok(user)), Some(Ok(system))) = (ticks.next(), ticks.next()) else {
-            return Err("a malformed stat file".into());
-        };
-        Ok(Duration::from_secs_f64(
-            (user + system) as f64 / CLOCK_TICKS_PER_SECOND,
-        ))
+        cpu_of(&self.child.id().to_string())
     }
 
     /// An error if the process has ended.
@@ -76,6 +68,23 @@ impl Drop for Measured {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Processor time that this process has used so far, user and system.
+pub fn own_cpu() -> Result<Duration, Failure> {
+    cpu_of("self")
+}
+
+fn cpu_of(process: &str) -> Result<Duration, Failure> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields = stat.rsplit(')').next().ok_or("a malformed stat file")?;
+    let mut ticks = fields.split_ascii_whitespace().skip(11).map(str::parse::<u64>);
+    let (Some(Ok(user)), Some(Ok(system))) = (ticks.next(), ticks.next()) else {
+        return Err("a malformed stat file".into());
+    };
+    Ok(Duration::from_secs_f64(
+        (user + system) as f64 / CLOCK_TICKS_PER_SECOND,
+    ))
 }
 
 /// Portolan's own binary, beside this one.

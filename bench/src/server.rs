@@ -7,6 +7,7 @@ use clap::Args;
 use client::Config;
 
 use crate::Failure;
+use crate::process::own_cpu;
 use crate::setting::{Setting, enclosed};
 
 /// Flags of the benchmarks of API servers.
@@ -34,10 +35,14 @@ pub fn run(
     }
     enclosed(flags.etcd, |mut setting: Setting| {
         let config = Config::from_kubeconfig(&setting.kubeconfig())?;
-        let cpu = setting.apiserver.cpu()?;
+        let (cpu, own) = (setting.apiserver.cpu()?, own_cpu()?);
         setting.with_api(async || measure(config).await)?;
-        let used = setting.apiserver.cpu()? - cpu;
-        println!("server CPU: {:.2} s", used.as_secs_f64());
+        let (used, own) = (setting.apiserver.cpu()? - cpu, own_cpu()? - own);
+        println!(
+            "server CPU: {:.2} s, load generator's: {:.2} s",
+            used.as_secs_f64(),
+            own.as_secs_f64()
+        );
         println!(
             "server resident memory: {:.1} MiB",
             setting.apiserver.resident_mib()?
