@@ -91,7 +91,7 @@ impl Shared {
         if commits.is_empty() {
             return;
         }
-        self.index.publish(commits);
+        self.index.publish(commits).tell();
         self.published.send_replace(self.index.revision());
     }
 

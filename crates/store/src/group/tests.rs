@@ -67,7 +67,7 @@ fn a_transaction_sees_those_before_it() {
         (Revision(7), None),
         "not published yet"
     );
-    index.publish(group.into_commits());
+    index.publish(group.into_commits()).tell();
     let entry = index.get("/things/a").expect("the entry");
     assert_eq!(
         (&*entry.value, entry.created, entry.modified),

@@ -19,11 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
+use tokio::sync::watch::Sender;
 
 use self::state::{State, segment};
 pub use self::watch::Watch;
 use crate::lock::{read, write};
-use crate::{Entry, Key, Revision, StoreError};
+use crate::{Entry, Event, Key, Revision, StoreError};
 
 /// Events of history kept: two minutes of 500 changes a second, so that a client that lost its connection
 /// resumes its watch rather than listing again.
@@ -80,6 +81,24 @@ pub(crate) struct Commit {
 pub(crate) enum Change {
     Put { key: Key, value: Bytes },
     Delete { key: Key, last: Option<Bytes> },
+}
+
+/// That something was published. Waking the watches and freeing what was forgotten takes longer than publishing, so
+/// whoever publishes may do something first that somebody waits for.
+#[must_use = "watches sleep until they are told"]
+#[derive(Default)]
+pub(crate) struct News {
+    changed: Vec<Sender<()>>,
+    _forgotten: Vec<Arc<Event>>,
+}
+
+impl News {
+    /// Wakes the watches.
+    pub(crate) fn tell(self) {
+        for log in self.changed {
+            log.send_replace(());
+        }
+    }
 }
 
 /// The index. Shared by reference; all methods may be called from any thread.
@@ -163,22 +182,21 @@ impl Index {
         }
     }
 
-    /// Makes committed transactions visible, ascending by revision, to readers and watches.
-    pub(crate) fn publish(&self, commits: Vec<Commit>) {
+    /// Makes committed transactions visible, ascending by revision, to readers and watches. The watches that sleep are
+    /// woken by what it gives.
+    pub(crate) fn publish(&self, commits: Vec<Commit>) -> News {
         let Some(newest) = commits.last().map(|commit| commit.revision) else {
-            return;
+            return News::default();
         };
         let mut state = write(&self.state);
         state.apply(commits);
         self.published.store(newest.0, Ordering::Release);
         let forgotten = state.forget_over_limits();
         let changed = state.take_changed();
-        // Waking and freeing take longer than all of the above; readers need not wait for it.
-        drop(state);
-        for log in changed {
-            log.send_replace(());
+        News {
+            changed,
+            _forgotten: forgotten,
         }
-        drop(forgotten);
     }
 
     /// Forgets the history before a revision; letting readers in time and again.

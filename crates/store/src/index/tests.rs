@@ -130,7 +130,7 @@ impl Pair {
                 },
             });
         }
-        self.index.publish(vec![commit.clone()]);
+        self.index.publish(vec![commit.clone()]).tell();
         self.model.publish(commit);
     }
 
@@ -239,16 +239,13 @@ fn history_is_bounded_in_bytes() {
     };
     let index = Index::restore(limits, Revision(0), Vec::new());
     // The present state costs no history: nothing is superseded yet.
-    index.publish(
-        (1..=10)
-            .map(|revision| put(revision, &format!("/a/{revision}"), 5_000))
-            .collect(),
-    );
+    let filling = (1..=10).map(|revision| put(revision, &format!("/a/{revision}"), 5_000));
+    index.publish(filling.collect()).tell();
     assert_eq!(index.oldest(), Revision(0));
     // Each of these keeps a value of 5,000 bytes alive; two of them are over the limit.
-    index.publish(vec![put(11, "/a/1", 5_000)]);
+    index.publish(vec![put(11, "/a/1", 5_000)]).tell();
     assert_eq!(index.oldest(), Revision(0));
-    index.publish(vec![put(12, "/a/2", 5_000)]);
+    index.publish(vec![put(12, "/a/2", 5_000)]).tell();
     assert_eq!(index.oldest(), Revision(11));
     assert!(index.get_at("/a/1", Revision(10)).is_err());
     assert_eq!(
@@ -263,15 +260,16 @@ fn history_is_bounded_in_bytes() {
 #[test]
 fn a_removed_key_leaves_nothing_behind() {
     let index = Index::restore(HistoryLimits::default(), Revision(0), Vec::new());
-    index.publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)]);
+    index.publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)]).tell();
     let delete = Change::Delete {
         key: "/a/1".into(),
         last: None,
     };
-    index.publish(vec![Commit {
+    let deletion = Commit {
         revision: Revision(3),
         changes: vec![delete],
-    }]);
+    };
+    index.publish(vec![deletion]).tell();
     assert!(!read(&index.state).holds_nothing());
     assert!(index.compact(Revision(3)).is_ok());
     assert!(read(&index.state).holds_nothing());
@@ -294,8 +292,11 @@ fn a_list_overtaken_by_compaction_takes_the_present() {
     };
     let index = Index::restore(limits, Revision(1), (0..20_000).map(entry).collect());
     std::thread::scope(|scope| {
-        let writer = scope
-            .spawn(|| (2..5_000).for_each(|revision| index.publish(vec![put(revision, "/a/000000", 1)])));
+        let writer = scope.spawn(|| {
+            for revision in 2..5_000 {
+                index.publish(vec![put(revision, "/a/000000", 1)]).tell();
+            }
+        });
         while !writer.is_finished() {
             let listing = index.list("/a/", None, None, None);
             assert_eq!(listing.map(|listing| listing.entries.len()).ok(), Some(20_000));

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::database::{Database, advice, is_corruption};
 use crate::group::Group;
+use crate::index::News;
 use crate::{CommitError, Index, Revision, StoreError, Transaction, Write};
 
 /// Transactions in a group: bounds how long the first of them waits for the last to be written.
@@ -30,13 +31,15 @@ pub(super) fn run(mut database: Database, index: Arc<Index>, mut requests: mpsc:
     while let Some(first) = requests.blocking_recv() {
         let waiting = gather(first, &mut requests);
         match commit(&mut database, &index, &waiting) {
-            Ok(outcomes) => {
+            Ok((outcomes, news)) => {
                 if std::mem::take(&mut failing) {
                     tracing::info!("the store can write again");
                 }
                 for (request, outcome) in waiting.into_iter().zip(outcomes) {
                     answer(request, outcome);
                 }
+                // There may be a thousand watches; whoever has written need not wait until they are awake.
+                news.tell();
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -68,21 +71,22 @@ fn commit(
     database: &mut Database,
     index: &Index,
     waiting: &[Request],
-) -> Result<Vec<Outcome>, rusqlite::Error> {
+) -> Result<(Vec<Outcome>, News), rusqlite::Error> {
     let mut group = Group::new(index);
     let outcomes: Vec<Outcome> = waiting
         .iter()
         .map(|request| group.add(&request.transaction))
         .collect();
+    let mut news = News::default();
     if !group.is_empty() {
         let accepted = waiting.iter().zip(&outcomes).filter_map(|(request, outcome)| {
             let revision = *outcome.as_ref().ok()?;
             Some((revision, &request.transaction))
         });
         database.write(accepted, group.newest())?;
-        index.publish(group.into_commits());
+        news = index.publish(group.into_commits());
     }
-    Ok(outcomes)
+    Ok((outcomes, news))
 }
 
 fn answer(request: Request, outcome: Outcome) {
