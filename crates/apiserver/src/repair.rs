@@ -23,6 +23,9 @@ use crate::service::{IP_ADDRESSES_PREFIX, SERVICE_CIDRS_PREFIX};
 const PERIOD: Duration = Duration::from_secs(180);
 /// How long after something that looks wrong everything is looked at; so one look answers a burst.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long changes of IPAddresses are left alone before they are looked at: waking for each would be felt by whoever
+/// creates the next Service.
+const REST: Duration = Duration::from_millis(100);
 /// How long after an IPAddress without a Service was made: then it has leaked, if there still is none.
 const LEAK_PATIENCE: Duration = Duration::from_secs(61);
 
@@ -201,7 +204,11 @@ async fn tell(resources: &Resources, component: &str, finding: &Finding) {
 /// Waits for a change of an IPAddress that no allocation makes; returns how soon to look at everything.
 async fn suspicious_address(resources: &Resources, watch: &mut Watch) -> Result<Duration, StoreError> {
     loop {
-        let event = watch.next().await?;
+        let Some(event) = watch.try_next()? else {
+            watch.ready().await?;
+            tokio::time::sleep(REST).await;
+            continue;
+        };
         let Some(address) = event.key.strip_prefix(IP_ADDRESSES_PREFIX) else {
             continue;
         };
