@@ -239,7 +239,7 @@ impl Telling {
         let written = ready.and_then(|()| match lines.is_stateless() {
             true => self
                 .frames
-                .get_or_write(&self.stream, position, || written(lines, watch)),
+                .get_or_write(&mut self.stream, position, || written(lines, watch)),
             false => written(lines, watch),
         });
         match written {
@@ -331,6 +331,7 @@ impl Rest {
 /// Resolves when a watch is to end: after its time, or with the server.
 async fn end(mut shutdown: Shutdown, timeout: Duration) {
     tokio::select! {
+        biased;
         () = shutdown.asked() => {}
         () = tokio::time::sleep(timeout) => {}
     }
