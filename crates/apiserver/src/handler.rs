@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use http::{Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::answer::{self, Answer};
 use crate::authentication::Identity;
@@ -56,8 +57,7 @@ impl Handler {
             Ok(Err(failure)) => answer::failure(&failure, encoding),
             Err(_) => {
                 tracing::error!(%path, "answering a request panicked");
-                let failure = Failure::internal("the server met an unexpected condition");
-                answer::failure(&failure, encoding)
+                answer::failure(&unexpected(), encoding)
             }
         }
     }
@@ -186,24 +186,37 @@ impl Handler {
             body,
             requester,
         };
+        let resources = self.resources.clone();
+        if verb == Verb::List {
+            // Putting a long one together must not hold up the other streams of the connection.
+            let mut reading = JoinSet::new();
+            reading.spawn(async move { call.read(&resources).await });
+            let ended = reading.join_next().await;
+            return ended.map_or_else(|| Err(unexpected()), finished);
+        }
         if verb.is_read() {
-            return call.read(&self.resources).await;
+            return call.read(&resources).await;
         }
         // A write goes on when the client hangs up: half of it would leave reservations that nobody owns.
-        let resources = self.resources.clone();
         let written = tokio::spawn(async move { call.write(&resources).await }).await;
         if changes_roles {
             // Whoever was told that a role is written finds it in force.
             self.gate.authorizer.refresh();
         }
-        match written {
-            Ok(written) => written,
-            Err(error) => {
-                tracing::error!(%error, "a write panicked");
-                Err(Failure::internal("the server met an unexpected condition"))
-            }
-        }
+        finished(written)
     }
+}
+
+/// What a task came to that a verb was carried out in.
+fn finished(ended: Result<Result<Answer, Failure>, JoinError>) -> Result<Answer, Failure> {
+    ended.unwrap_or_else(|error| {
+        tracing::error!(%error, "a verb panicked");
+        Err(unexpected())
+    })
+}
+
+fn unexpected() -> Failure {
+    Failure::internal("the server met an unexpected condition")
 }
 
 /// Host and port that the client calls the server by.

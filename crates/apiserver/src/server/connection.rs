@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::corked::cork;
 use super::limits::*;
+use super::streams::{Executor, Streams};
 use crate::authentication::Identity;
 use crate::handler::Handler;
 use crate::resource::Shutdown;
@@ -53,14 +54,15 @@ pub(super) async fn serve(
         let (handler, identity) = (handler.clone(), identity.clone());
         async move { Ok::<_, Infallible>(handler.answer(request, identity).await) }
     });
-    let builder = builder();
+    let mut streams = Streams::default();
+    let builder = builder(streams.executor());
     let (stream, cork) = cork(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let ended = tokio::select! {
-        ended = cork.drive(connection.as_mut()) => ended,
+        ended = cork.drive(connection.as_mut(), &mut streams) => ended,
         () = shutdown.asked() => {
             connection.as_mut().graceful_shutdown();
-            cork.drive(connection).await
+            cork.drive(connection, &mut streams).await
         }
     };
     if let Err(error) = ended {
@@ -68,8 +70,8 @@ pub(super) async fn serve(
     }
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(executor: Executor) -> auto::Builder<Executor> {
+    let mut builder = auto::Builder::new(executor);
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -3,6 +3,7 @@
 mod connection;
 mod corked;
 mod limits;
+mod streams;
 mod tls;
 
 pub use tls::TlsError;

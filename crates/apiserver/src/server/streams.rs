@@ -1,0 +1,122 @@
+//! The streams of an HTTP/2 connection, run in the task of the connection.
+//!
+//! In tasks of their own, the many watches of a connection would be woken, moved between threads and locked against each
+//! other one by one. Here they run one after the other, and what they have to tell goes out together.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::coop::unconstrained;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Begun = Mutex<Vec<Running>>;
+
+/// The streams, which end with this value.
+#[derive(Default)]
+pub(super) struct Streams {
+    begun: Arc<Begun>,
+    running: FuturesUnordered<Running>,
+}
+
+/// Begins streams; HTTP has it.
+#[derive(Clone)]
+pub(super) struct Executor {
+    // Streams hold one of these themselves: they must not keep each other alive.
+    begun: Weak<Begun>,
+}
+
+impl Streams {
+    /// By which streams are begun.
+    pub(super) fn executor(&self) -> Executor {
+        Executor {
+            begun: Arc::downgrade(&self.begun),
+        }
+    }
+
+    /// Lets all streams run that have something to do.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
+        self.running.extend(self.take_begun());
+        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {}
+    }
+
+    /// Whether there are streams that have not run yet.
+    pub(super) fn have_begun(&self) -> bool {
+        !lock(&self.begun).is_empty()
+    }
+
+    fn take_begun(&self) -> Vec<Running> {
+        std::mem::take(&mut *lock(&self.begun))
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Executor {
+    fn execute(&self, stream: F) {
+        // Without connection there is nobody to answer to.
+        let Some(begun) = self.begun.upgrade() else { return };
+        let stream = AssertUnwindSafe(stream).catch_unwind().map(|ended| {
+            if ended.is_err() {
+                tracing::error!("a stream of a connection panicked");
+            }
+        });
+        // A stream stops where its buffer is full; the budget of a task would be used up by a few of them.
+        lock(&begun).push(Box::pin(unconstrained(stream)));
+    }
+}
+
+fn lock(begun: &Begun) -> std::sync::MutexGuard<'_, Vec<Running>> {
+    begun.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::rt::Executor as _;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn streams_run_beside_each_other_and_one_that_panics_ends_alone() {
+        let mut streams = Streams::default();
+        let executor = streams.executor();
+        let (question, asked) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        executor.execute(async move {
+            let number: u32 = asked.await.unwrap();
+            answer.send(number + 1).unwrap();
+        });
+        executor.execute(async { panic!("on purpose") });
+        executor.execute(async move { question.send(1).unwrap() });
+        assert!(streams.have_begun());
+        let running = std::future::poll_fn(|context| {
+            streams.poll(context);
+            match streams.running.is_empty() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        });
+        running.await;
+        assert_eq!(answered.await, Ok(2));
+        assert!(!streams.have_begun());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_never_ran_ends_with_its_connection() {
+        let streams = Streams::default();
+        let executor = streams.executor();
+        let (held, dropped) = oneshot::channel::<()>();
+        let inner = executor.clone();
+        executor.execute(async move {
+            let _held = (held, inner);
+            std::future::pending().await
+        });
+        drop(streams);
+        assert!(dropped.await.is_err());
+        let (held, dropped) = oneshot::channel::<()>();
+        executor.execute(async move { drop(held) });
+        assert!(dropped.await.is_err());
+    }
+}
