@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::certificates;
 use crate::event;
 
 /// Every verb of a kind that is served in full, in the order of discovery.
@@ -47,6 +48,14 @@ const SCALE_OF_REPLICAS: Subresource = Subresource {
     verbs: STATUS_VERBS,
     kind: None,
     sent: Some(&SCALE_KIND),
+};
+
+/// Where it is decided whether a certificate is signed.
+const APPROVAL: Subresource = Subresource {
+    name: "approval",
+    verbs: STATUS_VERBS,
+    kind: None,
+    sent: None,
 };
 
 const LOG_OF_POD: Subresource = Subresource {
@@ -491,6 +500,18 @@ static KINDS: &[Kind] = &[
         singular: "subjectaccessreview",
         definition: "io.k8s.api.authorization.v1.SubjectAccessReview",
         ..QUESTION
+    },
+    Kind {
+        group: certificates::GROUP,
+        kind: "CertificateSigningRequest",
+        list_kind: "CertificateSigningRequestList",
+        plural: "certificatesigningrequests",
+        singular: "certificatesigningrequest",
+        short_names: &["csr"],
+        namespaced: false,
+        subresources: &[APPROVAL, STATUS],
+        definition: "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        ..CORE
     },
     Kind {
         group: "coordination.k8s.io",

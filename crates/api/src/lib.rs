@@ -8,6 +8,8 @@
 pub mod address_pool;
 pub mod apply;
 pub mod apps;
+pub mod bootstrap_token;
+pub mod certificates;
 pub mod configuration;
 pub mod decode;
 pub mod discovery;

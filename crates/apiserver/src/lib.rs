@@ -35,7 +35,7 @@ mod negotiation;
 mod passing;
 pub mod pki;
 mod printing;
-mod private_file;
+pub mod private_file;
 mod query;
 mod questions;
 mod repair;

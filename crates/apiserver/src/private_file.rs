@@ -6,12 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory that only the owner may enter, and the directories above it.
-pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the file system says.
+pub fn make_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file with mode 0600 in one step: it is there whole, as it was before, or not at all.
-pub(crate) fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// What the file system says.
+pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = beside(path);
     let written = write_synced(&beside, contents).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

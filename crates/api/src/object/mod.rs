@@ -3,6 +3,7 @@
 
 mod address_pool;
 mod apps;
+mod certificate;
 mod endpoints;
 mod endpointslice;
 mod lease;
@@ -17,6 +18,10 @@ pub use address_pool::{AddressPool, AddressPoolSpec, AddressPoolStatus, AddressP
 pub use apps::{
     Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, ProgressCondition, ReplicaSet,
     ReplicaSetSpec, ReplicaSetStatus, RollingUpdate,
+};
+pub use certificate::{
+    CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
+    CertificateSigningRequestStatus,
 };
 pub use endpoints::{EndpointAddress, EndpointSubset, Endpoints, SubsetPort};
 pub use endpointslice::SERVICE_NAME_LABEL;

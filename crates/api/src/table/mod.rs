@@ -2,6 +2,7 @@
 
 mod age;
 mod apps;
+mod certificates;
 mod cluster;
 mod network;
 mod pod;
@@ -78,6 +79,7 @@ pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
 fn layout(kind: &Kind) -> &'static Layout {
     match kind.kind {
         "AddressPool" => &network::ADDRESS_POOL,
+        "CertificateSigningRequest" => &certificates::REQUEST,
         "ClusterRole" | "Role" => &rbac::ROLE,
         "ClusterRoleBinding" | "RoleBinding" => &rbac::BINDING,
         "ConfigMap" => &cluster::CONFIG_MAP,

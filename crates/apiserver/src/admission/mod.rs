@@ -3,6 +3,7 @@
 //!
 //! The existence of the namespace is looked at in [`crate::namespace`], since it has to hold at the commit, too.
 
+mod certificates;
 mod escalation;
 mod external_ips;
 mod node_restriction;
@@ -26,6 +27,12 @@ use crate::route::Target;
 /// A check that can be switched on and off, by upstream's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdmissionPlugin {
+    /// Who decides about requests for certificates may `approve` for their signer.
+    CertificateApproval,
+    /// Who signs certificates may `sign` as that signer.
+    CertificateSigning,
+    /// No certificate for a client of the API makes its owner a member of `system:masters`.
+    CertificateSubjectRestriction,
     /// Services may not have new external IPs.
     DenyServiceExternalIps,
     /// Nothing is made in Namespaces that do not exist or that end. Always on.
@@ -37,7 +44,10 @@ pub enum AdmissionPlugin {
 }
 
 impl AdmissionPlugin {
-    const ALL: [AdmissionPlugin; 4] = [
+    const ALL: [AdmissionPlugin; 7] = [
+        AdmissionPlugin::CertificateApproval,
+        AdmissionPlugin::CertificateSigning,
+        AdmissionPlugin::CertificateSubjectRestriction,
         AdmissionPlugin::DenyServiceExternalIps,
         AdmissionPlugin::NamespaceLifecycle,
         AdmissionPlugin::NodeRestriction,
@@ -46,6 +56,9 @@ impl AdmissionPlugin {
 
     fn name(self) -> &'static str {
         match self {
+            AdmissionPlugin::CertificateApproval => "CertificateApproval",
+            AdmissionPlugin::CertificateSigning => "CertificateSigning",
+            AdmissionPlugin::CertificateSubjectRestriction => "CertificateSubjectRestriction",
             AdmissionPlugin::DenyServiceExternalIps => "DenyServiceExternalIPs",
             AdmissionPlugin::NamespaceLifecycle => "NamespaceLifecycle",
             AdmissionPlugin::NodeRestriction => "NodeRestriction",
@@ -148,6 +161,7 @@ impl Admission {
             "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => {
                 escalation::admit(&self.authorizer, index, &attempt, object)?;
             }
+            "CertificateSigningRequest" => certificates::admit(self, &attempt, object)?,
             _ => {}
         }
         if let Some(node) = self.restricted(attempt.requester) {

@@ -1,6 +1,7 @@
-//! Who is asking: a client certificate of our authority, a token of a file, a token of a ServiceAccount, or nobody
-//! that we know.
+//! Who is asking: a client certificate of our authority, a token of a file, a token of a ServiceAccount, a
+//! bootstrap token, or nobody that we know.
 
+mod bootstrap_tokens;
 mod identity;
 mod impersonation;
 pub(crate) mod reviews;
@@ -60,6 +61,12 @@ impl Authenticator {
         }
         if let Some(owner) = self.tokens.owner(token) {
             return Ok(owner.clone());
+        }
+        if let Some(owner) = bootstrap_tokens::owner(self.service_accounts.store(), token) {
+            return owner.map_err(|rejection| {
+                tracing::info!(%rejection, "a token was rejected");
+                Failure::unauthorized()
+            });
         }
         self.service_accounts.owner(token).map_err(|rejection| {
             tracing::debug!(%rejection, "a token was rejected");

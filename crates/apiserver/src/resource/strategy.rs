@@ -2,6 +2,7 @@
 
 use api::address_pool;
 use api::apps;
+use api::certificates;
 use api::configuration;
 use api::endpoints;
 use api::event;
@@ -31,12 +32,16 @@ pub(crate) struct Strategy {
     pub(crate) prepare_update: fn(&mut Value, &Value),
     /// The same for an update of the status.
     pub(crate) prepare_status_update: fn(&mut Value, &Value),
+    /// The same for an update of what is decided about the object (`/approval`).
+    pub(crate) prepare_approval_update: fn(&mut Value, &Value),
     /// The rules for a new object.
     pub(crate) validate: fn(&Value) -> FieldErrors,
     /// The rules for a changed object; gets the new one and the old one.
     pub(crate) validate_update: fn(&Value, &Value) -> FieldErrors,
     /// The same for an update of the status.
     pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
+    /// The same for an update of what is decided about the object.
+    pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
     /// Completes an object as readers expect it; gets the primary family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
     /// What the client is told about an accepted object.
@@ -70,6 +75,7 @@ impl Strategy {
             "ClusterRole" => &CLUSTER_ROLE,
             "RoleBinding" => &ROLE_BINDING,
             "ClusterRoleBinding" => &CLUSTER_ROLE_BINDING,
+            "CertificateSigningRequest" => &CERTIFICATE_SIGNING_REQUEST,
             _ if kind.namespaced => &PLAIN,
             _ => &PLAIN_OF_CLUSTER,
         }
@@ -83,9 +89,11 @@ const PLAIN: Strategy = Strategy {
     prepare_create: |_| {},
     prepare_update: |_, _| {},
     prepare_status_update: keep_spec,
+    prepare_approval_update: keep_spec,
     validate: |object| metadata::validate(object, NameForm::DnsSubdomain, true),
     validate_update: metadata::validate_update,
     validate_status_update: metadata::validate_update,
+    validate_approval_update: metadata::validate_update,
     default_on_read: |_, _| {},
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
@@ -266,6 +274,19 @@ static CLUSTER_ROLE_BINDING: Strategy = Strategy {
     default_on_write: rbac::default_binding_on_write,
     validate: rbac::validate_cluster_role_binding,
     validate_update: rbac::validate_cluster_role_binding_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
+    default_on_write: certificates::default_on_write,
+    prepare_create: certificates::prepare_create,
+    prepare_update: certificates::prepare_update,
+    prepare_status_update: certificates::prepare_status_update,
+    prepare_approval_update: certificates::prepare_approval_update,
+    validate: certificates::validate,
+    validate_update: certificates::validate_update,
+    validate_status_update: certificates::validate_status_update,
+    validate_approval_update: certificates::validate_approval_update,
     ..PLAIN_OF_CLUSTER
 };
 

@@ -104,6 +104,10 @@ impl Resources {
                 keep_but_finalizers(&mut new, old);
                 (strategy.validate_update)(&new, old)
             }
+            Some("approval") => {
+                (strategy.prepare_approval_update)(&mut new, old);
+                (strategy.validate_approval_update)(&new, old)
+            }
             Some(_) => {
                 (strategy.prepare_status_update)(&mut new, old);
                 (strategy.validate_status_update)(&new, old)

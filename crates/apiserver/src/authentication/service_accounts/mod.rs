@@ -96,6 +96,11 @@ impl ServiceAccounts {
         Ok(())
     }
 
+    /// Where the ServiceAccounts are.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
     /// The audience of tokens for this server.
     pub(crate) fn audience(&self) -> &str {
         &self.issuer
