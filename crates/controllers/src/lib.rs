@@ -5,9 +5,10 @@
 //! [`mirroring::reconcile()`]); the writes are made by tasks, one per key at a time, so that a
 //! slow answer holds up nobody else. Beside it run those that share no caches with the others, each in a loop of the
 //! same frame ([`keeper`]): [`deployment`], [`replicaset`], [`scheduler`], [`garbage`], [`service_cidr`],
-//! [`node_lifecycle`] and [`backends`].
+//! [`node_lifecycle`], [`node_ipam`], [`certificates`], [`token_cleaner`] and [`backends`].
 
 pub mod backends;
+pub mod certificates;
 pub mod deployment;
 pub mod endpoints;
 pub mod endpointslice;
@@ -16,6 +17,7 @@ pub mod garbage;
 mod keeper;
 mod metrics;
 pub mod mirroring;
+pub mod node_ipam;
 pub mod node_lifecycle;
 mod owned;
 pub mod queue;
@@ -25,6 +27,7 @@ pub mod scheduler;
 pub mod selection;
 pub mod service_cidr;
 mod status;
+pub mod token_cleaner;
 pub mod world;
 mod write;
 

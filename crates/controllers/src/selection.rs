@@ -25,11 +25,21 @@ pub enum Controller {
     Deployment,
     /// Pods of ReplicaSets.
     ReplicaSet,
+    /// Ranges for the Pods of Nodes.
+    NodeIpam,
+    /// Approval of certificates for machines that join.
+    CertificateApproving,
+    /// Signing of what was approved.
+    CertificateSigning,
+    /// Removal of requests for certificates that are over.
+    CertificateCleaner,
+    /// Removal of bootstrap tokens that have expired.
+    TokenCleaner,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -40,6 +50,11 @@ impl Controller {
         Self::BackendHealth,
         Self::Deployment,
         Self::ReplicaSet,
+        Self::NodeIpam,
+        Self::CertificateApproving,
+        Self::CertificateSigning,
+        Self::CertificateCleaner,
+        Self::TokenCleaner,
     ];
 
     /// The name on the command line; upstream's where upstream has the controller.
@@ -55,6 +70,11 @@ impl Controller {
             Self::BackendHealth => "backend-health-controller",
             Self::Deployment => "deployment-controller",
             Self::ReplicaSet => "replicaset-controller",
+            Self::NodeIpam => "node-ipam-controller",
+            Self::CertificateApproving => "certificatesigningrequest-approving-controller",
+            Self::CertificateSigning => "certificatesigningrequest-signing-controller",
+            Self::CertificateCleaner => "certificatesigningrequest-cleaner-controller",
+            Self::TokenCleaner => "token-cleaner-controller",
         }
     }
 }
@@ -73,6 +93,10 @@ impl Controller {
             Self::BackendHealth => "backend_health",
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::NodeIpam => "cidrallocator_node",
+            // One queue has the work of the three.
+            Self::CertificateApproving | Self::CertificateSigning | Self::CertificateCleaner => "certificate",
+            Self::TokenCleaner => "token_cleaner",
         }
     }
 }

@@ -7,7 +7,10 @@ use tokio::task::JoinSet;
 
 use super::{Environment, Options, log_panic};
 use crate::selection::Controller;
-use crate::{backends, deployment, garbage, node_lifecycle, replicaset, scheduler, service_cidr};
+use crate::{
+    backends, certificates, deployment, garbage, node_ipam, node_lifecycle, replicaset, scheduler, service_cidr,
+    token_cleaner,
+};
 
 /// Their tasks.
 pub(super) struct Beside {
@@ -54,7 +57,37 @@ impl Beside {
             let ended = this.ended();
             this.tasks.spawn(replicaset::run(environment.clone(), ended));
         }
+        this.start_for_machines(environment, options);
         this
+    }
+
+    /// Starts those that machines need which join.
+    fn start_for_machines(&mut self, environment: &Environment, options: &Options) {
+        let runs = |controller| options.controllers.contains(controller);
+        if runs(Controller::NodeIpam)
+            && let Some(settings) = options.node_ipam.clone()
+        {
+            let ended = self.ended();
+            self.tasks
+                .spawn(node_ipam::run(environment.clone(), settings, ended));
+        }
+        let settings = certificates::Settings {
+            approves: runs(Controller::CertificateApproving),
+            cleans: runs(Controller::CertificateCleaner),
+            authority: options
+                .authority
+                .clone()
+                .filter(|_| runs(Controller::CertificateSigning)),
+        };
+        if settings.approves || settings.cleans || settings.authority.is_some() {
+            let ended = self.ended();
+            self.tasks
+                .spawn(certificates::run(environment.clone(), settings, ended));
+        }
+        if runs(Controller::TokenCleaner) {
+            let ended = self.ended();
+            self.tasks.spawn(token_cleaner::run(environment.clone(), ended));
+        }
     }
 
     /// Ends them all; writes under way are finished first.

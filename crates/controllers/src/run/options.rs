@@ -1,9 +1,11 @@
 //! Settings of the controllers, under the names of upstream's flags.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::node_lifecycle;
+use crate::certificates::Authority;
 use crate::selection::{Controller, Selection};
+use crate::{node_ipam, node_lifecycle};
 
 /// Settings of the controllers.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub struct Options {
     pub mirroring_max_endpoints_per_subset: usize,
     /// How patient the node lifecycle controller is.
     pub node_lifecycle: node_lifecycle::Settings,
+    /// Where the ranges of Nodes' Pods come from; `None` if others give them out (`--allocate-node-cidrs`).
+    pub node_ipam: Option<node_ipam::Settings>,
+    /// What signs certificates; none are signed without (`--cluster-signing-cert-file`).
+    pub authority: Option<Arc<Authority>>,
 }
 
 impl Default for Options {
@@ -43,6 +49,8 @@ impl Default for Options {
             max_endpoints_per_slice: 100,
             mirroring_max_endpoints_per_subset: 1_000,
             node_lifecycle: node_lifecycle::Settings::default(),
+            node_ipam: None,
+            authority: None,
         }
     }
 }
@@ -61,7 +69,12 @@ impl Options {
             | Controller::NodeLifecycle
             | Controller::BackendHealth
             | Controller::Deployment
-            | Controller::ReplicaSet => 0,
+            | Controller::ReplicaSet
+            | Controller::NodeIpam
+            | Controller::CertificateApproving
+            | Controller::CertificateSigning
+            | Controller::CertificateCleaner
+            | Controller::TokenCleaner => 0,
         }
     }
 
@@ -77,7 +90,12 @@ impl Options {
             | Controller::NodeLifecycle
             | Controller::BackendHealth
             | Controller::Deployment
-            | Controller::ReplicaSet => Duration::ZERO,
+            | Controller::ReplicaSet
+            | Controller::NodeIpam
+            | Controller::CertificateApproving
+            | Controller::CertificateSigning
+            | Controller::CertificateCleaner
+            | Controller::TokenCleaner => Duration::ZERO,
         }
     }
 }

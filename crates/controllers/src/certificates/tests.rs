@@ -1,0 +1,302 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::certificates::{
+    CLIENT_SIGNER, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, condition,
+};
+use api::object::{CertificateSigningRequest, CertificateSigningRequestCondition, Node};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType};
+use serde_json::json;
+use x509_parser::pem::Pem;
+
+use super::*;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// A request for a user of groups, good for names, asked for by somebody.
+fn object(signer: &str, user: &str, groups: &[&str], names: &[&str], by: &str) -> CertificateSigningRequest {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    for group in groups {
+        params.distinguished_name.push(DnType::OrganizationName, *group);
+    }
+    params.subject_alt_names = names
+        .iter()
+        .map(|name| match name.parse() {
+            Ok(address) => SanType::IpAddress(address),
+            Err(_) => SanType::DnsName((*name).try_into().unwrap()),
+        })
+        .collect();
+    let pem = params
+        .serialize_request(&KeyPair::generate().unwrap())
+        .unwrap()
+        .pem()
+        .unwrap();
+    let mut object = CertificateSigningRequest::default();
+    object.spec.request = STANDARD.encode(pem);
+    object.spec.signer_name = signer.to_owned();
+    let usage = if signer == NODE_SERVING_SIGNER {
+        "server auth"
+    } else {
+        "client auth"
+    };
+    object.spec.usages = vec!["digital signature".to_owned(), usage.to_owned()];
+    object.spec.username = by.to_owned();
+    if by.starts_with("system:node:") {
+        object.spec.groups = vec!["system:nodes".to_owned()];
+    }
+    object
+}
+
+fn authority(directory: &std::path::Path) -> Authority {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    let certificate = params.self_signed(&key).unwrap();
+    let (crt, pem) = (directory.join("ca.crt"), directory.join("ca.key"));
+    std::fs::write(&crt, certificate.pem()).unwrap();
+    std::fs::write(&pem, key.serialize_pem()).unwrap();
+    Authority::open(&crt, &pem, Duration::from_secs(86_400)).unwrap()
+}
+
+const NODES: &[&str] = &["system:nodes"];
+const TOKEN: &str = "system:bootstrap:abcdef";
+
+#[test]
+fn machines_are_recognised_by_names_usages_and_groups() {
+    let purpose = |object: &CertificateSigningRequest| recognise(object).map(|found| found.purpose);
+    let joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    assert_eq!(purpose(&joining), Some(Purpose::Joining));
+    let renewing = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1");
+    assert_eq!(purpose(&renewing), Some(Purpose::Renewing));
+    let serving = object(
+        NODE_SERVING_SIGNER,
+        "system:node:n1",
+        NODES,
+        &["n1", "192.0.2.1"],
+        "system:node:n1",
+    );
+    assert_eq!(purpose(&serving), Some(Purpose::Serving(vec![ip("192.0.2.1")])));
+    let part = object(NODE_PART_SIGNER, "system:kube-proxy", &[], &[], "system:node:n1");
+    assert_eq!(purpose(&part), Some(Purpose::Part));
+}
+
+#[test]
+fn what_differs_is_for_people() {
+    let strangers = [
+        // Another Node's name.
+        object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n2"),
+        object(
+            NODE_SERVING_SIGNER,
+            "system:node:n1",
+            NODES,
+            &["n1"],
+            "system:node:n2",
+        ),
+        // No group, another one.
+        object(NODE_CLIENT_SIGNER, "system:node:n1", &[], &[], TOKEN),
+        object(
+            NODE_CLIENT_SIGNER,
+            "system:node:n1",
+            &["system:masters"],
+            &[],
+            TOKEN,
+        ),
+        object(NODE_CLIENT_SIGNER, "system:node:", NODES, &[], TOKEN),
+        // Names that a client does not need, none where a server needs some, another's.
+        object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &["n1"], TOKEN),
+        object(
+            NODE_SERVING_SIGNER,
+            "system:node:n1",
+            NODES,
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_SERVING_SIGNER,
+            "system:node:n1",
+            NODES,
+            &["kubernetes"],
+            "system:node:n1",
+        ),
+        // Users with more rights, and askers who are no Nodes.
+        object(
+            NODE_PART_SIGNER,
+            "system:kube-controller-manager",
+            &[],
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_PART_SIGNER,
+            "system:kube-proxy",
+            &["system:masters"],
+            &[],
+            "system:node:n1",
+        ),
+        object(NODE_PART_SIGNER, "system:kube-proxy", &[], &[], TOKEN),
+        object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
+    ];
+    for stranger in strangers {
+        assert_eq!(recognise(&stranger), None, "{:?}", stranger.spec);
+    }
+    let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    usages.spec.usages.push("server auth".to_owned());
+    assert_eq!(recognise(&usages), None);
+}
+
+#[test]
+fn a_name_in_use_is_not_given_away() {
+    let node = |ready: &str| -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n1"},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
+        .unwrap()
+    };
+    assert_eq!(object_to_node("n1", None), None);
+    assert_eq!(object_to_node("n1", Some(&node("Unknown"))), None);
+    let taken = Some(Objection::NameTaken("n1".to_owned()));
+    assert_eq!(object_to_node("n1", Some(&node("True"))), taken);
+    for reserved in ["kubernetes", "localhost", "kubernetes.default.svc"] {
+        assert_eq!(
+            object_to_node(reserved, None),
+            Some(Objection::Reserved(reserved.to_owned()))
+        );
+    }
+}
+
+#[test]
+fn an_agent_serves_at_addresses_that_are_its_alone() {
+    let node = |name: &str, address: &str| -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name},
+            "status": {"addresses": [{"type": "InternalIP", "address": address}]}}))
+        .unwrap()
+    };
+    let nodes = [
+        node("n1", "192.0.2.1"),
+        node("n2", "192.0.2.2"),
+        node("n3", "192.0.2.2"),
+        node("n4", "192.0.2.4"),
+    ];
+    let servers = BTreeSet::from([ip("192.0.2.4")]);
+    let ask = |name: &str, address: &str| object_to_serving(name, &[ip(address)], &nodes, &servers);
+    assert_eq!(ask("n1", "192.0.2.1"), None);
+    assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.may_pass()));
+    assert!(ask("n9", "192.0.2.9").is_some_and(|objection| objection.may_pass()));
+    for (name, address) in [("n2", "192.0.2.2"), ("n4", "192.0.2.4")] {
+        let objection = ask(name, address);
+        assert!(
+            matches!(objection, Some(Objection::AddressTaken { .. })),
+            "{objection:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_signed_is_what_was_asked_for_and_no_longer_than_that() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut asked = object(
+        NODE_SERVING_SIGNER,
+        "system:node:n1",
+        NODES,
+        &["n1", "192.0.2.1"],
+        "system:node:n1",
+    );
+    let signed = authority.sign(&asked, now).unwrap();
+    let block = Pem::iter_from_buffer(signed.as_bytes()).next().unwrap().unwrap();
+    let certificate = block.parse_x509().unwrap();
+    assert_eq!(
+        certificate
+            .subject()
+            .iter_common_name()
+            .next()
+            .unwrap()
+            .as_str()
+            .unwrap(),
+        "system:node:n1"
+    );
+    let names = certificate.subject_alternative_name().unwrap().unwrap();
+    assert_eq!(names.value.general_names.len(), 2);
+    let uses = certificate.extended_key_usage().unwrap().unwrap().value;
+    assert!(uses.server_auth && !uses.client_auth && !certificate.is_ca());
+    assert_eq!(
+        certificate.validity().not_after.timestamp(),
+        now.as_second() + 86_400
+    );
+    asked.spec.expiration_seconds = Some(600);
+    let short = authority.sign(&asked, now).unwrap();
+    let block = Pem::iter_from_buffer(short.as_bytes()).next().unwrap().unwrap();
+    let end = block.parse_x509().unwrap().validity().not_after.timestamp();
+    assert_eq!(end, now.as_second() + 600);
+    asked.status.certificate = STANDARD.encode(&short);
+    asked.metadata.creation_timestamp = Some(now.to_string());
+    let over = |seconds| lapse(&asked, now + SignedDuration::from_secs(seconds));
+    assert_eq!(
+        (over(599), over(600)),
+        (Lapse::In(SignedDuration::from_secs(1)), Lapse::Over)
+    );
+}
+
+#[test]
+fn a_signer_signs_nothing_else_even_if_it_is_approved() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    let now = Timestamp::UNIX_EPOCH;
+    for asked in [
+        object(
+            NODE_CLIENT_SIGNER,
+            "kubernetes-admin",
+            &["system:masters"],
+            &[],
+            "ann",
+        ),
+        object(NODE_PART_SIGNER, "system:node:n1", NODES, &[], "ann"),
+        object(CLIENT_SIGNER, "ann", &["one"], &["kubernetes"], "ann"),
+    ] {
+        let refused = authority.sign(&asked, now).unwrap_err();
+        assert!(matches!(refused, SignError::NotPermitted { .. }), "{refused}");
+    }
+    assert!(
+        authority
+            .sign(&object(CLIENT_SIGNER, "ann", &["one"], &[], "ann"), now)
+            .is_ok()
+    );
+    assert!(!Authority::signs(&object(
+        "example.com/other",
+        "ann",
+        &[],
+        &[],
+        "ann"
+    )));
+}
+
+#[test]
+fn requests_go_some_time_after_they_were_decided() {
+    let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut object = CertificateSigningRequest::default();
+    object.metadata.creation_timestamp = Some(created.to_string());
+    let hours = |object: &CertificateSigningRequest, hours| {
+        lapse(object, created + SignedDuration::from_hours(hours))
+    };
+    assert!(matches!(hours(&object, 23), Lapse::In(_)));
+    assert_eq!(hours(&object, 24), Lapse::Over);
+    object.status.conditions.push(CertificateSigningRequestCondition {
+        kind: condition::DENIED.to_owned(),
+        status: "True".to_owned(),
+        last_update_time: Some("2026-01-01T01:00:00Z".to_owned()),
+        ..CertificateSigningRequestCondition::default()
+    });
+    assert_eq!(hours(&object, 1), Lapse::In(SignedDuration::from_hours(1)));
+    assert_eq!(hours(&object, 2), Lapse::Over);
+    // Approved and waiting for its signer.
+    object.status.conditions[0].kind = condition::APPROVED.to_owned();
+    assert!(matches!(hours(&object, 2), Lapse::In(_)));
+}
