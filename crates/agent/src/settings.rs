@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use client::CertificateFiles;
 use ipnet::IpNet;
 
 use crate::cgroups::PIDS_MAX_DEFAULT;
@@ -87,10 +89,8 @@ pub struct StaticPods {
 pub struct Serving {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Its certificate, PEM.
-    pub certificate: Vec<u8>,
-    /// The certificate's key, PEM.
-    pub key: Vec<u8>,
+    /// Its certificate; until there is one, nobody is served.
+    pub certificate: Arc<CertificateFiles>,
     /// The authority, PEM, by which the API server's certificate is checked.
     pub client_authority: Vec<u8>,
 }

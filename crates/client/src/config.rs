@@ -19,8 +19,12 @@ pub struct Config {
     pub insecure_skip_tls_verify: bool,
     /// Name to check the certificate against, in the place of the host.
     pub tls_server_name: Option<String>,
+    /// Further servers of the same cluster: when one does not answer, the next one is asked.
+    pub further_servers: Vec<String>,
     /// PEM certificate chain and key that identify us.
     pub client_certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// Files with them, read again for new connections since they may be rotated.
+    pub client_certificate_files: Option<(PathBuf, PathBuf)>,
     /// Bearer token that identifies us.
     pub token: Option<String>,
     /// File with the bearer token, read again for new connections since it may be rotated.
@@ -240,6 +244,14 @@ impl User {
                 path: path.into(),
                 field,
             });
+        }
+        if let (None, None, Some(certificate), Some(key)) = (
+            &self.client_certificate_data,
+            &self.client_key_data,
+            &self.client_certificate,
+            &self.client_key,
+        ) {
+            config.client_certificate_files = Some((beside(path, certificate), beside(path, key)));
         }
         let certificate = bytes_of(
             path,

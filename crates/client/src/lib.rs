@@ -4,6 +4,7 @@
 //! Objects are decoded straight into the lean views of [`api::object`], one by one: a malformed object
 //! is reported and skipped, and does not sink its list.
 
+mod certificate_files;
 mod clock;
 mod config;
 mod counters;
@@ -16,6 +17,7 @@ mod tls;
 mod transport;
 mod watch;
 
+pub use certificate_files::{CertificateFiles, CertificateFilesError};
 pub use clock::WallClock;
 pub use config::{Config, ConfigError};
 pub use counters::{Durations, REQUEST_BOUNDS_SECONDS, Requests};

@@ -1,6 +1,7 @@
 //! Single requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -50,6 +51,8 @@ pub struct Client {
 
 struct Inner {
     config: Config,
+    /// Which of the servers is asked; those that follow are counted on.
+    turn: AtomicUsize,
     transport: Transport,
     counters: Counters,
 }
@@ -98,6 +101,7 @@ impl Client {
         Self {
             inner: Arc::new(Inner {
                 config,
+                turn: AtomicUsize::new(0),
                 transport,
                 counters: Counters::default(),
             }),
@@ -123,9 +127,9 @@ impl Client {
         }
     }
 
-    /// Scheme, host and port of the server.
+    /// Scheme, host and port of the server that is asked now.
     pub fn server(&self) -> &str {
-        &self.inner.config.server
+        self.inner.server(self.inner.turn.load(Ordering::Relaxed))
     }
 
     /// The requests of this client and its clones so far.
@@ -208,12 +212,17 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> Result<Response<Body>, ClientError> {
-        let request = self.build(method.clone(), path, content_type, body)?;
+        let turn = self.inner.turn.load(Ordering::Relaxed);
+        let request = self.build(self.inner.server(turn), method.clone(), path, content_type, body)?;
         let started = Instant::now();
         let answer = self.inner.transport.exchange(request).await;
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
         self.inner.counters.count(&method, code, started.elapsed());
-        let answer = answer.map_err(|e| self.transport(&method, path, e))?;
+        let answer = answer.map_err(|e| {
+            let error = self.transport(&method, path, e);
+            self.inner.pass_on(turn);
+            error
+        })?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -234,6 +243,7 @@ impl Client {
 
     fn build(
         &self,
+        server: &str,
         method: Method,
         path: &str,
         content_type: &str,
@@ -242,7 +252,7 @@ impl Client {
         let config = &self.inner.config;
         let mut request = Request::builder()
             .method(method.clone())
-            .uri(format!("{}{path}", config.server.trim_end_matches('/')))
+            .uri(format!("{}{path}", server.trim_end_matches('/')))
             .header(ACCEPT, JSON)
             .header(USER_AGENT, &self.user_agent);
         if !body.is_empty() {
@@ -285,7 +295,7 @@ impl Client {
         ClientError::Transport {
             method: method.clone(),
             path: path.to_owned(),
-            server: self.inner.config.server.clone(),
+            server: self.server().to_owned(),
             source,
         }
     }
@@ -304,6 +314,35 @@ fn user_agent(component: &str) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("portolan"))
 }
 
+impl Inner {
+    /// The server whose turn it is.
+    fn server(&self, turn: usize) -> &str {
+        let further = &self.config.further_servers;
+        match (turn % (further.len() + 1)).checked_sub(1) {
+            Some(index) => further.get(index).unwrap_or(&self.config.server),
+            None => &self.config.server,
+        }
+    }
+
+    /// The server of a turn has not answered: the next one is asked from now on, unless others found that out before.
+    fn pass_on(&self, turn: usize) {
+        if self.config.further_servers.is_empty() {
+            return;
+        }
+        let next = turn.wrapping_add(1);
+        let exchange = self
+            .turn
+            .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed);
+        if exchange.is_ok() {
+            tracing::warn!(
+                silent = self.server(turn),
+                next = self.server(next),
+                "a server does not answer"
+            );
+        }
+    }
+}
+
 /// Reads a JSON answer; what it borrows lives as long as the answer.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body).map_err(|source| ClientError::Decode {
@@ -313,27 +352,4 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_component_has_a_name_of_its_own() {
-        let client = Client::new(Config::default()).unwrap();
-        let agent_of = |client: &Client| {
-            let request = client.build(Method::GET, "/version", JSON, Bytes::new()).unwrap();
-            request.headers()[USER_AGENT].to_str().unwrap().to_owned()
-        };
-        assert!(agent_of(&client).starts_with("portolan/v"));
-        let named = client.clone().named("portolan-proxy");
-        let agent = agent_of(&named);
-        let rest = agent.strip_prefix("portolan-proxy/v").unwrap();
-        let (version, platform) = rest.split_once(' ').unwrap();
-        assert_eq!(version, env!("CARGO_PKG_VERSION"));
-        assert!(
-            platform.starts_with("(linux/") && platform.ends_with(')'),
-            "{platform}"
-        );
-        let fenced = named.fenced(Fence::closed(crate::clock::WallClock::system()));
-        assert_eq!(agent_of(&fenced), agent);
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::certificate_files::CertificateFiles;
 use crate::config::{Config, ConfigError};
 
 /// The TLS side of a configuration: whom to trust and how to identify ourselves.
@@ -26,6 +27,12 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     } else {
         builder.with_root_certificates(roots(config)?)
     };
+    if let Some((certificate, key)) = &config.client_certificate_files {
+        let files = CertificateFiles::new(certificate.clone(), key.clone());
+        // What cannot be used now is most likely a mistake.
+        files.load().map_err(|e| unusable("the client certificate", e))?;
+        return Ok(builder.with_client_cert_resolver(Arc::new(files)));
+    }
     let tls = match &config.client_certificate {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {

@@ -108,6 +108,8 @@ pub fn node_addresses() -> Result<Vec<IpAddr>, RouteError> {
         .links()?
         .into_iter()
         .filter(|link| link.is_up && !link.is_loopback && !is_pod_link(&link.name))
+        // What wraps packets for other nodes has no address that they know this one by.
+        .filter(|link| link.kind != "vxlan")
         .map(|link| link.index)
         .collect();
     let routes = node.routes()?;

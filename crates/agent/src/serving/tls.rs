@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
@@ -22,12 +22,10 @@ pub(super) fn config(settings: &Serving) -> Result<ServerConfig, ServingError> {
     }
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?;
-    let chain = CertificateDer::pem_slice_iter(&settings.certificate).collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(&settings.key)?;
     Ok(ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?)
+        .with_cert_resolver(settings.certificate.clone()))
 }
 
 /// Whether a verified certificate is the API server's, and not that of another client of the cluster.

@@ -12,7 +12,7 @@ use agent::images::Images;
 use agent::settings::Serving;
 use agent::{Settings, StaticPods};
 use bytes::Bytes;
-use client::{Client, Config, JSON};
+use client::{CertificateFiles, Client, Config, JSON};
 use http::Method;
 use serde_json::{Value, json};
 use store::{SqliteOptions, SqliteStore, Store};
@@ -209,12 +209,14 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
         path: directory.join("manifests"),
         scan_interval: Duration::from_millis(100),
     });
-    let read = |name: &str| fs::read(directory.join("api/pki").join(name));
+    let path = |name: &str| directory.join("api/pki").join(name);
     settings.serving = Some(Serving {
         listen: AGENT_ADDRESS.parse()?,
-        certificate: read(&format!("serving-{NODE}.crt"))?,
-        key: read(&format!("serving-{NODE}.key"))?,
-        client_authority: read("ca.crt")?,
+        certificate: Arc::new(CertificateFiles::new(
+            path(&format!("serving-{NODE}.crt")),
+            path(&format!("serving-{NODE}.key")),
+        )),
+        client_authority: fs::read(path("ca.crt"))?,
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
