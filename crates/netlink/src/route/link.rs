@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::connection::Connection;
 use super::error::RouteError;
 use super::message::{Request, ifinfomsg, read_u32};
+use super::vxlan::{self, Vxlan};
 use crate::message::{Attribute, attributes};
 
 /// Longest name of a link (`IFNAMSIZ` less the terminating zero).
@@ -70,6 +71,10 @@ pub struct Link {
     pub mtu_bytes: u32,
     /// The bridge that it is a port of.
     pub master: Option<LinkIndex>,
+    /// Its Ethernet address, if it has one.
+    pub ethernet: Option<[u8; 6]>,
+    /// How it wraps packets, if it is of kind `vxlan`.
+    pub vxlan: Option<Vxlan>,
 }
 
 /// To which bridge a link is to belong.
@@ -207,7 +212,7 @@ impl Connection {
     }
 }
 
-fn new_link(name: &LinkName) -> Request {
+pub(super) fn new_link(name: &LinkName) -> Request {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut request = Request::new(libc::RTM_NEWLINK, flags, &ifinfomsg(0, 0, 0));
     request.text(libc::IFLA_IFNAME, name.as_str());
@@ -225,17 +230,24 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         is_loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
         mtu_bytes: 0,
         master: None,
+        ethernet: None,
+        vxlan: None,
     };
     for Attribute { kind, value } in attributes(part.get(16..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu_bytes = read_u32(value, 0)?,
             libc::IFLA_MASTER => link.master = read_u32(value, 0).map(LinkIndex),
+            libc::IFLA_ADDRESS => link.ethernet = value.try_into().ok(),
             libc::IFLA_LINKINFO => {
                 link.kind = attributes(value)
                     .find(|inner| inner.kind == libc::IFLA_INFO_KIND)
                     .map(|inner| text(inner.value))
                     .unwrap_or_default();
+                let data = attributes(value).find(|inner| inner.kind == libc::IFLA_INFO_DATA);
+                if link.kind == "vxlan" {
+                    link.vxlan = data.and_then(|inner| vxlan::parse(inner.value));
+                }
             }
             _ => {}
         }

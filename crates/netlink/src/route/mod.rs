@@ -12,6 +12,7 @@ mod message;
 mod namespace;
 mod neighbour;
 mod path;
+mod vxlan;
 
 /// For the fuzz target.
 #[cfg(fuzzing)]
@@ -20,6 +21,8 @@ pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     address::parse(message.payload);
     path::parse(message.payload);
     neighbour::parse(message.payload);
+    vxlan::parse_entry(message.payload);
+    vxlan::parse(message.payload);
 }
 
 #[cfg(test)]
@@ -32,3 +35,4 @@ pub use link::{Link, LinkChange, LinkIndex, LinkName, Master, NAME_BYTES_MAX};
 pub use namespace::NetworkNamespace;
 pub use neighbour::Neighbour;
 pub use path::{Action, Route};
+pub use vxlan::{ForwardingEntry, Vxlan};

@@ -12,6 +12,8 @@ use crate::message::{Attribute, attributes};
 
 /// `struct rtmsg` in bytes.
 const FIXED_BYTES: usize = 12;
+/// The flag of a router that is taken to be on the link.
+const RTNH_F_ONLINK: u32 = 4;
 
 /// What happens to a packet for a route's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,13 @@ pub enum Action {
         gateway: IpAddr,
         /// The link towards it; `None` lets the kernel find it.
         link: Option<LinkIndex>,
+    },
+    /// It goes to the next router, which is taken to be on that link though no route says so (`RTNH_F_ONLINK`).
+    ViaOnLink {
+        /// The router's address.
+        gateway: IpAddr,
+        /// The link towards it.
+        link: LinkIndex,
     },
     /// The destination is on the link itself (`scope link`).
     OnLink(LinkIndex),
@@ -40,6 +49,8 @@ pub struct Route {
     pub action: Action,
     /// The address that the node's own packets carry as their source.
     pub source: Option<IpAddr>,
+    /// Who made it: `RTPROT_…`, or a number of one's own by which one's own routes are known.
+    pub protocol: u8,
 }
 
 impl Route {
@@ -68,6 +79,7 @@ impl Route {
             destination,
             action,
             source: None,
+            protocol: libc::RTPROT_STATIC,
         }
     }
 }
@@ -107,17 +119,20 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
     part[0] = family(route.destination.addr());
     part[1] = route.destination.prefix_len();
     part[4] = libc::RT_TABLE_MAIN;
-    part[5] = libc::RTPROT_STATIC;
+    part[5] = route.protocol;
     part[6] = if on_link {
         libc::RT_SCOPE_LINK
     } else {
         libc::RT_SCOPE_UNIVERSE
     };
     part[7] = match route.action {
-        Action::Via { .. } | Action::OnLink(_) => libc::RTN_UNICAST,
+        Action::Via { .. } | Action::ViaOnLink { .. } | Action::OnLink(_) => libc::RTN_UNICAST,
         Action::Blackhole => libc::RTN_BLACKHOLE,
         Action::Unreachable => libc::RTN_UNREACHABLE,
     };
+    if matches!(route.action, Action::ViaOnLink { .. }) {
+        part[8..12].copy_from_slice(&RTNH_F_ONLINK.to_ne_bytes());
+    }
     let mut request = Request::new(kind, flags, &part);
     request.address(libc::RTA_DST, route.destination.network());
     match route.action {
@@ -126,6 +141,10 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
             if let Some(link) = link {
                 request.number(libc::RTA_OIF, link.0);
             }
+        }
+        Action::ViaOnLink { gateway, link } => {
+            request.address(libc::RTA_GATEWAY, gateway);
+            request.number(libc::RTA_OIF, link.0);
         }
         Action::OnLink(link) => {
             request.number(libc::RTA_OIF, link.0);
@@ -164,8 +183,10 @@ pub(super) fn parse(part: &[u8]) -> Option<Route> {
             _ => {}
         }
     }
+    let is_on_link = read_u32(fixed, 8)? & RTNH_F_ONLINK != 0;
     let action = match kind {
         libc::RTN_UNICAST => match gateway {
+            Some(gateway) if is_on_link => Action::ViaOnLink { gateway, link: link? },
             Some(gateway) => Action::Via { gateway, link },
             None => Action::OnLink(link?),
         },
@@ -177,5 +198,6 @@ pub(super) fn parse(part: &[u8]) -> Option<Route> {
         destination: IpNet::new(destination, prefix_length).ok()?,
         action,
         source,
+        protocol: fixed[5],
     })
 }

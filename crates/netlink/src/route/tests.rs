@@ -230,3 +230,95 @@ fn work_runs_in_the_namespace_and_panics_come_back() {
         assert!(panicked.is_err());
     });
 }
+
+#[test]
+fn a_route_of_ours_is_told_by_its_number() {
+    testbed::in_namespace(|| {
+        const OURS: u8 = 112;
+        let mut here = Connection::open().unwrap();
+        here.add_bridge(&name("br0")).unwrap();
+        let link = here.link_index(&name("br0")).unwrap();
+        here.change_link(link, &LinkChange::up()).unwrap();
+        here.add_address(link, net("192.0.2.1/24")).unwrap();
+        let ours = Route {
+            protocol: OURS,
+            ..Route::via(net("10.244.1.0/24"), ip("192.0.2.2"))
+        };
+        here.add_route(&ours).unwrap();
+        here.add_route(&Route::via(net("10.244.2.0/24"), ip("192.0.2.2")))
+            .unwrap();
+        let found: Vec<Route> = here
+            .routes()
+            .unwrap()
+            .into_iter()
+            .filter(|route| route.protocol == OURS)
+            .collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].destination, ours.destination);
+        // Somebody else's route to the same place is not the one that is meant.
+        let foreign = Route {
+            protocol: OURS,
+            ..Route::via(net("10.244.2.0/24"), ip("192.0.2.2"))
+        };
+        assert!(here.delete_route(&foreign).unwrap_err().is_absent());
+        here.delete_route(&ours).unwrap();
+    });
+}
+
+#[test]
+fn packets_are_wrapped_for_the_machine_that_is_told() {
+    testbed::in_namespace(|| {
+        let mut here = Connection::open().unwrap();
+        here.add_bridge(&name("br0")).unwrap();
+        let underlay = here.link_index(&name("br0")).unwrap();
+        here.change_link(underlay, &LinkChange::up()).unwrap();
+        here.add_address(underlay, net("192.0.2.1/24")).unwrap();
+        let vxlan = Vxlan {
+            id: 4096,
+            port: 8472,
+            local: ip("192.0.2.1"),
+            underlay,
+        };
+        let ethernet = [2, 0, 0, 0, 0, 1];
+        if let Err(error) = here.add_vxlan(&name("vx0"), &vxlan, ethernet, 1450) {
+            testbed::skip_inside(&format!("no VXLAN here: {error}"));
+        }
+        let link = here.link(&name("vx0")).unwrap().unwrap();
+        assert_eq!(
+            (link.vxlan, link.ethernet, link.mtu_bytes),
+            (Some(vxlan), Some(ethernet), 1450)
+        );
+        here.change_link(link.index, &LinkChange::up()).unwrap();
+        let entry = ForwardingEntry {
+            ethernet: [2, 0, 0, 0, 0, 2],
+            machine: ip("192.0.2.2"),
+        };
+        here.replace_forwarding_entry(link.index, &entry).unwrap();
+        let moved = ForwardingEntry {
+            machine: ip("192.0.2.3"),
+            ..entry
+        };
+        here.replace_forwarding_entry(link.index, &moved).unwrap();
+        assert_eq!(here.forwarding_entries(link.index).unwrap(), [moved]);
+        for (destination, gateway) in [
+            ("10.244.1.0/24", "10.244.1.0"),
+            ("fd00:244:1::/64", "fd00:244:1::"),
+        ] {
+            let action = Action::ViaOnLink {
+                gateway: ip(gateway),
+                link: link.index,
+            };
+            let route = Route::new(net(destination), action);
+            here.replace_neighbour(link.index, ip(gateway), entry.ethernet)
+                .unwrap();
+            here.add_route(&route).unwrap();
+            assert!(here.routes().unwrap().contains(&route), "{destination}");
+        }
+        here.delete_forwarding_entry(link.index, &moved).unwrap();
+        assert!(
+            here.delete_forwarding_entry(link.index, &moved)
+                .unwrap_err()
+                .is_absent()
+        );
+    });
+}

@@ -1,0 +1,154 @@
+//! Plans in a real kernel, in a namespace of its own.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink::route::{Connection, LinkChange, Route};
+use routes::{Kernel, LINK, Machine, Network, PROTOCOL, Plan, Settings, remove_all};
+
+fn net(text: &str) -> IpNet {
+    text.parse().expect("a range")
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn settings(network: Network) -> Settings {
+    Settings {
+        node_name: "n1".to_owned(),
+        node_ips: vec![ip("192.0.2.1"), ip("2001:db8::1")],
+        cluster_cidrs: vec![net("10.244.0.0/16"), net("fd00:244::/48")],
+        network,
+    }
+}
+
+fn machine(number: u8) -> Machine {
+    Machine {
+        name: format!("n{number}"),
+        addresses: vec![
+            ip(&format!("192.0.2.{number}")),
+            ip(&format!("2001:db8::{number}")),
+        ],
+        ranges: vec![
+            net(&format!("10.244.{number}.0/24")),
+            net(&format!("fd00:244:0:{number}::/64")),
+        ],
+    }
+}
+
+/// A link with this machine's addresses, and somebody else's route.
+fn underlay() -> (Connection, Route) {
+    let mut network = Connection::open().expect("a socket");
+    network
+        .add_bridge(&"br0".parse().expect("a name"))
+        .expect("a bridge");
+    let link = network
+        .link_index(&"br0".parse().expect("a name"))
+        .expect("a link");
+    network.change_link(link, &LinkChange::up()).expect("up");
+    for address in ["192.0.2.1/24", "2001:db8::1/64"] {
+        network.add_address(link, net(address)).expect("an address");
+    }
+    let foreign = Route::via(net("10.244.9.0/24"), ip("192.0.2.9"));
+    network.add_route(&foreign).expect("a route");
+    (network, foreign)
+}
+
+fn ours(network: &mut Connection) -> Vec<IpNet> {
+    let routes = network.routes().expect("routes").into_iter();
+    let mut ours: Vec<IpNet> = routes
+        .filter(|route| route.protocol == PROTOCOL)
+        .map(|route| route.destination)
+        .collect();
+    ours.sort();
+    ours
+}
+
+#[test]
+fn routes_follow_the_plan_and_go_with_it() {
+    testbed::in_namespace(|| {
+        let (mut network, foreign) = underlay();
+        let settings = settings(Network::HostGw);
+        let mut kernel = Kernel::open().expect("a socket");
+        let mut machines = vec![machine(1), machine(2), machine(9)];
+        let changes = kernel
+            .apply(&settings, &Plan::new(&settings, &machines))
+            .expect("applied");
+        assert_eq!(changes.foreign, [net("10.244.9.0/24")]);
+        let expected = [
+            net("10.244.2.0/24"),
+            net("fd00:244:0:2::/64"),
+            net("fd00:244:0:9::/64"),
+        ];
+        assert_eq!(ours(&mut network), expected);
+        let again = kernel
+            .apply(&settings, &Plan::new(&settings, &machines))
+            .expect("applied");
+        assert!(again.is_empty(), "{again:?}");
+        // The machine moves to another address, another one goes.
+        machines[1].addresses = vec![ip("192.0.2.22"), ip("2001:db8::22")];
+        machines.pop();
+        kernel
+            .apply(&settings, &Plan::new(&settings, &machines))
+            .expect("applied");
+        assert_eq!(ours(&mut network), expected[..2]);
+        assert_eq!(remove_all().expect("removed").len(), 2);
+        assert_eq!(ours(&mut network), []);
+        let routes = network.routes().expect("routes");
+        assert!(
+            routes
+                .iter()
+                .any(|route| route.destination == foreign.destination)
+        );
+    });
+}
+
+#[test]
+fn a_link_wraps_for_the_machines_of_the_plan() {
+    testbed::in_namespace(|| {
+        let (mut network, _) = underlay();
+        let vxlan = settings(Network::Vxlan { id: 7, port: 4789 });
+        let mut kernel = Kernel::open().expect("a socket");
+        let plan = Plan::new(&vxlan, &[machine(1), machine(2), machine(3)]);
+        match kernel.apply(&vxlan, &plan) {
+            Err(error) if error.to_string().contains("not supported") => {
+                testbed::skip_inside(&format!("no VXLAN here: {error}"));
+            }
+            applied => applied.expect("applied"),
+        };
+        let again = kernel.apply(&vxlan, &plan).expect("applied");
+        assert!(again.is_empty(), "{again:?}");
+        let link = network
+            .link(&LINK.parse().expect("a name"))
+            .expect("links")
+            .expect("the link");
+        assert!(link.is_up && link.mtu_bytes == 1450, "{link:?}");
+        assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 2);
+        assert_eq!(ours(&mut network).len(), 4);
+        let fewer = Plan::new(&vxlan, &[machine(1), machine(3)]);
+        kernel.apply(&vxlan, &fewer).expect("applied");
+        assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 1);
+        assert_eq!(ours(&mut network).len(), 2);
+        // Another port is another link; without wrapping there is none.
+        let moved = settings(Network::Vxlan { id: 7, port: 8472 });
+        kernel.apply(&moved, &fewer).expect("applied");
+        let link = network
+            .link(&LINK.parse().expect("a name"))
+            .expect("links")
+            .expect("the link");
+        assert_eq!(link.vxlan.map(|vxlan| vxlan.port), Some(8472));
+        assert_eq!(ours(&mut network).len(), 2);
+        let plain = settings(Network::HostGw);
+        kernel
+            .apply(&plain, &Plan::new(&plain, &[machine(1), machine(3)]))
+            .expect("applied");
+        assert!(
+            network
+                .link(&LINK.parse().expect("a name"))
+                .expect("links")
+                .is_none()
+        );
+        assert_eq!(ours(&mut network).len(), 2);
+    });
+}
