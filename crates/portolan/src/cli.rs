@@ -26,9 +26,16 @@ pub struct Cli {
 pub enum Command {
     /// Run all of it on this machine: API, controllers, proxy, DNS and agent
     Up(Box<commands::up::Flags>),
-    /// Say how each part of `portolan up` is, and why if it is not well
+    /// Run this machine as a node of a cluster that `portolan up` made on another: proxy, DNS and agent
+    Join(Box<commands::join::Flags>),
+    /// Take this machine out of its cluster: its Pods end first
+    Leave(commands::leave::Flags),
+    /// Make, list and revoke the tokens that machines join with
+    #[command(subcommand)]
+    Token(commands::token::Command),
+    /// Say how each part of `portolan up` or `portolan join` is, and why if it is not well
     Status(commands::status::Flags),
-    /// Run `portolan up` as a systemd service
+    /// Run `portolan up` or `portolan join` as a systemd service
     #[command(subcommand)]
     Service(commands::service::Command),
     /// Run a cluster in a box: nodes, Pods and a client outside, all in network namespaces

@@ -19,7 +19,7 @@ pub struct AccessFlags {
     /// Whether requests without credentials may do what is allowed to system:anonymous
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     anonymous_auth: bool,
-    /// Checks of writes that run besides NamespaceLifecycle, NodeRestriction and ServiceAccount: DenyServiceExternalIPs
+    /// Checks of writes that run besides those that are on by default: DenyServiceExternalIPs
     #[arg(long, value_delimiter = ',', value_name = "NAME[,NAME]")]
     enable_admission_plugins: Vec<AdmissionPlugin>,
     /// Checks of writes that do not run

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::images::Images;
 use agent::settings::Serving;
 use agent::{AtEnd, PODS_MAX_DEFAULT, Settings, StaticPods};
 use clap::Args;
+use client::CertificateFiles;
 use ipnet::IpNet;
 
 use super::{ClientFlags, Failure, runtime};
@@ -50,6 +52,8 @@ struct ServingFlags {
     port: u16,
 }
 
+/// How long a Node's Lease lasts by default (upstream's).
+const NODE_LEASE_DURATION_SECONDS: u16 = 40;
 /// Where agents serve the API server (upstream's).
 pub const AGENT_PORT: u16 = 10250;
 
@@ -67,10 +71,12 @@ impl ServingFlags {
         // The API server asks at the primary address.
         let address = node_ips.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        let files = CertificateFiles::new(certificate.clone(), key.clone());
+        // What cannot be used now is most likely a mistake.
+        files.load()?;
         Ok(Some(Serving {
             listen: SocketAddr::new(address, self.port),
-            certificate: read(certificate)?,
-            key: read(key)?,
+            certificate: Arc::new(files),
             client_authority: read(authority)?,
         }))
     }
@@ -108,9 +114,10 @@ pub struct PodFlags {
     /// How often the manifests are looked at for changes
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     pub file_check_frequency: Duration,
-    /// Seconds that the Node's Lease lasts; it is renewed four times as often
-    #[arg(long, default_value_t = 40, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
-    pub node_lease_duration_seconds: u16,
+    /// Seconds that the Node's Lease lasts, 1 to 3600; it is renewed four times as often. 40 if not given; in a cluster
+    /// of `portolan up` 8, or what was given there
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub node_lease_duration_seconds: Option<u16>,
     /// End the Pods with the agent; otherwise they run on and the next agent takes them over
     #[arg(long)]
     pub end_pods: bool,
@@ -122,8 +129,14 @@ const SCAN_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const END_PODS_GRACE: Duration = Duration::from_secs(5);
 
 impl PodFlags {
-    /// What the agent is told.
-    pub fn settings(&self, node_name: String, state_dir: PathBuf, domain: &str) -> Result<Settings, Failure> {
+    /// What the agent is told; `lease_seconds` is how long its Lease lasts if no flag says so.
+    pub fn settings(
+        &self,
+        node_name: String,
+        state_dir: PathBuf,
+        domain: &str,
+        lease_seconds: u16,
+    ) -> Result<Settings, Failure> {
         if !self.pod_cidr.is_empty() {
             at_most_one_a_family(&self.pod_cidr, "--pod-cidr")?;
         }
@@ -145,7 +158,8 @@ impl PodFlags {
             // Looking without a pause would do nothing else.
             scan_interval: self.file_check_frequency.max(SCAN_INTERVAL_MIN),
         });
-        settings.node_lease_duration = Duration::from_secs(self.node_lease_duration_seconds.into());
+        let lease_seconds = self.node_lease_duration_seconds.unwrap_or(lease_seconds);
+        settings.node_lease_duration = Duration::from_secs(lease_seconds.into());
         if self.end_pods {
             settings.at_end = AtEnd::EndPods {
                 grace: END_PODS_GRACE,
@@ -158,7 +172,13 @@ impl PodFlags {
 /// Runs this Node's Pods until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     let node_name = flags.node_name.unwrap_or_else(host_name);
-    let mut settings = flags.pods.settings(node_name, flags.state_dir, "cluster.local")?;
+    let pods = &flags.pods;
+    let mut settings = pods.settings(
+        node_name,
+        flags.state_dir,
+        "cluster.local",
+        NODE_LEASE_DURATION_SECONDS,
+    )?;
     settings.serving = flags.serving.serving(&settings.node_ips)?;
     let runtime = runtime(2)?;
     runtime.block_on(async {

@@ -1,18 +1,21 @@
 //! `portolan controllers`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use client::{WallClock, election};
-use controllers::{Environment, Metrics, Options, Selection, serve_status};
+use controllers::certificates::Authority;
+use controllers::{Environment, Metrics, Options, Selection, node_ipam, serve_status};
+use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::election::ElectionFlags;
 use super::{ClientFlags, Failure, runtime};
-use crate::flags::{OptionalAddress, duration, optional_address};
+use crate::flags::{BadValue, OptionalAddress, cidr, duration, optional_address};
 
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
@@ -51,7 +54,10 @@ pub struct Flags {
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
     /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
     /// deployment-controller, replicaset-controller, pod-placement-controller (switch it off where a scheduler runs),
-    /// garbage-collector-controller, service-cidr-controller, node-lifecycle-controller and backend-health-controller
+    /// garbage-collector-controller, service-cidr-controller, node-lifecycle-controller, backend-health-controller,
+    /// node-ipam-controller,
+    /// certificatesigningrequest-approving-controller, certificatesigningrequest-signing-controller,
+    /// certificatesigningrequest-cleaner-controller and token-cleaner-controller
     #[arg(
         long,
         default_value = "*",
@@ -62,6 +68,69 @@ pub struct Flags {
     controllers: Vec<String>,
     #[command(flatten)]
     node_lifecycle: NodeLifecycleFlags,
+    #[command(flatten)]
+    node_ipam: NodeIpamFlags,
+    #[command(flatten)]
+    signing: SigningFlags,
+}
+
+/// Flags of the controller that gives Nodes the ranges of their Pods.
+#[derive(Debug, Args)]
+pub struct NodeIpamFlags {
+    /// Give each Node a range out of --cluster-cidr for its Pods
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          action = clap::ArgAction::Set, value_name = "BOOL")]
+    allocate_node_cidrs: bool,
+    /// Ranges of the cluster's Pods, one a family
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
+    cluster_cidr: Vec<IpNet>,
+    /// Bits of the IPv4 range that a Node gets
+    #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV4, value_name = "BITS")]
+    node_cidr_mask_size_ipv4: u8,
+    /// Bits of the IPv6 range that a Node gets
+    #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV6, value_name = "BITS")]
+    node_cidr_mask_size_ipv6: u8,
+}
+
+impl NodeIpamFlags {
+    fn settings(&self) -> Result<Option<node_ipam::Settings>, BadValue> {
+        if !self.allocate_node_cidrs {
+            return Ok(None);
+        }
+        let settings = node_ipam::Settings {
+            cluster_cidrs: self.cluster_cidr.clone(),
+            mask_size_ipv4: self.node_cidr_mask_size_ipv4,
+            mask_size_ipv6: self.node_cidr_mask_size_ipv6,
+        };
+        node_ipam::Ranges::new(&settings).map_err(|error| BadValue(error.to_string()))?;
+        Ok(Some(settings))
+    }
+}
+
+/// Flags of the controller that signs certificates.
+#[derive(Debug, Args)]
+pub struct SigningFlags {
+    /// PEM certificate of the authority that signs what is approved; nothing is signed without
+    #[arg(long, requires = "cluster_signing_key_file", value_name = "FILE")]
+    cluster_signing_cert_file: Option<PathBuf>,
+    /// PEM key of that authority
+    #[arg(long, requires = "cluster_signing_cert_file", value_name = "FILE")]
+    cluster_signing_key_file: Option<PathBuf>,
+    /// How long certificates are good at most
+    #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
+    cluster_signing_duration: Duration,
+}
+
+impl SigningFlags {
+    fn authority(&self) -> Result<Option<Arc<Authority>>, Failure> {
+        let (Some(certificate), Some(key)) =
+            (&self.cluster_signing_cert_file, &self.cluster_signing_key_file)
+        else {
+            return Ok(None);
+        };
+        let authority = Authority::open(certificate, key, self.cluster_signing_duration)?;
+        Ok(Some(Arc::new(authority)))
+    }
 }
 
 /// Flags of the node lifecycle controller.
@@ -130,6 +199,8 @@ impl Flags {
             max_endpoints_per_slice: self.max_endpoints_per_slice.into(),
             mirroring_max_endpoints_per_subset: self.mirroring_max_endpoints_per_subset.into(),
             node_lifecycle: self.node_lifecycle.settings(),
+            node_ipam: self.node_ipam.settings()?,
+            authority: self.signing.authority()?,
         })
     }
 }

@@ -6,11 +6,15 @@ pub mod agent;
 pub mod apiserver;
 pub mod backend;
 pub mod balancer;
+pub mod cluster;
 pub mod controllers;
 pub mod dns;
 mod election;
 pub mod env;
+pub mod join;
 pub mod kubeconfig;
+pub mod leave;
+pub mod machine;
 pub mod plan;
 pub mod playground;
 pub mod proxy;
@@ -18,6 +22,7 @@ pub mod reference;
 pub mod service;
 pub mod status;
 pub mod store;
+pub mod token;
 pub mod up;
 
 use std::path::PathBuf;
@@ -34,6 +39,9 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Up(flags) => up::run(*flags),
+        Command::Join(flags) => join::run(*flags),
+        Command::Leave(flags) => leave::run(&flags),
+        Command::Token(command) => token::run(&command),
         Command::Playground(flags) => playground::run(flags),
         Command::Apiserver(flags) => apiserver::run(flags),
         Command::Controllers(flags) => controllers::run(flags),

@@ -1,4 +1,4 @@
-//! `portolan service`: this machine's `portolan up` as a systemd unit.
+//! `portolan service`: this machine's `portolan up` or `portolan join` as a systemd unit.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -39,9 +39,18 @@ pub struct UnitFlags {
 pub struct InstallFlags {
     #[command(flatten)]
     unit: UnitFlags,
-    /// Flags for `portolan up`, after `--`
+    /// Run `portolan join` in the place of `portolan up`, for a machine that joins another's cluster
+    #[arg(long)]
+    join: bool,
+    /// Flags for `portolan up` or `portolan join`, after `--`
     #[arg(last = true, value_name = "FLAG")]
     up: Vec<String>,
+}
+
+impl InstallFlags {
+    fn subcommand(&self) -> &'static str {
+        if self.join { "join" } else { "up" }
+    }
 }
 
 /// Installs or removes the unit.
@@ -56,7 +65,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
 fn install(flags: &InstallFlags) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let path = &flags.unit.unit;
-    fs::write(path, unit(&program, &flags.up)?).map_err(|error| said(path, &error))?;
+    fs::write(path, unit(&program, flags.subcommand(), &flags.up)?).map_err(|error| said(path, &error))?;
     crate::cli::say(&format!("{} written\n", path.display()));
     if flags.unit.file_only {
         return Ok(());
@@ -84,10 +93,10 @@ fn remove(flags: &UnitFlags) -> Result<(), Failure> {
 
 /// The unit. `KillMode=process` leaves the Pods running when `up` is stopped or started anew, and `Delegate` gives it
 /// control groups to hold them to their limits with.
-fn unit(program: &Path, flags: &[String]) -> Result<String, Failure> {
+fn unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, Failure> {
     let words = [
         program.to_str().ok_or("the path of this program is not UTF-8")?,
-        "up",
+        subcommand,
     ]
     .into_iter();
     let words = words.chain(flags.iter().map(String::as_str));
@@ -161,7 +170,7 @@ mod tests {
             "--data-dir=/var/lib/a b".to_owned(),
             "--node-labels=x=100%".to_owned(),
         ];
-        let text = unit(Path::new("/usr/bin/portolan"), &flags).expect("a unit");
+        let text = unit(Path::new("/usr/bin/portolan"), "up", &flags).expect("a unit");
         let line = text.lines().find(|line| line.starts_with("ExecStart="));
         assert_eq!(
             line,
@@ -179,6 +188,7 @@ mod tests {
         };
         install(&InstallFlags {
             unit: flags(),
+            join: false,
             up: vec![],
         })
         .expect("written");

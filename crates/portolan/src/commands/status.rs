@@ -18,7 +18,7 @@ const EXIT_NOT_RUNNING: u8 = 3;
 /// Flags of `portolan status`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The data directory of `portolan up`
+    /// The data directory of `portolan up` or `portolan join`
     #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
     data_dir: PathBuf,
     /// Wait until all is well, for so long at most
@@ -40,7 +40,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
                 continue;
             }
             crate::cli::say(&format!(
-                "portolan up is not running with --data-dir {}\n",
+                "portolan is not running with --data-dir {}\n",
                 flags.data_dir.display()
             ));
             return Ok(ExitCode::from(EXIT_NOT_RUNNING));

@@ -15,7 +15,7 @@ use crate::flags::cidr;
 #[derive(Clone, Debug, Args)]
 pub struct NodeFlags {
     /// Name of this Node; the host's name if not given
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
     pub hostname_override: Option<String>,
     /// How Services are put into the kernel
     #[arg(long, default_value_t, value_enum, value_name = "MODE")]

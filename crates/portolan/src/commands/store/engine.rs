@@ -59,6 +59,11 @@ pub struct EngineFlags {
 }
 
 impl EngineFlags {
+    /// Whether other servers may share the data.
+    pub fn is_shared(&self) -> bool {
+        !self.etcd_servers.is_empty()
+    }
+
     /// Opens the store: on etcd if it is named, else the embedded one below the data directory.
     pub async fn open(&self, data_directory: &Path) -> Result<Arc<dyn Store>, Failure> {
         if self.etcd_servers.is_empty() {

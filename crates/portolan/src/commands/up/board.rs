@@ -72,7 +72,7 @@ impl Board {
             let mut pid = String::new();
             lock.read_to_string(&mut pid).map_err(failed)?;
             return Err(format!(
-                "portolan up is running already with --data-dir {}, as process {}; see portolan status",
+                "portolan is running already with --data-dir {}, as process {}; see portolan status",
                 directory.display(),
                 pid.trim()
             )

@@ -6,12 +6,19 @@ use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
-const SLICE: &str = "kube-dns-portolan";
+/// Begins the name of the slice of each machine that has a server.
+const SLICE: &str = "kube-dns";
 const SERVICES: &str = "/api/v1/namespaces/kube-system/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices";
 
 /// Creates the Service unless it is there, and lets its slice lead to `endpoint`.
-pub async fn publish(client: &Client, cluster_ip: &str, endpoint: SocketAddr) -> Result<(), ClientError> {
+pub async fn publish(
+    client: &Client,
+    cluster_ip: &str,
+    node_name: &str,
+    endpoint: SocketAddr,
+) -> Result<(), ClientError> {
+    let slice_name = format!("{SLICE}-{node_name}");
     let port = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": 53, "targetPort": endpoint.port()});
     let service = json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "kube-dns", "labels": {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"}},
@@ -20,10 +27,10 @@ pub async fn publish(client: &Client, cluster_ip: &str, endpoint: SocketAddr) ->
     let target =
         |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": endpoint.port()});
     let family = if endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
-    let content = json!({"endpoints": [{"addresses": [endpoint.ip()]}],
+    let content = json!({"endpoints": [{"addresses": [endpoint.ip()], "nodeName": node_name}],
                          "ports": [target("dns", "UDP"), target("dns-tcp", "TCP")]});
     let mut slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
-        "metadata": {"name": SLICE, "labels": {"kubernetes.io/service-name": "kube-dns",
+        "metadata": {"name": slice_name, "labels": {"kubernetes.io/service-name": "kube-dns",
                                                "endpointslice.kubernetes.io/managed-by": "portolan.dev"}}});
     slice["endpoints"] = content["endpoints"].clone();
     slice["ports"] = content["ports"].clone();
@@ -31,7 +38,7 @@ pub async fn publish(client: &Client, cluster_ip: &str, endpoint: SocketAddr) ->
     client
         .request(
             Method::PATCH,
-            &format!("{SLICES}/{SLICE}"),
+            &format!("{SLICES}/{slice_name}"),
             MERGE_PATCH,
             Some(&content),
         )

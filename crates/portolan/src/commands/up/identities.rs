@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use agent::settings::Serving;
-use client::{Client, Config};
+use client::{CertificateFiles, Client, Config};
 
 use super::super::Failure;
 use super::super::kubeconfig::file_name;
@@ -45,10 +46,10 @@ impl Identities {
     /// What the agent of a node serves the API server with.
     pub fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<Serving, Failure> {
         let issued = apiserver::pki::node_serving(&self.directory, node_name, &[listen.ip()])?;
+        let file = |extension: &str| self.directory.join(format!("serving-{node_name}.{extension}"));
         Ok(Serving {
             listen,
-            certificate: issued.pair.certificate.into_bytes(),
-            key: issued.pair.key.into_bytes(),
+            certificate: Arc::new(CertificateFiles::new(file("crt"), file("key"))),
             client_authority: issued.authority.into_bytes(),
         })
     }

@@ -3,44 +3,45 @@
 pub mod board;
 mod cluster_dns;
 mod identities;
-mod supervise;
+pub mod supervise;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Client, Config};
-use dataplane::nftables::{NftablesDataplane, Options};
-use plan::PodDetection;
-use proxy::PodSelection;
+use client::election::{self, lead};
+use client::{Client, Config, WallClock};
+use controllers::certificates::{Authority, SIGNING_DURATION};
+use controllers::{Environment, node_ipam, node_lifecycle};
+use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::access::AccessFlags;
-use super::agent::{AGENT_PORT, PodFlags};
 use super::apiserver::ServiceFlags;
-use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
+use super::cluster::{ClusterInfo, ClusterSettings, NetworkFlags, check_authority};
 use super::kubeconfig::{CONTEXT, merge_administrator, person_file};
-use super::proxy::NodeFlags;
+use super::machine::{Clients, Machine, MachineFlags, check_rights, until};
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
-use crate::flags::cidr;
+use crate::flags::{at_most_one_a_family, cidr, duration, host_name};
 use board::Board;
 use identities::Identities;
 use supervise::supervise;
 
 /// How long requests under way may take at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
-/// Ranges of the Pods' addresses if none are given.
-const POD_CIDRS: [&str; 2] = ["10.244.0.0/24", "fd00:244::/64"];
-
-/// Where DNS serves its metrics and explanations.
-const DNS_METRICS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9153);
-/// Seconds after which the last good state of DNS is not served any more.
-const DNS_STATE_AGE_SECONDS_MAX: u64 = 86_400;
+/// Ranges of the cluster's Pods if none are given.
+const CLUSTER_CIDRS: [&str; 2] = ["10.244.0.0/16", "fd00:244::/48"];
+/// How often Nodes are looked at: a machine that dies is to be noticed within 10 s.
+const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
+/// Seconds that the Lease of a Node lasts, for the same reason.
+const NODE_LEASE_DURATION_SECONDS: u16 = 8;
+/// Silent Nodes that are taken out of traffic a second: several of a handful of machines may be switched off at once.
+const NODE_EVICTION_RATE: f64 = 1.0;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
@@ -48,6 +49,9 @@ pub struct Flags {
     /// Where the API is served over HTTPS
     #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
+    /// Address at which other machines and Pods reach the API; this machine's primary one if not given
+    #[arg(long, value_name = "ADDRESS")]
+    advertise_address: Option<IpAddr>,
     /// Directory of everything that is kept: store, certificates, kubeconfig, Pods
     #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
     data_dir: PathBuf,
@@ -58,16 +62,10 @@ pub struct Flags {
     /// one; portolan kubeconfig remove takes it out again
     #[arg(long)]
     merge_kubeconfig: bool,
-    /// Port on this machine's addresses at which DNS is answered; the Service kube-dns leads to it
-    #[arg(long, default_value_t = 10053, value_name = "PORT")]
-    dns_port: u16,
-    /// Port on this machine's address at which the agent serves logs to the API server
-    #[arg(long, default_value_t = AGENT_PORT, value_name = "PORT")]
-    agent_port: u16,
-    /// Serve this node's Pods with DNS on a link of its own, past connection tracking, at 169.254.20.10 and at the
-    /// addresses of --cluster-dns
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
-    node_local: bool,
+    #[command(flatten)]
+    nodes: NodesFlags,
+    #[command(flatten)]
+    network: NetworkFlags,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
@@ -75,21 +73,33 @@ pub struct Flags {
     #[command(flatten)]
     access: AccessFlags,
     #[command(flatten)]
-    node: NodeFlags,
-    #[command(flatten)]
-    zone: ZoneFlags,
-    #[command(flatten)]
-    pods: PodFlags,
+    machine: MachineFlags,
+}
+
+/// Flags that concern the machines of the cluster.
+#[derive(Debug, Args)]
+struct NodesFlags {
+    /// Give each Node a range out of --cluster-cidr for its Pods
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    allocate_node_cidrs: bool,
+    /// Bits of the IPv4 range that a Node gets
+    #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV4, value_name = "BITS")]
+    node_cidr_mask_size_ipv4: u8,
+    /// Bits of the IPv6 range that a Node gets
+    #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV6, value_name = "BITS")]
+    node_cidr_mask_size_ipv6: u8,
+    /// How long a Node may be silent before it counts as not ready, and its Pods leave traffic
+    #[arg(long, default_value = "7s", value_name = "DURATION", value_parser = duration)]
+    node_monitor_grace_period: Duration,
+    /// How long the certificates of machines are good; they are renewed in time
+    #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
+    cluster_signing_duration: Duration,
 }
 
 /// Runs everything until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     flags.services.check()?;
-    // The most likely thing to be missing is said before anything is started.
-    drop(
-        NftablesDataplane::open(Options::default())
-            .map_err(|e| format!("{e}; without root, try `portolan playground`"))?,
-    );
+    check_rights()?;
     let runtime = runtime(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
         let parts = Parts::new(&flags)?;
@@ -105,92 +115,97 @@ struct Parts {
     api: apiserver::Config,
     kubeconfig: PathBuf,
     merges_kubeconfig: bool,
-    node: proxy::Config,
-    dns: dns::Config,
-    agent: agent::Settings,
-    agent_port: u16,
-    dns_endpoint: SocketAddr,
-    dns_cluster_ip: String,
+    cluster: ClusterSettings,
+    controllers: controllers::Options,
+    signing_duration: Duration,
+    machine: Machine,
+}
+
+impl Flags {
+    /// The ranges of the cluster's Pods. Who gives this machine a range means that one alone, if no other is named.
+    fn cluster_cidrs(&self) -> Result<Vec<IpNet>, Failure> {
+        let (all, own) = (&self.machine.node.cluster_cidr, &self.machine.pods.pod_cidr);
+        let given = if all.is_empty() { own } else { all };
+        if given.is_empty() {
+            return Ok(CLUSTER_CIDRS
+                .iter()
+                .map(|text| cidr(text))
+                .collect::<Result<_, _>>()?);
+        }
+        at_most_one_a_family(
+            given,
+            if all.is_empty() {
+                "--pod-cidr"
+            } else {
+                "--cluster-cidr"
+            },
+        )?;
+        Ok(given.clone())
+    }
+
+    fn controllers(&self, cluster: &ClusterSettings) -> Result<controllers::Options, Failure> {
+        let settings = node_ipam::Settings {
+            cluster_cidrs: cluster.cluster_cidrs.clone(),
+            mask_size_ipv4: self.nodes.node_cidr_mask_size_ipv4,
+            mask_size_ipv6: self.nodes.node_cidr_mask_size_ipv6,
+        };
+        let machine = &self.machine;
+        let has_own_range = machine.node.cluster_cidr.is_empty() && !machine.pods.pod_cidr.is_empty();
+        let allocates = self.nodes.allocate_node_cidrs && !has_own_range;
+        if allocates {
+            node_ipam::Ranges::new(&settings).map_err(|error| crate::flags::BadValue(error.to_string()))?;
+        }
+        Ok(controllers::Options {
+            node_lifecycle: node_lifecycle::Settings {
+                monitor_period: NODE_MONITOR_PERIOD,
+                monitor_grace_period: self.nodes.node_monitor_grace_period,
+                eviction_rate_per_second: NODE_EVICTION_RATE,
+                ..node_lifecycle::Settings::default()
+            },
+            node_ipam: allocates.then_some(settings),
+            ..controllers::Options::default()
+        })
+    }
 }
 
 impl Parts {
     fn new(flags: &Flags) -> Result<Self, Failure> {
-        let node_name = flags.node.node_name();
-        let mut pods = flags.pods.clone();
-        if pods.pod_cidr.is_empty() {
-            pods.pod_cidr = POD_CIDRS
-                .iter()
-                .map(|text| cidr(text))
-                .collect::<Result<_, _>>()?;
-        }
-        let mut node = flags.node.config()?;
-        if node.pods == PodSelection::default() {
-            node.pods = PodSelection::Given(PodDetection::Ranges(pods.pod_cidr.clone()));
-        }
-        let node_ips = match pods.node_ip.as_slice() {
-            [] => agent::network::node_addresses()?,
-            given => given.to_vec(),
+        let pods = &flags.machine.pods;
+        let cluster = ClusterSettings {
+            cluster_cidrs: flags.cluster_cidrs()?,
+            cluster_dns: pods.cluster_dns.clone(),
+            cluster_domain: flags.machine.zone.cluster_domain.clone(),
+            network: flags.network.network(),
+            node_lease_duration_seconds: pods
+                .node_lease_duration_seconds
+                .unwrap_or(NODE_LEASE_DURATION_SECONDS),
         };
-        let primary = *node_ips
-            .first()
-            .ok_or("this machine has no address beyond the loopback link; name one with --node-ip")?;
-        let dns_endpoint = SocketAddr::new(primary, flags.dns_port);
-        let listen = node_ips
-            .iter()
-            .map(|ip| SocketAddr::new(*ip, flags.dns_port))
-            .collect();
+        let machine = flags.machine.machine(&flags.data_dir, &cluster)?;
         let kubeconfig = flags
             .write_kubeconfig
             .clone()
             .unwrap_or_else(|| flags.data_dir.join("admin.conf"));
-        let dns_cluster_ip = pods
-            .cluster_dns
-            .first()
-            .ok_or("--cluster-dns needs an address")?
-            .to_string();
-        let mut dns = flags.zone.config(listen)?;
-        if flags.node_local {
-            dns.node_local = [NODE_LOCAL_ADDRESS]
-                .into_iter()
-                .chain(pods.cluster_dns.iter().copied())
-                .collect();
-            // A kernel without dummy links still has its DNS through the Service.
-            dns.node_local_is_optional = true;
-        }
-        dns.server_side_search |= flags.node_local;
-        dns.node_name = Some(node_name.clone());
-        dns.metrics_address = Some(DNS_METRICS_ADDRESS);
-        dns.snapshot = Some(dns::SnapshotSettings {
-            path: flags.data_dir.join("dns.state"),
-            age_seconds_max: DNS_STATE_AGE_SECONDS_MAX,
-        });
         Ok(Self {
             engine: flags.engine.clone(),
             api: apiserver::Config {
                 listen: flags.listen,
                 data_dir: flags.data_dir.clone(),
-                node_name: node_name.clone(),
-                advertise_address: Some(primary),
+                node_name: machine.agent.node_name.clone(),
+                advertise_address: flags.advertise_address.or(Some(machine.dns_endpoint.ip())),
                 kubernetes_service: flags.services.kubernetes_service(),
                 service_cidrs: flags.services.service_cluster_ip_range.clone(),
                 node_ports: flags.services.node_ports(),
                 token_auth_file: None,
                 kubeconfig: Some(kubeconfig.clone()),
-                cluster_domain: flags.zone.cluster_domain.clone(),
+                cluster_domain: cluster.cluster_domain.clone(),
                 access: flags.access.access()?,
             },
             kubeconfig,
             merges_kubeconfig: flags.merge_kubeconfig,
-            node,
-            dns,
-            agent: pods.settings(
-                node_name,
-                flags.data_dir.join("agent"),
-                &flags.zone.cluster_domain,
-            )?,
-            agent_port: flags.agent_port,
-            dns_endpoint,
-            dns_cluster_ip,
+            controllers: flags.controllers(&cluster)?,
+            signing_duration: flags.nodes.cluster_signing_duration.min(SIGNING_DURATION),
+            cluster,
+            machine,
         })
     }
 
@@ -199,9 +214,13 @@ impl Parts {
     async fn run(self, board: Arc<Board>) -> Result<(), Failure> {
         let store = self.engine.open(&self.api.data_dir).await?;
         let directory = self.api.data_dir.join("pki");
+        if self.engine.is_shared() {
+            check_authority(&*store, &directory.join("ca.crt"))?;
+        }
         let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
-        let administrator = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
-        cluster_dns::publish(&administrator, &self.dns_cluster_ip, self.dns_endpoint).await?;
+        let config = Config::from_kubeconfig(&self.kubeconfig)?;
+        self.publish(&Client::new(config.clone())?, &config, server.address())
+            .await?;
         let identities = Identities {
             directory,
             server: apiserver::kubeconfig::server_url(server.address()),
@@ -227,6 +246,25 @@ impl Parts {
         outcome
     }
 
+    /// Writes down where DNS is, and for machines that join what they must know.
+    async fn publish(&self, client: &Client, config: &Config, listening: SocketAddr) -> Result<(), Failure> {
+        let address = self.api.advertise_address.unwrap_or(listening.ip());
+        let info = ClusterInfo {
+            server: apiserver::kubeconfig::server_url(SocketAddr::new(address, listening.port())),
+            authority: String::from_utf8_lossy(&config.certificate_authority).into_owned(),
+            settings: Some(self.cluster.clone()),
+        };
+        info.publish(client).await?;
+        let dns = self
+            .cluster
+            .cluster_dns
+            .first()
+            .ok_or("--cluster-dns needs an address")?;
+        let node_name = &self.machine.agent.node_name;
+        cluster_dns::publish(client, &dns.to_string(), node_name, self.machine.dns_endpoint).await?;
+        Ok(())
+    }
+
     /// Starts what is a client of the API, each part under its supervisor.
     fn start(
         self,
@@ -235,12 +273,24 @@ impl Parts {
         ended: &watch::Receiver<bool>,
     ) -> Result<JoinSet<()>, Failure> {
         let mut parts = JoinSet::new();
-        let (client, until_end) = (identities.controllers()?, ended.clone());
+        let (certificate, key) = (
+            identities.directory.join("ca.crt"),
+            identities.directory.join("ca.key"),
+        );
+        let options = controllers::Options {
+            authority: Some(Arc::new(Authority::open(
+                &certificate,
+                &key,
+                self.signing_duration,
+            )?)),
+            ..self.controllers
+        };
+        let (client, until_end, is_shared) =
+            (identities.controllers()?, ended.clone(), self.engine.is_shared());
         let controllers = move || {
-            let environment = controllers::Environment::new(client.clone());
-            let end = until(until_end.clone());
+            let work = control(client.clone(), options.clone(), is_shared, until_end.clone());
             async move {
-                controllers::run(environment, controllers::Options::default(), end).await;
+                work.await;
                 Ok::<(), Failure>(())
             }
         };
@@ -250,33 +300,50 @@ impl Parts {
             ended.clone(),
             controllers,
         ));
-        let (client, until_end, node) = (identities.proxy()?, ended.clone(), self.node);
-        let proxy = move || {
-            let (node, client, end) = (node.clone(), client.clone(), until(until_end.clone()));
-            async move {
-                let dataplane = NftablesDataplane::open(Options::default())?;
-                Ok::<(), Failure>(proxy::run(node, client, dataplane, end).await?)
-            }
+        let node_name = &self.machine.agent.node_name;
+        let clients = Clients {
+            agent: identities.agent(node_name)?,
+            proxy: identities.proxy()?,
+            dns: identities.dns()?,
         };
-        parts.spawn(supervise(Arc::clone(board), "proxy", ended.clone(), proxy));
-        let (client, until_end, dns) = (identities.dns()?, ended.clone(), self.dns);
-        let dns = move || {
-            let (dns, client, end) = (dns.clone(), client.clone(), until(until_end.clone()));
-            async move { Ok::<(), Failure>(dns::run(dns, Some(client), end).await?) }
-        };
-        parts.spawn(supervise(Arc::clone(board), "dns", ended.clone(), dns));
-        let mut agent = self.agent;
-        let client = identities.agent(&agent.node_name)?;
-        let listen = SocketAddr::new(self.dns_endpoint.ip(), self.agent_port);
-        agent.serving = Some(identities.agent_serving(&agent.node_name, listen)?);
-        let until_end = ended.clone();
-        let agent = move || {
-            let (agent, client, end) = (agent.clone(), client.clone(), until(until_end.clone()));
-            async move { Ok::<(), Failure>(agent::run(client, agent, end).await?) }
-        };
-        parts.spawn(supervise(Arc::clone(board), "agent", ended.clone(), agent));
+        let serving = identities.agent_serving(node_name, self.machine.agent_endpoint)?;
+        self.machine.start(&mut parts, board, clients, serving, ended);
         Ok(parts)
     }
+}
+
+/// Runs the controllers; where other servers share the data, only as long as this one leads.
+async fn control(
+    client: Client,
+    options: controllers::Options,
+    is_shared: bool,
+    ended: watch::Receiver<bool>,
+) {
+    if !is_shared {
+        controllers::run(Environment::new(client), options, until(ended)).await;
+        return;
+    }
+    let settings = election::Settings {
+        // A process that starts again is another candidate: it knows nothing of what it did before.
+        identity: format!("{}_{}", host_name(), uuid::Uuid::new_v4()),
+        namespace: "kube-system".to_owned(),
+        name: "portolan-controllers".to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let is_leader = watch::Sender::new(false);
+    let work =
+        |client, end| controllers::run(Environment::new(client), options.clone(), election::asked(end));
+    lead(
+        client,
+        settings,
+        WallClock::system(),
+        is_leader,
+        until(ended),
+        work,
+    )
+    .await;
 }
 
 /// Puts the administrator's kubeconfig into the person's; whether that was done. Everything runs without it.
@@ -286,9 +353,4 @@ fn merge_kubeconfig(administrator: &Path) -> bool {
         tracing::error!(%error, "the kubeconfig is not merged");
     }
     merged.is_ok()
-}
-
-/// Resolves when the end is told, or nobody is left to tell it.
-async fn until(mut ended: watch::Receiver<bool>) {
-    drop(ended.wait_for(|ended| *ended).await);
 }
