@@ -117,18 +117,7 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(&pki, serving.clone())?));
         let tokens = config.token_auth_file.as_deref().map(Tokens::read).transpose()?;
         let (end, ending) = watch::channel(false);
-        let services = Registry::new(
-            store.index(),
-            ServiceConfig {
-                cluster_ip_ranges: config.service_cidrs.clone(),
-                node_port_range: config.node_ports.clone(),
-            },
-        )?;
-        if store.is_shared() {
-            services
-                .follow_others(store.index())
-                .map_err(RegistryError::from)?;
-        }
+        let services = registry(&config, &*store)?;
         let shutdown = Shutdown(ending);
         let access = config.access.clone();
         let issuer = access
@@ -224,6 +213,21 @@ impl Drop for Server {
         self.end.send_replace(true);
         self.accepting.abort();
     }
+}
+
+/// What Services are given, as the store has it, and as other servers go on to write it.
+fn registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryError> {
+    let services = Registry::new(
+        store.index(),
+        ServiceConfig {
+            cluster_ip_ranges: config.service_cidrs.clone(),
+            node_port_range: config.node_ports.clone(),
+        },
+    )?;
+    if store.is_shared() {
+        services.follow_others(store.index())?;
+    }
+    Ok(services)
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
