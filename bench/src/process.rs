@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::Failure;
 
 /// USER_HZ, which is 100 on every architecture that Linux tells times of in `/proc` (proc_pid_stat(5)).
@@ -50,10 +52,22 @@ impl Measured {
 impl Measured {
     /// Asks the process to end, and waits until it has.
     pub fn end_gracefully(&mut self) -> Result<(), Failure> {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+        self.signal(Signal::TERM)?;
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Does something while the process is stopped.
+    pub fn stopped(&self, act: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        self.signal(Signal::STOP)?;
+        let result = act();
+        self.signal(Signal::CONT)?;
+        result
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Failure> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        Ok(rustix::process::kill_process(id, signal)?)
     }
 
     /// Ends the process as a crash would.

@@ -18,6 +18,8 @@ use crate::world;
 const BACKEND_PORT: u16 = 8080;
 /// What is written at once to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
+/// How long a stream goes one way before the other way has its turn.
+const STREAM: Duration = Duration::from_secs(1);
 /// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing at all.
 const ANSWER: u8 = b'a';
 const COUNT: u8 = b'c';
@@ -60,8 +62,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         node.enter(|| wait_for(service))??;
         proxy.must_run()?;
         let direct = SocketAddr::new(backend, BACKEND_PORT);
-        node.enter(|| connections(flags, direct, service))??;
-        node.enter(|| streams(flags, direct, service))??;
+        node.enter(|| connections(flags, direct, service, &proxy))??;
+        node.enter(|| streams(flags, direct, service, &proxy))??;
         node.enter(|| memory(flags, service, &mut proxy))??;
         Ok(())
     })
@@ -155,8 +157,14 @@ fn wait_for(service: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Both ways by turns, so that whatever else the machine does meets both.
-fn connections(flags: &Flags, direct: SocketAddr, service: SocketAddr) -> Result<(), Failure> {
+fn connections(
+    flags: &Flags,
+    direct: SocketAddr,
+    service: SocketAddr,
+    proxy: &Measured,
+) -> Result<(), Failure> {
     let mut times = [Vec::new(), Vec::new()];
+    let cpu = proxy.cpu()?;
     for _ in 0..flags.connections {
         for (to, times) in [direct, service].into_iter().zip(&mut times) {
             let began = Instant::now();
@@ -164,11 +172,12 @@ fn connections(flags: &Flags, direct: SocketAddr, service: SocketAddr) -> Result
             times.push(began.elapsed());
         }
     }
+    let cpu = proxy.cpu()? - cpu;
     let [direct, service] = times.map(Percentiles::of);
     let (direct, service) = (direct.ok_or("no connections")?, service.ok_or("no connections")?);
     println!(
         "connect, request, close, {} each: direct p50 {:.3} ms, p99 {:.3} ms; Service p50 {:.3} ms, p99 {:.3} ms; \
-         {:.2} x direct, takes {:.2} x as long",
+         {:.2} x direct, takes {:.2} x as long; {:.1} us of the proxy's CPU each",
         flags.connections,
         direct.milliseconds(50),
         direct.milliseconds(99),
@@ -176,27 +185,38 @@ fn connections(flags: &Flags, direct: SocketAddr, service: SocketAddr) -> Result
         service.milliseconds(99),
         direct.milliseconds(50) / service.milliseconds(50),
         service.milliseconds(50) / direct.milliseconds(50),
+        cpu.as_secs_f64() * 1e6 / flags.connections as f64,
     );
     Ok(())
 }
 
-fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr) -> Result<(), Failure> {
-    let direct = stream(direct, flags.seconds)?;
-    let service = stream(service, flags.seconds)?;
+/// Both ways by turns, a second each.
+fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
+    let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
+    for _ in 0..flags.seconds {
+        direct_sum += stream(direct)?;
+        let before = proxy.cpu()?;
+        service_sum += stream(service)?;
+        cpu += proxy.cpu()? - before;
+    }
+    let seconds = flags.seconds as f64;
     println!(
-        "one stream, {} s each: direct {direct:.2} Gbit/s, Service {service:.2} Gbit/s; {:.2} x direct",
-        flags.seconds,
-        service / direct
+        "one stream, {seconds} times a second each: direct {:.2} Gbit/s, Service {:.2} Gbit/s; {:.2} x direct; \
+         {:.0} ms of the proxy's CPU a gigabyte",
+        direct_sum / seconds,
+        service_sum / seconds,
+        service_sum / direct_sum,
+        cpu.as_secs_f64() * 1e3 / (service_sum / 8.0),
     );
     Ok(())
 }
 
-/// Gbit/s that arrive.
-fn stream(to: SocketAddr, seconds: u64) -> Result<f64, Failure> {
+/// Gbit/s that arrive in a second.
+fn stream(to: SocketAddr) -> Result<f64, Failure> {
     let mut stream = ask(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(seconds) {
+    while began.elapsed() < STREAM {
         stream.write_all(&chunk)?;
     }
     stream.shutdown(Shutdown::Write)?;

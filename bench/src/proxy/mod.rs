@@ -41,7 +41,8 @@ pub struct Flags {
     changes: usize,
     #[command(flatten)]
     sustained: sustained::Flags,
-    /// How often the proxy is made to read everything back while nothing is wrong; Portolan in mode nftables only
+    /// How often somebody else writes to nftables and nothing is wrong, in each of two ways; Portolan in mode nftables
+    /// only
     #[arg(long, default_value_t = 0)]
     resyncs: u32,
     /// Another proxy that is measured in the place of Portolan's: a command line for `sh`, in which

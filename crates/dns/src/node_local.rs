@@ -131,6 +131,7 @@ fn table() -> Table {
     Table {
         name: TABLE.to_owned(),
         comment: "DNS of this node, past connection tracking".to_owned(),
+        is_dormant: false,
     }
 }
 

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::object::ObjectKey;
-use plan::{Plan, Set};
+use plan::{Family, Plan, Set};
 
 use super::bytes::Bytes;
 use super::codes::Codes;
 use super::item::{Item, difference};
+use super::layout::Map;
 use super::port::{Port, Shared};
 use super::stand_ins::{StandIns, written};
 
@@ -44,6 +45,17 @@ impl InForce {
     /// Whether a Service port needs this.
     pub fn has_shared(&self, shared: Shared) -> bool {
         self.counts.contains_key(&shared)
+    }
+
+    /// Hands over all elements of a map that belong to Service ports.
+    pub fn each_item(&self, map: Map, family: Family, each: &mut dyn FnMut(Item)) {
+        let mut items = Vec::new();
+        for (service, ports) in self.services() {
+            for port in ports.iter().filter(|port| port.family() == family) {
+                port.items(map, &comment(service, port), &mut items);
+            }
+            items.drain(..).for_each(&mut *each);
+        }
     }
 
     /// The ports of a Service.

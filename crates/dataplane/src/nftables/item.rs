@@ -21,13 +21,22 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> + Clone {
         let maps = Map::ALL
             .into_iter()
             .flat_map(|map| FAMILIES.map(|family| Self::Map(map, family)));
-        let mut places = maps.chain([Self::Treatments, Self::Masqueraded]);
-        places.find(|place| place.name() == name)
+        maps.chain([Self::Treatments, Self::Masqueraded])
+    }
+
+    /// The place of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|place| place.name() == name)
+    }
+
+    /// Whether nobody but packets says what is in it.
+    pub const fn is_filled_by_rules(self) -> bool {
+        matches!(self, Self::Map(Map::Affinity, _))
     }
 
     /// Its name.

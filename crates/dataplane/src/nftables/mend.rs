@@ -1,5 +1,6 @@
 //! Mending just what others touched, whatever else there is: what is wanted for a key is known without reading.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::object::Protocol;
@@ -16,39 +17,37 @@ use super::port::{Port, Shared};
 use super::synchronize::Mending;
 use super::{Bytes, NftablesDataplane, skeleton, snapshot};
 
-/// Keys that are mended one by one; beyond that, all is read back.
+/// Keys of one map that are mended one by one; beyond that, the map is read back.
 const KEYS_MAX: usize = 4_096;
 
 impl NftablesDataplane {
     /// Mends what was touched; how many elements and chains were looked at.
     pub(super) fn mend_touched(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
-        let keys: usize = touched
-            .iter()
-            .map(|touched| match touched {
-                Touched::Elements { keys, .. } => keys.len(),
-                Touched::Rules | Touched::Everything => 0,
-            })
-            .sum();
-        let is_unclear = touched.iter().any(|touched| match touched {
-            Touched::Everything => true,
-            Touched::Elements { set, .. } => Place::named(set).is_none_or(is_read_back),
-            Touched::Rules => false,
-        });
-        if !self.is_known || is_unclear || keys > KEYS_MAX {
-            return self.synchronize(plan).map(|applied| applied.elements);
+        let count = match is_unclear(touched) || !self.is_known {
+            true => self.synchronize(plan)?.elements,
+            false => self.mend_told(plan, touched)?,
+        };
+        for touched in touched {
+            if let Touched::Transaction(state) = touched {
+                self.ledger.note_other(*state);
+                self.distrust();
+            }
         }
+        Ok(count)
+    }
+
+    fn mend_told(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
         let mut count = 0;
         if touched.contains(&Touched::Rules) {
             count += self.mend_chains()?;
         }
-        for touched in touched {
-            let Touched::Elements { set, keys } = touched else {
+        for (place, keys) in keys_by_place(touched) {
+            if keys.len() > KEYS_MAX || is_read_back(place) {
+                let (_, differing) = self.verify(plan, place)?;
+                count += differing;
                 continue;
-            };
-            let Some(place) = Place::named(set).filter(|place| !is_filled_by_rules(*place)) else {
-                continue;
-            };
-            for key in keys.iter().filter_map(|key| Bytes::from_slice(key)) {
+            }
+            for key in keys {
                 if !self.mend_key(plan, place, key) {
                     return self.synchronize(plan).map(|applied| applied.elements);
                 }
@@ -58,7 +57,8 @@ impl NftablesDataplane {
         Ok(count)
     }
 
-    fn mend_chains(&mut self) -> Result<usize, DataplaneError> {
+    /// Compares all chains with what should be in force, and mends them; how many differed.
+    pub(super) fn mend_chains(&mut self) -> Result<usize, DataplaneError> {
         let mut wanted = self.chains.clone();
         let codes: Vec<u32> = self.codes.in_force().collect();
         wanted.extend(self.codes.chains_of(codes.iter()));
@@ -170,9 +170,27 @@ fn is_read_back(place: Place) -> bool {
     )
 }
 
-/// Nobody but packets says what is in it.
-fn is_filled_by_rules(place: Place) -> bool {
-    matches!(place, Place::Map(Map::Affinity, _))
+/// Whether it is not known what was touched. Sets that are none of ours do no harm.
+fn is_unclear(touched: &[Touched]) -> bool {
+    touched.iter().any(|touched| match touched {
+        Touched::Everything => true,
+        Touched::Set { set } => Place::named(set).is_some(),
+        Touched::Elements { .. } | Touched::Rules | Touched::Transaction(_) => false,
+    })
+}
+
+/// The touched keys of each map of ours, each once.
+fn keys_by_place(touched: &[Touched]) -> BTreeMap<Place, BTreeSet<Bytes>> {
+    let mut all: BTreeMap<Place, BTreeSet<Bytes>> = BTreeMap::new();
+    for touched in touched {
+        if let Touched::Elements { set, keys } = touched
+            && let Some(place) = Place::named(set).filter(|place| !place.is_filled_by_rules())
+        {
+            let keys = keys.iter().filter_map(|key| Bytes::from_slice(key));
+            all.entry(place).or_default().extend(keys);
+        }
+    }
+    all
 }
 
 fn split_address(key: &[u8], family: Family) -> Option<(IpAddr, &[u8])> {

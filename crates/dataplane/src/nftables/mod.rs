@@ -24,6 +24,7 @@ mod draft;
 mod in_force;
 mod item;
 mod layout;
+mod ledger;
 mod mend;
 mod port;
 mod ranges;
@@ -34,11 +35,12 @@ mod snapshot;
 mod stand_ins;
 mod synchronize;
 mod treatment;
+mod verify;
 
 use std::collections::HashSet;
 
 use api::object::ObjectKey;
-use netlink::nftables::{Batch, Chain, Change, CommitError, Generation, Monitor, Nftables, Rule, Touched};
+use netlink::nftables::{Batch, Chain, Change, CommitError, Monitor, Nftables, Rule, Touched};
 use plan::{Changes, Plan, Scheduler};
 
 use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
@@ -49,6 +51,7 @@ use draft::{Draft, NOBODY, write_chains, write_items};
 use in_force::InForce;
 use item::{Item, difference};
 use layout::FAMILIES;
+use ledger::Ledger;
 use port::Port;
 
 pub(crate) use stand_ins::StandIns;
@@ -82,8 +85,11 @@ pub struct NftablesDataplane {
     table: String,
     /// Whether what is below is what the kernel has.
     is_known: bool,
-    /// The state of all of nftables that was left behind, or found to be right, if nobody else has made another since.
-    generation: Option<Generation>,
+    /// What has been done to nftables since it was known to be right.
+    ledger: Ledger,
+    /// Whose turn it is to be compared, and how many places were not since others last wrote.
+    turn: usize,
+    unverified: usize,
     in_force: InForce,
     codes: Codes,
     chains: Vec<(Chain, Vec<Rule>)>,
@@ -103,7 +109,9 @@ impl NftablesDataplane {
             nftables,
             table: options.table,
             is_known: false,
-            generation: None,
+            ledger: Ledger::default(),
+            turn: 0,
+            unverified: 0,
             in_force: InForce::default(),
             codes: Codes::default(),
             chains: Vec::new(),
@@ -138,26 +146,29 @@ impl NftablesDataplane {
         Ok(true)
     }
 
-    /// Does a transaction, and keeps track of whether others do any.
+    /// Does a transaction, and keeps account of it.
     fn commit(&mut self, batch: Batch) -> Result<(), CommitError> {
         if batch.is_empty() {
             return Ok(());
         }
-        let before = self.generation.take();
-        self.nftables.commit(batch)?;
-        if let Some(before) = before {
-            let now = self.nftables.generation().ok();
-            self.generation = now.filter(|now| now.follows(before));
+        let result = self.nftables.commit(batch);
+        match &result {
+            Ok(()) => self.ledger.note_own(),
+            // It may be done or not.
+            Err(CommitError::Socket { .. }) => self.ledger.lose(),
+            Err(_) => {}
         }
-        Ok(())
+        result
     }
 
-    /// Whether nobody has changed anything in nftables since it was as it should be.
-    fn is_untouched(&mut self) -> Result<bool, DataplaneError> {
-        match self.generation.filter(|_| self.is_known) {
-            Some(known) => Ok(self.nftables.generation()? == known),
-            None => Ok(false),
+    /// Whether the table is as it should be by all that is known: what others did to nftables since was told, and
+    /// mended.
+    fn is_accounted_for(&mut self) -> Result<bool, DataplaneError> {
+        if !self.is_known {
+            return Ok(false);
         }
+        let now = self.nftables.generation()?;
+        Ok(self.ledger.accounts_for(now))
     }
 
     /// Brings what settings ask for into force.
@@ -329,11 +340,11 @@ impl Dataplane for NftablesDataplane {
     }
 
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        if self.is_untouched()? {
-            self.sweep();
-            return Ok(0);
+        if !self.is_accounted_for()? {
+            return self.synchronize(plan).map(|applied| applied.elements);
         }
-        self.synchronize(plan).map(|applied| applied.elements)
+        self.sweep();
+        self.verify_some(plan)
     }
 
     fn watch(&mut self) -> std::io::Result<Option<Monitor>> {

@@ -26,6 +26,7 @@ pub fn table(name: &str) -> Table {
     Table {
         name: name.to_owned(),
         comment: format!("Services, by Portolan (layout {LAYOUT_VERSION})"),
+        is_dormant: false,
     }
 }
 

@@ -179,7 +179,8 @@ impl Elements {
         let stale = self.found.into_iter().filter(|found| !found.is_wanted);
         stale.filter_map(move |found| {
             let (flag, keys) = found.identity.split_first()?;
-            let (key, key_end) = keys.split_at_checked(key_bytes)?;
+            // Without a key it stands for all that no other has.
+            let (key, key_end) = keys.split_at_checked(key_bytes.min(keys.len()))?;
             let key_end = (!key_end.is_empty()).then(|| Bytes::from_slice(key_end));
             Some(Item {
                 place,

@@ -36,7 +36,8 @@ pub(super) struct Mending {
     /// Chains that nothing leads to.
     pub(super) stale_chains: Vec<String>,
     affinities: Vec<Item>,
-    count: usize,
+    /// How many elements and chains are not as they should be.
+    pub(super) count: usize,
 }
 
 impl NftablesDataplane {
@@ -65,7 +66,7 @@ impl NftablesDataplane {
         is_there: bool,
     ) -> Result<Applied, DataplaneError> {
         self.is_known = false;
-        self.generation = Some(self.nftables.generation()?);
+        self.ledger.start(self.nftables.generation()?);
         self.in_force = InForce::default();
         self.codes = super::Codes::new(plan.settings().pods.clone());
         self.ranges = ranges::items(plan.settings());
@@ -104,13 +105,14 @@ impl NftablesDataplane {
             let codes = self.used_codes();
             let mending = self.compare(plan, &chains, &services, &codes)?;
             let expected = (attempts < ATTEMPTS_MAX).then_some(generation);
-            self.generation = Some(generation);
+            self.ledger.start(generation);
             let error = match self.commit(mending.batch(&self.table, expected)) {
                 Ok(()) => {
                     self.codes.set_in_force(&codes);
                     self.chains = chains;
                     self.ranges = ranges::items(plan.settings());
                     self.is_known = true;
+                    self.unverified = 0;
                     self.finish(&mending);
                     return Ok(Applied {
                         elements: mending.count,
@@ -225,12 +227,12 @@ impl NftablesDataplane {
     }
 
     /// Compares elements that belong to no Service.
-    fn compare_place(
+    pub(super) fn compare_place(
         &mut self,
         place: Place,
         wanted: Vec<Item>,
         mending: &mut Mending,
-    ) -> Result<(), DataplaneError> {
+    ) -> Result<usize, DataplaneError> {
         self.compare_elements(place, mending, |_, each| {
             for item in &wanted {
                 each(item.clone(), NOBODY);
@@ -266,16 +268,17 @@ impl NftablesDataplane {
         Ok(members)
     }
 
-    /// Compares the elements of one place with those that `wanted` hands over. If some are missing, it looks
-    /// twice: while the kernel enlarges a map's hash table, a list of it leaves elements out.
-    fn compare_elements(
+    /// Compares the elements of one place with those that `wanted` hands over; how many these are. If some are
+    /// missing, it looks twice: while the kernel enlarges a map's hash table, a list of it leaves elements out.
+    pub(super) fn compare_elements(
         &mut self,
         place: Place,
         mending: &mut Mending,
         mut wanted: impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
-    ) -> Result<(), DataplaneError> {
-        if self.is_as_wanted(place, &mut wanted)? {
-            return Ok(());
+    ) -> Result<usize, DataplaneError> {
+        let (is_as_wanted, count) = self.is_as_wanted(place, &mut wanted)?;
+        if is_as_wanted {
+            return Ok(count);
         }
         for is_last in [false, true] {
             let mut found = Elements::read(&mut self.nftables, &self.table, place)?;
@@ -294,16 +297,16 @@ impl NftablesDataplane {
                 break;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    /// Whether a place has the wanted elements and no others. Quicker than finding out which: by hashes only, of
+    /// Whether a place has the wanted elements and no others, and how many are wanted. Quicker than finding out which: by hashes only, of
     /// elements with all that they hold.
     fn is_as_wanted(
         &mut self,
         place: Place,
         wanted: &mut impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
-    ) -> Result<bool, DataplaneError> {
+    ) -> Result<(bool, usize), DataplaneError> {
         let state = RandomState::new();
         let found = snapshot::fingerprints(&mut self.nftables, &self.table, place, &state)?;
         let (mut count, mut is_missing) = (0, false);
@@ -313,7 +316,7 @@ impl NftablesDataplane {
                 .binary_search(&snapshot::fingerprint(&item.element(), &state))
                 .is_err();
         });
-        Ok(!is_missing && count == found.len())
+        Ok((!is_missing && count == found.len(), count))
     }
 
     /// What may fail without harm, once the table carries traffic as it should.
@@ -369,7 +372,8 @@ impl Mending {
         self.count = self.count.saturating_sub(unused);
     }
 
-    fn batch(&self, table: &str, generation: Option<Generation>) -> Batch {
+    /// The transaction.
+    pub(super) fn batch(&self, table: &str, generation: Option<Generation>) -> Batch {
         let mut batch = Batch::new(table, generation);
         for chain in &self.flushed {
             batch.flush_chain(chain, NOBODY);

@@ -134,18 +134,144 @@ fn write_elsewhere() {
 fn nothing_is_read_back_as_long_as_nobody_else_writes() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
-        assert!(dataplane.is_untouched().unwrap());
+        assert!(dataplane.is_accounted_for().unwrap());
         put(&mut plan, 1, 5);
         update(&mut plan, &mut dataplane);
-        assert!(dataplane.is_untouched().unwrap());
+        assert!(dataplane.is_accounted_for().unwrap());
         write_elsewhere();
-        assert!(!dataplane.is_untouched().unwrap());
+        assert!(!dataplane.is_accounted_for().unwrap());
         // A change of its own does not hide that of the other.
         put(&mut plan, 1, 4);
         update(&mut plan, &mut dataplane);
-        assert!(!dataplane.is_untouched().unwrap());
+        assert!(!dataplane.is_accounted_for().unwrap());
         assert_eq!(dataplane.repair(&plan).unwrap(), 0, "read back");
-        assert!(dataplane.is_untouched().unwrap());
+        assert!(dataplane.is_accounted_for().unwrap());
+    });
+}
+
+#[test]
+fn what_others_write_elsewhere_is_told_and_nothing_is_read_back() {
+    testbed::in_namespace(|| {
+        let (mut plan, mut dataplane) = loaded(3);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        write_elsewhere();
+        put(&mut plan, 1, 5);
+        update(&mut plan, &mut dataplane);
+        // A set of somebody else's in our table does no harm, and stays.
+        let foreign = netlink::nftables::Set {
+            name: "foreign".to_owned(),
+            ..Map::ClusterIps.set(Family::V4)
+        };
+        tamper(|batch| batch.set(Change::Add, &foreign, 0));
+        assert!(!dataplane.is_accounted_for().unwrap());
+        let touched = told(&mut monitor);
+        let transactions = |touched: &[Touched]| {
+            let is_transaction = |touched: &&Touched| matches!(touched, Touched::Transaction(_));
+            touched.iter().filter(is_transaction).count()
+        };
+        assert_eq!(transactions(&touched), 2, "{touched:?}");
+        assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+        assert!(dataplane.is_accounted_for().unwrap());
+        let sets = Nftables::open().unwrap().sets(TABLE).unwrap();
+        assert!(sets.iter().any(|set| set.name == "foreign"));
+    });
+}
+
+#[test]
+fn what_was_not_told_is_found_by_the_next_repair() {
+    testbed::in_namespace(|| {
+        let (plan, mut dataplane) = loaded(3);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        let before = dump();
+        tamper(|batch| {
+            batch
+                .elements(Change::Delete, "services4", 0)
+                .push(&Element::key(&FRONTEND));
+        });
+        // The kernel could not tell of this one.
+        told(&mut monitor);
+        write_elsewhere();
+        let touched = told(&mut monitor);
+        assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+        assert!(!dataplane.is_accounted_for().unwrap());
+        assert_eq!(dataplane.repair(&plan).unwrap(), 1);
+        assert_eq!(dump(), before);
+    });
+}
+
+#[test]
+fn after_others_have_written_all_maps_are_compared_in_turn() {
+    testbed::in_namespace(|| {
+        let (plan, mut dataplane) = loaded(3);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        let before = dump();
+        for (number, place) in item::Place::all().enumerate() {
+            let Some(key) = first_key(place) else { continue };
+            tamper(|batch| {
+                batch
+                    .elements(Change::Delete, place.name(), 0)
+                    .push(&Element::key(&key));
+            });
+            assert_ne!(dump(), before, "{place:?}");
+            // The watch tells of the transaction, and not of what it did.
+            let mut touched = told(&mut monitor);
+            touched.retain(|touched| matches!(touched, Touched::Transaction(_)));
+            assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+            assert!(dataplane.is_accounted_for().unwrap());
+            // With three Services all maps have their turn at once, whoever is the first.
+            dataplane.turn = number * 7 % item::Place::all().count();
+            assert_eq!(dataplane.repair(&plan).unwrap(), 1, "{place:?}");
+            assert_eq!(dump(), before, "{place:?}");
+            assert_eq!(dataplane.unverified, 0);
+        }
+    });
+}
+
+/// The key of some element.
+fn first_key(place: item::Place) -> Option<Vec<u8>> {
+    let is_of_ranges = matches!(place, item::Place::Map(Map::Pods | Map::ServiceCidrs, _));
+    if is_of_ranges || place.is_filled_by_rules() {
+        return None; // half a range cannot be taken away, and what packets fill is nobody's to compare
+    }
+    let mut nftables = Nftables::open().unwrap();
+    let keys = nftables.elements(TABLE, place.name(), |element| element.key.to_vec());
+    keys.unwrap().into_iter().next()
+}
+
+#[test]
+fn large_maps_wait_for_the_next_turn() {
+    testbed::in_namespace(|| {
+        let (plan, mut dataplane) = loaded(200);
+        dataplane.distrust();
+        let all = dataplane.unverified;
+        let mut turns = 0;
+        while dataplane.unverified > 0 {
+            assert_eq!(dataplane.verify_within(&plan, 300).unwrap(), 0);
+            turns += 1;
+            assert!(turns <= all, "it never ends");
+        }
+        // 200 cluster IPs and node ports, 600 endpoints with number and member, 200 local ones: each fills a turn.
+        assert!((4..=8).contains(&turns), "{turns}");
+    });
+}
+
+#[test]
+fn a_table_that_sleeps_is_made_anew() {
+    testbed::in_namespace(|| {
+        let (plan, mut dataplane) = loaded(3);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        let before = dump();
+        let asleep = netlink::nftables::Table {
+            is_dormant: true,
+            ..skeleton::table(TABLE)
+        };
+        tamper(|batch| batch.table(Change::Add, &asleep, 0));
+        let table = || Nftables::open().unwrap().table(TABLE).unwrap();
+        assert_eq!(table(), Some(asleep.clone()));
+        let touched = told(&mut monitor);
+        assert!(dataplane.mend(&plan, &touched).unwrap() > 0);
+        assert_eq!(table(), Some(skeleton::table(TABLE)));
+        assert_eq!(dump(), before);
     });
 }
 
@@ -178,6 +304,22 @@ fn what_others_touch_is_told_and_mended_alone() {
             )),
             Box::new(elements(Change::Delete, "masqueraded", vec![0; 4])),
             Box::new(elements(Change::Delete, "pods4", vec![10, 244, 0, 0])),
+            // What stands for all keys that no other element has.
+            Box::new(|batch| {
+                let everything = Element {
+                    data: Some(ElementData::Value(&[9, 0, 0, 0])),
+                    ..Element::key(&[])
+                };
+                batch.elements(Change::Add, "services4", 0).push(&everything);
+            }),
+            // More than is mended one by one.
+            Box::new(|batch| {
+                let mut list = batch.elements(Change::Add, "cluster-ips4", 0);
+                for number in 0..5_000_u16 {
+                    let [high, low] = number.to_be_bytes();
+                    list.push(&Element::key(&[10, 97, high, low]));
+                }
+            }),
             Box::new(|batch| batch.flush_chain("services", 0)),
             Box::new(|batch| {
                 let set = Element {
@@ -252,6 +394,7 @@ fn a_table_of_somebody_else_under_the_same_name_gives_way() {
             let table = netlink::nftables::Table {
                 name: TABLE.to_owned(),
                 comment: "not the proxy's".to_owned(),
+                is_dormant: false,
             };
             batch.table(Change::Add, &table, 0);
             let chain = Chain {

@@ -1,6 +1,5 @@
-//! The socket that a Service port's connections come to, and the task that takes them.
+//! The socket that a Service port's connections come to, and what takes them.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,9 +8,9 @@ use api::object::Protocol;
 use plan::{PortKey, ServicePortPlan, Set};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::UdpSocket;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::{Place, tcp, udp};
@@ -37,7 +36,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Task {
     /// Ends when this is dropped, with what waits.
-    Tcp { _until: oneshot::Sender<Infallible> },
+    Tcp { _until: tcp::Listening },
     /// Is ended.
     Udp(AbortHandle),
 }
@@ -48,6 +47,7 @@ impl Listener {
         port: &ServicePortPlan,
         set: Set,
         address: IpAddr,
+        threads: &tcp::Threads,
         runtime: &Runtime,
         open: &Arc<Semaphore>,
     ) -> io::Result<Self> {
@@ -59,21 +59,20 @@ impl Listener {
         socket.set_nonblocking(true)?;
         socket.bind(&at.into())?;
         let address = socket.local_addr()?.as_socket().unwrap_or(at);
-        let _context = runtime.enter();
         let task = if is_tcp {
             // For all connections that it takes.
             socket.set_tcp_nodelay(true)?;
             socket.listen(BACKLOG)?;
-            let listener = TcpListener::from_std(socket.into())?;
-            let (until, closed) = oneshot::channel();
             let door = tcp::Door {
                 address,
                 place: place.clone(),
                 open: open.clone(),
             };
-            runtime.spawn(tcp::serve(listener, door, closed));
-            Task::Tcp { _until: until }
+            Task::Tcp {
+                _until: threads.listen(socket.into(), door),
+            }
         } else {
+            let _context = runtime.enter();
             let socket = UdpSocket::from_std(socket.into())?;
             let task = runtime.spawn(udp::serve(socket, place.clone(), open.clone()));
             Task::Udp(task.abort_handle())

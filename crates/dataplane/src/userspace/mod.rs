@@ -12,9 +12,7 @@
 //! waiting; only the connections' own work is asynchronous, on threads that belong to this dataplane.
 
 mod balance;
-mod bulk;
 mod listener;
-mod relay;
 mod tcp;
 mod udp;
 
@@ -34,7 +32,7 @@ use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 use balance::Balance;
 use listener::Listener;
 
-/// Threads that pass on connections.
+/// Threads that pass on connections, and as many that pass on datagrams.
 const THREADS: usize = 2;
 
 /// How the dataplane is opened.
@@ -75,7 +73,9 @@ pub struct UserspaceDataplane {
     /// The node's addresses that listeners are bound to, by family.
     addresses: [Option<IpAddr>; 2],
     open: Arc<Semaphore>,
-    /// `None` only while it is dropped.
+    /// What passes on TCP.
+    threads: tcp::Threads,
+    /// What passes on UDP. `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -85,9 +85,10 @@ impl UserspaceDataplane {
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
         let capture = NftablesDataplane::open_for_stand_ins(nftables::Options { table: options.table })?;
         listener::raise_descriptor_limit();
+        let threads = tcp::Threads::start(THREADS).map_err(|source| DataplaneError::Threads { source })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            .thread_name("userspace")
+            .thread_name("userspace-udp")
             .enable_all()
             .build()
             .map_err(|source| DataplaneError::Threads { source })?;
@@ -97,6 +98,7 @@ impl UserspaceDataplane {
             leaving: Vec::new(),
             addresses: [None; 2],
             open: Arc::new(Semaphore::new(options.connections_max)),
+            threads,
             runtime: Some(runtime),
         })
     }
@@ -151,7 +153,7 @@ impl UserspaceDataplane {
             .address(port)
             .ok_or("this node has no address of that family")?;
         let runtime = self.runtime.as_ref().ok_or("the dataplane is closing")?;
-        Listener::open(port, set, address, runtime, &self.open)
+        Listener::open(port, set, address, &self.threads, runtime, &self.open)
             .map_err(|error| format!("no listener: {error}"))
     }
 

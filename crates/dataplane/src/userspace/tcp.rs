@@ -1,32 +1,28 @@
-//! TCP: a connection is taken, an endpoint that answers is looked for, and both are joined.
+//! TCP: threads that take connections and join them with endpoints.
+//!
+//! A listener belongs to one thread, and so do most of the connections that it takes: a connection that is opened, answered
+//! and closed wakes nobody else. Only when its thread has more connections than another one is it handed over. Each
+//! thread waits for all of its sockets at once, and does what is possible without waiting for any of them.
 
-use std::convert::Infallible;
+mod connection;
+mod direction;
+mod pipe;
+mod turns;
+
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::io::Errno;
-use socket2::{Domain, SockRef, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use mio::Waker;
+use tokio::sync::Semaphore;
 
-use super::balance::Counted;
-use super::relay::{relay, reset_at_close};
-use super::{Place, chance};
-
-/// How long each endpoint in turn has time to answer. As many are tried.
-const CONNECT_TIMEOUTS: [Duration; 4] = [
-    Duration::from_millis(250),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
-/// Pause after a connection could not be taken, most often for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+use super::Place;
+use connection::Client;
+use turns::Turns;
 
 /// Where connections are taken, and where they go on.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Door {
     /// The listener's address.
     pub address: SocketAddr,
@@ -36,125 +32,119 @@ pub struct Door {
     pub open: Arc<Semaphore>,
 }
 
-/// Takes connections, as long as there is room for them, until `closed` resolves. Those that are taken go on then, and
-/// those that wait are taken before: their clients hold them for open.
-pub async fn serve(listener: TcpListener, door: Door, mut closed: oneshot::Receiver<Infallible>) {
-    loop {
-        let taken = tokio::select! {
-            taken = listener.accept() => taken,
-            _ = &mut closed => break,
+/// What a thread is asked to do.
+#[derive(Debug)]
+enum Request {
+    /// Take connections.
+    Listen(usize, TcpListener, Arc<Door>),
+    /// Take those that wait, and no more.
+    Close(usize),
+    /// Go on with a client that another thread took.
+    Serve(Client),
+    /// End, with all connections.
+    End,
+}
+
+/// A thread, as others see it.
+#[derive(Debug)]
+struct Hand {
+    waker: Waker,
+    /// What it is asked. Bounded by listeners, and by the clients that may be open at the same time.
+    requests: Mutex<Vec<Request>>,
+    /// Its connections.
+    load: AtomicUsize,
+}
+
+impl Hand {
+    fn ask(&self, request: Request) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(request);
+        drop(requests);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "a thread of the userspace mode cannot be woken");
+        }
+    }
+
+    fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+}
+
+/// The threads. Dropping this ends them and all connections.
+#[derive(Debug)]
+pub struct Threads {
+    hands: Arc<[Hand]>,
+    /// The number of the next listener.
+    next: AtomicUsize,
+}
+
+/// A listener's place in its thread. When it is dropped, connections that wait are taken, and no more.
+#[derive(Debug)]
+pub struct Listening {
+    hands: Arc<[Hand]>,
+    number: usize,
+}
+
+impl Threads {
+    /// Starts so many threads, in the calling thread's network namespace.
+    pub fn start(count: usize) -> io::Result<Self> {
+        let mut turns = Vec::new();
+        let mut hands = Vec::new();
+        for index in 0..count {
+            let (turn, waker) = Turns::new(index)?;
+            turns.push(turn);
+            hands.push(Hand {
+                waker,
+                requests: Mutex::default(),
+                load: AtomicUsize::new(0),
+            });
+        }
+        let this = Self {
+            hands: hands.into(),
+            next: AtomicUsize::new(0),
         };
-        match taken {
-            Ok((client, peer)) => begin(client, peer, &door).await,
-            Err(error) => {
-                tracing::debug!(%error, "a connection is not taken yet");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        for turn in turns {
+            let hands = this.hands.clone();
+            let thread = std::thread::Builder::new().name("userspace".to_owned());
+            thread.spawn(move || turn.run(&hands))?;
         }
+        Ok(this)
     }
-    match listener.into_std() {
-        Ok(listener) => take_waiting(&listener, &door).await,
-        Err(error) => tracing::warn!(%error, "connections that waited for a Service that goes are reset"),
+
+    /// Has connections taken from a listener that does not block.
+    pub fn listen(&self, listener: TcpListener, door: Door) -> Listening {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let listening = Listening {
+            hands: self.hands.clone(),
+            number,
+        };
+        listening.ask(Request::Listen(number, listener, Arc::new(door)));
+        listening
     }
 }
 
-/// Takes the connections that wait. The kernel is asked itself: the runtime knows only of those it was told about.
-async fn take_waiting(listener: &std::net::TcpListener, door: &Door) {
-    loop {
-        let taken = listener.accept().and_then(|(client, peer)| {
-            client.set_nonblocking(true)?;
-            Ok((TcpStream::from_std(client)?, peer))
-        });
-        match taken {
-            Ok((client, peer)) => begin(client, peer, door).await,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) => {
-                tracing::warn!(%error, "connections that waited for a Service that goes are reset");
-                return;
-            }
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for hand in self.hands.iter() {
+            hand.ask(Request::End);
         }
     }
 }
 
-/// Passes on a connection in a task of its own.
-async fn begin(client: TcpStream, peer: SocketAddr, door: &Door) {
-    // Nobody closes the semaphore.
-    let Ok(permit) = door.open.clone().acquire_owned().await else {
-        return;
-    };
-    let (place, here) = (door.place.clone(), door.address);
-    tokio::spawn(async move {
-        pass_on(&client, peer, here, &place).await;
-        drop(permit);
-    });
-}
-
-async fn pass_on(client: &TcpStream, peer: SocketAddr, here: SocketAddr, place: &Place) {
-    if !is_redirected(client, here) {
-        // Who comes by the listener's own address would pass by who is let in.
-        return reset_at_close(client);
-    }
-    let Some((endpoint, counted)) = connect(peer, place).await else {
-        return reset_at_close(client);
-    };
-    if let Err(error) = relay(client, &endpoint).await {
-        tracing::trace!(%error, "a connection broke");
-    }
-    drop(counted);
-}
-
-/// Connects with an endpoint that answers.
-async fn connect(peer: SocketAddr, place: &Place) -> Option<(TcpStream, Counted)> {
-    let mut tried = Vec::new();
-    for timeout in CONNECT_TIMEOUTS {
-        let endpoint = place.balance().choose(peer, &tried, Instant::now(), chance())?;
-        let counted = endpoint.count();
-        match dial(endpoint.address, timeout).await {
-            Ok(stream) => return Some((stream, counted)),
-            Err(error) => {
-                tracing::debug!(%error, endpoint = %endpoint.address, "an endpoint refuses, or does not answer");
-            }
-        }
-        tried.push(endpoint.address);
-    }
-    None
-}
-
-/// Connects with one endpoint.
-async fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
-    socket.set_tcp_nodelay(true)?;
-    match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    // One on this node has answered by now, and no clock has to be set for it.
-    let is_connected = socket.peer_addr().is_ok();
-    let stream = TcpStream::from_std(socket.into())?;
-    if !is_connected {
-        tokio::time::timeout(timeout, stream.writable())
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        if let Some(error) = stream.take_error()? {
-            return Err(error);
+impl Listening {
+    fn ask(&self, request: Request) {
+        if let Some(hand) = self.hands.get(self.number % self.hands.len().max(1)) {
+            hand.ask(request);
         }
     }
-    Ok(stream)
 }
 
-/// Whether a connection was sent to another address than the one that it was taken at, which is the listener's.
-fn is_redirected(stream: &TcpStream, here: SocketAddr) -> bool {
-    let socket = SockRef::from(stream);
-    let redirected = || -> io::Result<bool> {
-        let original = match here {
-            SocketAddr::V4(_) => socket.original_dst_v4(),
-            SocketAddr::V6(_) => socket.original_dst_v6(),
-        }?;
-        Ok(original.as_socket() != Some(here))
-    };
-    redirected().unwrap_or_else(|error| {
-        tracing::debug!(%error, "where a connection was sent to is not known");
-        false
-    })
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.ask(Request::Close(self.number));
+    }
 }

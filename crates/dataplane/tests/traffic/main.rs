@@ -321,6 +321,7 @@ fn write_elsewhere() {
     let table = Table {
         name: "other".to_owned(),
         comment: String::new(),
+        is_dormant: false,
     };
     batch.table(Change::Add, &table, 0);
     Nftables::open().unwrap().commit(batch).unwrap();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::message::{Message, Writer, messages};
+use crate::message::{Attributes, Message, Writer, messages};
 use crate::socket::{Acknowledgement, Socket, Subsystem};
 
 use super::batch::{Batch, Change, TableFamily, generic};
@@ -23,13 +23,20 @@ const SEND_OVERHEAD_BYTES: usize = 64 * 1024;
 
 /// The number of a state of the whole ruleset; every transaction of anybody makes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation(pub(super) u32);
+pub struct Generation(pub u32);
 
 impl Generation {
-    /// Whether this is the state that one transaction has made of another.
-    pub fn follows(self, before: Self) -> bool {
-        // The kernel leaves out zero.
-        self.0 == before.0.checked_add(1).unwrap_or(1)
+    /// How many transactions have made this state of an earlier one; `None` if the other is the later one. One too
+    /// many where the kernel's counter has come around meanwhile, since it leaves out zero.
+    pub fn transactions_since(self, earlier: Self) -> Option<u32> {
+        let distance = self.0.wrapping_sub(earlier.0);
+        (distance <= u32::MAX / 2).then_some(distance)
+    }
+
+    /// Reads the attributes of `NFT_MSG_NEWGEN`.
+    pub(super) fn decode(mut attributes: Attributes<'_>) -> Option<Self> {
+        let found = attributes.find(|attribute| attribute.kind == wire::GEN_ID)?;
+        found.u32_be().map(Self)
     }
 }
 
@@ -100,6 +107,7 @@ impl Nftables {
         let table = Table {
             name: name.to_owned(),
             comment: String::new(),
+            is_dormant: false,
         };
         batch.table(Change::Delete, &table, 0);
         match self.commit(batch) {
@@ -122,14 +130,9 @@ impl Nftables {
             wire::GETGEN,
             libc::NLM_F_ACK,
             |_| {},
-            |message| {
-                let found = message
-                    .attributes(wire::GENERIC_BYTES)
-                    .find(|attribute| attribute.kind == wire::GEN_ID);
-                generation = found.and_then(|attribute| attribute.u32_be());
-            },
+            |message| generation = Generation::decode(message.attributes(wire::GENERIC_BYTES)),
         )?;
-        generation.map(Generation).ok_or(ReadError::Socket {
+        generation.ok_or(ReadError::Socket {
             operation: "read the generation",
             source: io::Error::from(io::ErrorKind::InvalidData),
         })
@@ -207,7 +210,7 @@ impl Nftables {
         operation: &'static str,
         message: u16,
         filter: impl Fn(&mut Writer),
-        decode: impl Fn(crate::message::Attributes<'_>) -> Option<T>,
+        decode: impl Fn(Attributes<'_>) -> Option<T>,
     ) -> Result<Vec<T>, ReadError> {
         self.dump_messages(operation, TableFamily::Inet, message, filter, |answer, found| {
             found.extend(decode(answer.attributes(wire::GENERIC_BYTES)));

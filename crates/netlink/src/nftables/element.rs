@@ -9,7 +9,7 @@ use super::wire;
 /// An element of a set or map; key and value are bytes as [`super::Field`] says, each field padded to four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// The key; the first one of a range.
+    /// The key; the first one of a range; none for all that no other element has.
     pub key: &'a [u8],
     /// The last key of a range, in sets of intervals over several fields.
     pub key_end: Option<&'a [u8]>,
@@ -63,7 +63,11 @@ impl<'a> Element<'a> {
     /// Appends the element to a list. What is deleted is named by its key alone.
     pub(super) fn encode(&self, writer: &mut Writer, key_only: bool) {
         let element = writer.nest(wire::LIST_ELEMENT);
-        encode_value(writer, wire::ELEM_KEY, self.key);
+        if self.key.is_empty() {
+            writer.u32_be(wire::ELEM_FLAGS, wire::ELEM_CATCH_ALL);
+        } else {
+            encode_value(writer, wire::ELEM_KEY, self.key);
+        }
         if let Some(key_end) = self.key_end {
             encode_value(writer, wire::ELEM_KEY_END, key_end);
         }
@@ -85,7 +89,7 @@ impl<'a> Element<'a> {
         writer.end(element);
     }
 
-    /// Reads the attributes of an element. `None` for one without a key, like a catch-all.
+    /// Reads the attributes of an element. `None` for one that has no key and does not say that it stands for all.
     pub(super) fn decode(attributes: Attributes<'a>) -> Option<Self> {
         let (mut key, mut element) = (None, Self::key(&[]));
         for attribute in attributes {
@@ -93,7 +97,11 @@ impl<'a> Element<'a> {
                 wire::ELEM_KEY => key = decode_value(attribute),
                 wire::ELEM_KEY_END => element.key_end = decode_value(attribute),
                 wire::ELEM_FLAGS => {
-                    element.is_interval_end = attribute.u32_be()? & wire::ELEM_INTERVAL_END != 0;
+                    let flags = attribute.u32_be()?;
+                    element.is_interval_end = flags & wire::ELEM_INTERVAL_END != 0;
+                    if flags & wire::ELEM_CATCH_ALL != 0 {
+                        key = Some(&[][..]);
+                    }
                 }
                 wire::ELEM_DATA => {
                     element.data = decode_value(attribute)

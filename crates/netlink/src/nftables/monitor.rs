@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::message::{Message, messages};
 use crate::socket::{Socket, Subsystem};
 
+use super::connection::Generation;
 use super::element::Element;
 use super::wire;
 
@@ -26,8 +27,16 @@ pub enum Touched {
     },
     /// Rules or chains came or went.
     Rules,
-    /// The table itself or a set came or went, or it is not known what happened.
+    /// A set or map was declared, or taken away.
+    Set {
+        /// Its name.
+        set: String,
+    },
+    /// The table itself came or went, or it is not known what happened.
     Everything,
+    /// A transaction is told to its end, whatever it touched, in this table or elsewhere: the ruleset was in this
+    /// state behind it.
+    Transaction(Generation),
 }
 
 /// Listens to what others do to one table of the family `inet`.
@@ -75,8 +84,11 @@ impl Monitor {
     }
 }
 
-/// What a message tells of the table. In all of them the table's name is the attribute of number 1.
+/// What a message tells of the table, or of the ruleset. In all those of tables their name is the attribute of number 1.
 fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
+    if message.kind == wire::kind(wire::NEWGEN) {
+        return Generation::decode(message.attributes(wire::GENERIC_BYTES)).map(Touched::Transaction);
+    }
     if message.kind >> 8 != wire::SUBSYSTEM || message.payload.first() != Some(&wire::NFPROTO_INET) {
         return None;
     }
@@ -106,6 +118,15 @@ fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
                 keys,
             }
         }
-        _ => Touched::Everything,
+        wire::NEWSET | wire::DELSET => {
+            let mut attributes = message.attributes(wire::GENERIC_BYTES);
+            let name = attributes.find(|attribute| attribute.kind == wire::SET_NAME)?;
+            Touched::Set {
+                set: name.text()?.to_owned(),
+            }
+        }
+        wire::NEWTABLE | wire::DELTABLE => Touched::Everything,
+        // Counters, quotas and flow tables are no part of what is kept here.
+        _ => return None,
     })
 }

@@ -13,19 +13,25 @@ pub struct Table {
     pub name: String,
     /// What it is for.
     pub comment: String,
+    /// Whether its chains are off their hooks: no packet comes to them.
+    pub is_dormant: bool,
 }
 
 impl Table {
     pub(super) fn encode(&self, writer: &mut Writer) {
         writer.text(wire::TABLE_NAME, &self.name);
+        if self.is_dormant {
+            writer.u32_be(wire::TABLE_FLAGS, wire::TABLE_DORMANT);
+        }
         encode_comment(writer, wire::TABLE_USERDATA, &self.comment);
     }
 
     pub(super) fn decode(attributes: Attributes<'_>) -> Option<Self> {
-        let (mut name, mut comment) = (None, "");
+        let (mut name, mut comment, mut flags) = (None, "", 0);
         for attribute in attributes {
             match attribute.kind {
                 wire::TABLE_NAME => name = attribute.text(),
+                wire::TABLE_FLAGS => flags = attribute.u32_be()?,
                 wire::TABLE_USERDATA => {
                     comment = comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();
                 }
@@ -35,6 +41,7 @@ impl Table {
         Some(Self {
             name: name?.to_owned(),
             comment: comment.to_owned(),
+            is_dormant: flags & wire::TABLE_DORMANT != 0,
         })
     }
 }

@@ -30,6 +30,7 @@ pub const DELSET: u16 = 11;
 pub const NEWSETELEM: u16 = 12;
 pub const GETSETELEM: u16 = 13;
 pub const DELSETELEM: u16 = 14;
+pub const NEWGEN: u16 = 15;
 pub const GETGEN: u16 = 16;
 
 /// The kind of a message of nftables.
@@ -38,7 +39,10 @@ pub const fn kind(message: u16) -> u16 {
 }
 
 pub const TABLE_NAME: u16 = 1;
+pub const TABLE_FLAGS: u16 = 2;
 pub const TABLE_USERDATA: u16 = 6;
+/// `NFT_TABLE_F_DORMANT`.
+pub const TABLE_DORMANT: u32 = 0x1;
 pub const GEN_ID: u16 = 1;
 
 pub const CHAIN_TABLE: u16 = 1;
@@ -89,6 +93,8 @@ pub const ELEM_FLAGS: u16 = 3;
 pub const ELEM_USERDATA: u16 = 6;
 pub const ELEM_KEY_END: u16 = 10;
 pub const ELEM_INTERVAL_END: u32 = 1;
+/// `NFT_SET_ELEM_CATCHALL`.
+pub const ELEM_CATCH_ALL: u32 = 2;
 
 pub const DATA_VALUE: u16 = 1;
 pub const DATA_VERDICT: u16 = 2;

@@ -9,6 +9,7 @@ fn add_tables(tables: &[(TableFamily, &str)]) {
         let table = Table {
             name: (*name).to_owned(),
             comment: String::new(),
+            is_dormant: false,
         };
         batch.table(Change::Add, &table, 0);
         nftables.commit(batch).expect("a table");

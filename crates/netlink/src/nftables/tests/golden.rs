@@ -8,6 +8,7 @@ pub fn table() -> Table {
     Table {
         name: TABLE.to_owned(),
         comment: "a table".to_owned(),
+        is_dormant: false,
     }
 }
 
