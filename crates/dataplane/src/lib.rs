@@ -8,6 +8,8 @@ mod counts;
 pub mod iptables;
 mod maglev;
 pub mod nftables;
+#[cfg(test)]
+mod test_plans;
 pub mod userspace;
 
 pub use counts::{Counts, IptablesCounts, TableCounts};

@@ -107,6 +107,25 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves until it is dropped, which ends its connections too.
 pub async fn serve(listener: TcpListener, respond: Respond) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let serve_one = |stream| {
+        let served = tokio::time::timeout(CONNECTION_TIMEOUT, connection(stream, respond.clone()));
+        async move {
+            if served.await.is_err() {
+                tracing::debug!("a connection lasted too long");
+            }
+        }
+    };
+    accept_each(listener, places, serve_one, drop).await;
+}
+
+/// Takes connections until it is dropped, which ends them too. Each has one of the `places` as long as it is served; for
+/// whom none is left, that is refused.
+pub async fn accept_each<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    serve: impl Fn(TcpStream) -> F,
+    refuse: impl Fn(TcpStream),
+) {
     let mut connections = JoinSet::new();
     loop {
         let stream = match listener.accept().await {
@@ -118,17 +137,15 @@ pub async fn serve(listener: TcpListener, respond: Respond) {
             }
         };
         while connections.try_join_next().is_some() {}
-        if let Ok(place) = places.clone().try_acquire_owned() {
-            let respond = respond.clone();
-            connections.spawn(async move {
-                if tokio::time::timeout(CONNECTION_TIMEOUT, connection(stream, respond))
-                    .await
-                    .is_err()
-                {
-                    tracing::debug!("a connection lasted too long");
-                }
-                drop(place);
-            });
+        match places.clone().try_acquire_owned() {
+            Ok(place) => {
+                let served = serve(stream);
+                connections.spawn(async move {
+                    served.await;
+                    drop(place);
+                });
+            }
+            Err(_) => refuse(stream),
         }
     }
 }

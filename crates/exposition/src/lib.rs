@@ -5,6 +5,6 @@ mod histogram;
 mod http;
 mod text;
 
-pub use crate::http::{Answer, Respond, listen, serve};
+pub use crate::http::{Answer, Respond, accept_each, listen, serve};
 pub use histogram::Histogram;
 pub use text::{Counted, Text};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use plan::PodDetection;
 
+use crate::pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
 /// Settings of the node process. Field names follow upstream's flags.
@@ -46,6 +47,8 @@ pub struct Config {
     pub oom_score_adj: Option<i32>,
     /// Whether kube-proxy's rules are taken away once ours are in force (KPR-09).
     pub takes_over: bool,
+    /// `--feature-gates`: the pages for people on the metrics server (HLT-04).
+    pub pages: Pages,
     /// What `/configz` answers: the configuration as JSON.
     pub configuration: serde_json::Value,
 }
@@ -69,6 +72,7 @@ impl Default for Config {
             conntrack: ConntrackSettings::default(),
             oom_score_adj: None,
             takes_over: false,
+            pages: Pages::default(),
             configuration: serde_json::Value::Null,
         }
     }

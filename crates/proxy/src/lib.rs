@@ -24,6 +24,7 @@ mod leftovers;
 mod localhost;
 mod metrics;
 mod node;
+mod pages;
 mod run;
 mod sources;
 mod sysctl;
@@ -32,5 +33,6 @@ mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
 pub use leftovers::remove_leftovers;
+pub use pages::Pages;
 pub use run::{ProxyError, run, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_machine};

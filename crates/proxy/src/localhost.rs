@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::object::ObjectKey;
+use exposition::accept_each;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
@@ -20,8 +21,6 @@ const CONNECTIONS_MAX: usize = 512;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a port that could not be bound is tried again.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
-/// Pause after a failed accept: the usual cause is too many open files, which no hurry mends.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The node ports that answer on loopback, shared between who knows them and who relays.
 #[derive(Debug, Default)]
@@ -110,27 +109,13 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
 }
 
 async fn accept(listener: TcpListener, to: SocketAddr, places: Arc<Semaphore>) {
-    let mut connections = JoinSet::new();
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        while connections.try_join_next().is_some() {}
-        match places.clone().try_acquire_owned() {
-            Ok(place) => {
-                connections.spawn(async move {
-                    relay(stream, to).await;
-                    drop(place);
-                });
-            }
-            Err(_) => refuse(&stream),
-        }
-    }
+    accept_each(
+        listener,
+        places,
+        move |stream| relay(stream, to),
+        |stream| refuse(&stream),
+    )
+    .await;
 }
 
 /// Relays one connection until both sides have said all.

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::events::Events;
-use crate::health::serve_service_checks;
+use crate::health::{Moment, serve_service_checks};
 use crate::localhost::relay_localhost;
 use crate::node;
 use crate::sources;
@@ -152,6 +152,7 @@ fn start_servers(
     }
     if let Some(address) = config.metrics_bind_address {
         let (board, config, worker) = (board.clone(), config.clone(), worker.clone());
+        let started = Timestamp::now();
         let respond: Respond = Arc::new(move |uri| match uri.path() {
             "/status" => {
                 let mut status = board.status(&config);
@@ -160,6 +161,8 @@ fn start_servers(
                 }
                 Answer::json(StatusCode::OK, &status)
             }
+            "/statusz" => page(config.pages.statusz(started, Timestamp::now())),
+            "/flagz" => page(config.pages.flagz()),
             path => metrics_answer(&board, &config, path),
         });
         let server = Server {
@@ -223,7 +226,7 @@ impl Server {
 
 /// Port 10256 (HLT-01, HLT-02).
 fn health_answer(board: &Board, path: &str) -> Answer {
-    let now = Timestamp::now();
+    let now = Moment::now();
     let answer = match path {
         "/healthz" => board.health.healthz(now),
         "/livez" => board.health.livez(now),
@@ -245,7 +248,7 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
     match path {
         "/metrics" => Answer::metrics(board.metrics.render()),
         "/metrics/slis" => {
-            let now = Timestamp::now();
+            let now = Moment::now();
             let is_live = board.health.is_healthy(now);
             let is_ready = board.health.healthz(now).status == StatusCode::OK;
             Answer::metrics(board.metrics.render_health([is_ready, is_live]))
@@ -258,6 +261,11 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
         "/healthz" => Answer::text(StatusCode::OK, "ok"),
         _ => Answer::not_found(),
     }
+}
+
+/// A page, if it is served.
+fn page(text: Option<String>) -> Answer {
+    text.map_or_else(Answer::not_found, |text| Answer::text(StatusCode::OK, text))
 }
 
 /// The busiest Services, as many as a query `services=N` asks for; none if it does not.

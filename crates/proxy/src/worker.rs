@@ -23,7 +23,7 @@ use crate::conntrack::{end_drained, forget_stale, tcp_connections};
 use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Complaint, Faults};
-use crate::health::{Health, ServiceChecks};
+use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
@@ -60,10 +60,9 @@ impl Board {
     /// What `portolan proxy status` shows.
     pub(crate) fn status(&self, config: &Config) -> serde_json::Value {
         let mut status = self.metrics.status();
-        let now = Timestamp::now();
         status["mode"] = config.proxy_mode.as_str().into();
         status["node"] = config.node_name.as_str().into();
-        status["healthy"] = self.health.is_healthy(now).into();
+        status["healthy"] = self.health.is_healthy(Moment::now()).into();
         status["faults"] = json!(self.faults.list(STATUS_FAULTS_MAX));
         status
     }
@@ -240,7 +239,7 @@ impl<D: Dataplane> Worker<D> {
     }
 
     fn take_batch(&mut self, first: Update, updates: &mut Receiver<Update>) {
-        let now = Timestamp::now();
+        let now = Moment::now();
         self.board.health.queued(now);
         self.take(first);
         let mut rest = 0;
@@ -251,7 +250,7 @@ impl<D: Dataplane> Worker<D> {
             rest += 1;
         }
         self.board.metrics.update(|values| {
-            values.sync_proxy_rules_last_queued_timestamp_seconds = seconds_of(now);
+            values.sync_proxy_rules_last_queued_timestamp_seconds = seconds_of(now.wall);
         });
     }
 
@@ -296,7 +295,7 @@ impl<D: Dataplane> Worker<D> {
         }
         self.care();
         // A Service that the kernel refuses is a fault of that Service, not of the proxy.
-        self.board.health.updated(Timestamp::now());
+        self.board.health.updated(Moment::now());
         Ok(if self.pending.is_empty() {
             Outcome::InForce
         } else {
@@ -396,7 +395,8 @@ impl<D: Dataplane> Worker<D> {
             for trigger in self.triggers.drain(..) {
                 values
                     .network_programming_duration_seconds
-                    .observe(seconds_of(now) - seconds_of(trigger));
+                    // Two machines' clocks may differ, and be set.
+                    .observe((seconds_of(now) - seconds_of(trigger)).max(0.0));
             }
         });
         if is_full {

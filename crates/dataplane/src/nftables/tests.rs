@@ -1,61 +1,17 @@
 use std::collections::BTreeSet;
 
-use api::object::{EndpointSlice, Service};
 use netlink::nftables::{Element, ElementData, Refusal};
-use plan::{Family, NodePortAddresses, PodDetection, Settings};
+use plan::{Family, NodePortAddresses};
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::layout::Map;
 use super::*;
+use crate::test_plans::{planned, put, settings};
 
 const TABLE: &str = "portolan";
 
-fn settings() -> Settings {
-    Settings {
-        node_name: "node-a".to_owned(),
-        pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().unwrap()]),
-        service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
-        ..Settings::default()
-    }
-}
-
-/// A sticky Service with a node port, and so many endpoints, the first on this node.
-fn put(plan: &mut Plan, number: usize, endpoints: usize) {
-    let ip = format!("10.96.0.{}", number + 1);
-    let service: Service = serde_json::from_value(json!({
-        "metadata": {"namespace": "ns", "name": format!("s{number}")},
-        "spec": {
-            "type": "NodePort", "clusterIP": ip, "clusterIPs": [ip], "sessionAffinity": "ClientIP",
-            "ports": [{"name": "http", "port": 80, "nodePort": 30_000 + number}],
-        },
-    }))
-    .unwrap();
-    let endpoints: Vec<_> = (0..endpoints)
-        .map(|index| {
-            let node = if index == 0 { "node-a" } else { "node-b" };
-            json!({"addresses": [format!("10.244.{number}.{}", index + 1)], "nodeName": node})
-        })
-        .collect();
-    let slice: EndpointSlice = serde_json::from_value(json!({
-        "metadata": {
-            "namespace": "ns", "name": format!("s{number}"),
-            "labels": {"kubernetes.io/service-name": format!("s{number}")},
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": "http", "port": 8080}],
-        "endpoints": endpoints,
-    }))
-    .unwrap();
-    plan.apply_service(&service);
-    plan.apply_slice(&slice);
-}
-
 fn loaded(services: usize) -> (Plan, NftablesDataplane) {
-    let mut plan = Plan::new(settings());
-    for number in 0..services {
-        put(&mut plan, number, 3);
-    }
+    let mut plan = planned(services);
     let changes = plan.take_changes();
     let mut dataplane = NftablesDataplane::open(Options::default()).unwrap();
     dataplane.apply(&plan, &changes).unwrap();

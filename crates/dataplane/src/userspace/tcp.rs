@@ -127,6 +127,14 @@ impl Threads {
     }
 }
 
+#[cfg(test)]
+impl Threads {
+    /// How many connections each has.
+    pub fn loads(&self) -> Vec<usize> {
+        self.hands.iter().map(Hand::load).collect()
+    }
+}
+
 impl Drop for Threads {
     fn drop(&mut self) {
         for hand in self.hands.iter() {

@@ -21,6 +21,10 @@ struct Machine {
 
 impl Machine {
     fn new(protocol: &str, annotations: serde_json::Value) -> Self {
+        Self::with_options(protocol, annotations, Options::default())
+    }
+
+    fn with_options(protocol: &str, annotations: serde_json::Value, options: Options) -> Self {
         let mut connection = Connection::open().unwrap();
         let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();
         connection
@@ -46,7 +50,7 @@ impl Machine {
         plan.apply_service(&service);
         Self {
             plan,
-            dataplane: UserspaceDataplane::open(Options::default()).unwrap(),
+            dataplane: UserspaceDataplane::open(options).unwrap(),
         }
     }
 
@@ -232,6 +236,50 @@ fn connections_that_wait_are_taken_when_the_service_goes() {
         machine.apply();
         for stream in streams {
             assert_eq!(said_by(stream, b""), endpoint.to_string().as_bytes());
+        }
+    });
+}
+
+#[test]
+fn who_finds_no_place_waits_until_another_leaves() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::with_options(
+            "TCP",
+            json!({}),
+            Options {
+                connections_max: 2,
+                ..Options::default()
+            },
+        );
+        let endpoint = echo_after(b"!");
+        machine.endpoints("TCP", &[endpoint]);
+        let mut open: Vec<TcpStream> = (0..2).map(|_| connect()).collect();
+        for stream in &mut open {
+            stream.read_exact(&mut [0]).unwrap();
+        }
+        let waiting: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
+        drop(open);
+        for stream in waiting {
+            assert_eq!(said_by(stream, b"a"), format!("!a{endpoint}").into_bytes());
+        }
+    });
+}
+
+#[test]
+fn connections_beside_one_another_are_shared_among_the_threads() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo_after(b"!");
+        machine.endpoints("TCP", &[endpoint]);
+        let mut open: Vec<TcpStream> = (0..64).map(|_| connect()).collect();
+        for stream in &mut open {
+            stream.read_exact(&mut [0]).unwrap();
+        }
+        let loads = machine.dataplane.threads.loads();
+        assert_eq!(loads.len(), THREADS);
+        assert!(loads.iter().all(|load| *load > 0), "{loads:?}");
+        for stream in open {
+            assert_eq!(said_by(stream, b"a"), format!("a{endpoint}").into_bytes());
         }
     });
 }

@@ -4,19 +4,38 @@
 mod service;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exposition::Answer;
 use http::StatusCode;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 
 /// How long an update may wait: twice the sync period of the reference, unless another is set.
-const PENDING_MAX: SignedDuration = SignedDuration::from_secs(60);
+const PENDING_MAX: Duration = Duration::from_secs(60);
 /// Sync periods that an update may wait (HLT-01).
-const PENDING_SYNC_PERIODS_MAX: i32 = 2;
+const PENDING_SYNC_PERIODS_MAX: u32 = 2;
+
+/// A time, as both clocks tell it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// What people call it. It jumps when somebody sets the machine's clock.
+    pub(crate) wall: Timestamp,
+    /// What waiting is measured by: it goes on evenly.
+    pub(crate) steady: Instant,
+}
+
+impl Moment {
+    /// The present one.
+    pub(crate) fn now() -> Self {
+        Self {
+            wall: Timestamp::now(),
+            steady: Instant::now(),
+        }
+    }
+}
 
 /// The state behind `/healthz` and `/livez`. Times come from the caller.
 #[derive(Debug)]
@@ -27,10 +46,10 @@ pub(crate) struct Health {
 #[derive(Debug)]
 struct State {
     /// Since when the oldest change waits that is not in force.
-    pending_since: Option<Timestamp>,
+    pending_since: Option<Instant>,
     last_updated: Option<Timestamp>,
     is_node_eligible: bool,
-    pending_max: SignedDuration,
+    pending_max: Duration,
 }
 
 impl Default for Health {
@@ -50,20 +69,19 @@ impl Default for Health {
 impl Health {
     /// Sets how long an update may wait by the sync period.
     pub(crate) fn set_sync_period(&self, period: Duration) {
-        let period = SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX);
         self.state().pending_max = period.saturating_mul(PENDING_SYNC_PERIODS_MAX);
     }
 
     /// A change came that is not in force.
-    pub(crate) fn queued(&self, now: Timestamp) {
-        self.state().pending_since.get_or_insert(now);
+    pub(crate) fn queued(&self, now: Moment) {
+        self.state().pending_since.get_or_insert(now.steady);
     }
 
     /// Everything that came is in force.
-    pub(crate) fn updated(&self, now: Timestamp) {
+    pub(crate) fn updated(&self, now: Moment) {
         let mut state = self.state();
         state.pending_since = None;
-        state.last_updated = Some(now);
+        state.last_updated = Some(now.wall);
     }
 
     /// Takes note of whether the node should get traffic.
@@ -72,19 +90,19 @@ impl Health {
     }
 
     /// Whether no change has been waiting for too long. Healthy while it starts.
-    pub(crate) fn is_healthy(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_healthy(&self, now: Moment) -> bool {
         self.state().is_healthy(now)
     }
 
     /// The answer of `/healthz`.
-    pub(crate) fn healthz(&self, now: Timestamp) -> Answer {
+    pub(crate) fn healthz(&self, now: Moment) -> Answer {
         let state = self.state();
         let is_healthy = state.is_healthy(now) && state.is_node_eligible;
         state.answer(now, is_healthy, Some(state.is_node_eligible))
     }
 
     /// The answer of `/livez`.
-    pub(crate) fn livez(&self, now: Timestamp) -> Answer {
+    pub(crate) fn livez(&self, now: Moment) -> Answer {
         let state = self.state();
         state.answer(now, state.is_healthy(now), None)
     }
@@ -95,15 +113,15 @@ impl Health {
 }
 
 impl State {
-    fn is_healthy(&self, now: Timestamp) -> bool {
+    fn is_healthy(&self, now: Moment) -> bool {
         self.pending_since
-            .is_none_or(|since| now.duration_since(since) < self.pending_max)
+            .is_none_or(|since| now.steady.saturating_duration_since(since) < self.pending_max)
     }
 
     /// One dataplane serves both families, so their states are one.
-    fn answer(&self, now: Timestamp, is_healthy: bool, node_eligible: Option<bool>) -> Answer {
+    fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Answer {
         let last_updated = if self.is_healthy(now) {
-            Some(now)
+            Some(now.wall)
         } else {
             self.last_updated
         };
@@ -111,7 +129,7 @@ impl State {
         let of_family = json!({"lastUpdated": last_updated, "healthy": self.is_healthy(now)});
         let mut body = json!({
             "lastUpdated": last_updated,
-            "currentTime": now.to_string(),
+            "currentTime": now.wall.to_string(),
             "healthy": is_healthy,
             "status": {"IPv4": of_family, "IPv6": of_family},
         });

@@ -8,13 +8,12 @@ use std::time::Duration;
 use api::object::ObjectKey;
 use exposition::{Answer, listen, serve};
 use http::StatusCode;
-use jiff::Timestamp;
 use plan::HealthCheck;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::Health;
+use super::{Health, Moment};
 use crate::events::Events;
 
 /// How often a port that could not be bound is tried again.
@@ -152,7 +151,7 @@ impl Servers {
             }
         };
         let (checks, health, of) = (self.checks.clone(), self.health.clone(), service.clone());
-        let respond = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Timestamp::now()));
+        let respond = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Moment::now()));
         let server = self.tasks.spawn(serve(listener, Arc::new(respond)));
         self.open.insert((service, address), server);
         true

@@ -1,7 +1,35 @@
+use std::sync::OnceLock;
+
 use super::*;
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).expect("a time")
+/// A moment, so many seconds after the start of both clocks.
+fn at(second: u32) -> Moment {
+    static START: OnceLock<Instant> = OnceLock::new();
+    Moment {
+        wall: Timestamp::from_second(second.into()).expect("a time"),
+        steady: *START.get_or_init(Instant::now) + Duration::from_secs(second.into()),
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_changes_no_health() {
+    let year: Timestamp = "2030-01-01T00:00:00Z".parse().expect("a time");
+    let health = Health::default();
+    health.queued(at(10));
+    // The machine's clock is set forward, and back again to before the change.
+    let forward = Moment { wall: year, ..at(20) };
+    assert!(health.is_healthy(forward));
+    assert!(
+        health
+            .livez(forward)
+            .body
+            .contains(r#""currentTime":"2030-01-01T00:00:00Z""#)
+    );
+    let back = Moment {
+        wall: Timestamp::UNIX_EPOCH,
+        ..at(70)
+    };
+    assert!(!health.is_healthy(back), "it waits all the same");
 }
 
 #[test]

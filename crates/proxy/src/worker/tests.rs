@@ -146,16 +146,17 @@ fn what_failed_is_tried_again_with_what_came_since() {
     assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
     recorder.asked().failures = 2;
     worker.take(service("a", "10.96.0.1"));
-    worker.board.health.queued(Timestamp::UNIX_EPOCH);
+    worker.board.health.set_sync_period(Duration::ZERO);
+    worker.board.health.queued(Moment::now());
     assert!(worker.apply().is_err());
     worker.take(service("b", "10.96.0.2"));
     assert!(worker.apply().is_err());
     assert!(
-        !worker.board.health.is_healthy(Timestamp::now()),
-        "a change waits since 1970"
+        !worker.board.health.is_healthy(Moment::now()),
+        "a change waits for longer than it may"
     );
     assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    assert!(worker.board.health.is_healthy(Timestamp::now()));
+    assert!(worker.board.health.is_healthy(Moment::now()));
     let asked = recorder.asked();
     assert_eq!(asked.applied.len(), 2);
     assert_eq!(asked.applied[1].services, keys(&["a", "b"]));
@@ -175,6 +176,41 @@ fn a_refused_service_is_tried_again_alone() {
     assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
     let asked = recorder.asked();
     assert_eq!(asked.applied[1].services, keys(&["b"]));
+    assert!(!asked.applied[1].everything);
+}
+
+/// What a watch tells when the server was away and has another history afterwards: all that is there, what is gone, and
+/// that this is all (`client::watch`).
+#[test]
+fn a_server_that_was_away_costs_what_it_changed_meanwhile() {
+    let (mut worker, recorder) = worker();
+    for (name, ip) in [("a", "10.96.0.1"), ("b", "10.96.0.2"), ("c", "10.96.0.3")] {
+        worker.take(service(name, ip));
+    }
+    sync(&mut worker);
+    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+    let frontend = |worker: &Worker<Recorder>, ip: &str| {
+        let ip = Some(ip.parse().expect("IP"));
+        worker.plan.frontend(Family::V4, ip, Protocol::Tcp, 80).is_some()
+    };
+    // Nobody tells anything: what was in force stays, and nothing is written.
+    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+    assert!(frontend(&worker, "10.96.0.2"));
+    // The list of another history: one is gone, one moved, one is new, one is as it was.
+    for _ in 0..2 {
+        worker.take(service("a", "10.96.0.1"));
+        worker.take(service("c", "10.96.0.30"));
+        worker.take(service("d", "10.96.0.4"));
+        worker.take(Update::Service(Box::new(Event::Deleted(ObjectKey::new(
+            "ns", "b",
+        )))));
+        sync(&mut worker);
+        assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+    }
+    assert!(!frontend(&worker, "10.96.0.2") && frontend(&worker, "10.96.0.30"));
+    let asked = recorder.asked();
+    assert_eq!(asked.applied.len(), 2, "the second list changes nothing");
+    assert_eq!(asked.applied[1].services, keys(&["b", "c", "d"]));
     assert!(!asked.applied[1].everything);
 }
 

@@ -157,3 +157,6 @@ fn or_later<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<Option
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,7 +63,10 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("windowsRunAsService", "it is for Windows"),
     ("portRange", "deprecated upstream"),
     ("nftables.masqueradeBit", "no packet mark is used"),
-    ("featureGates", "there are no gates"),
+    (
+        "featureGates",
+        "the only gates are ComponentStatusz and ComponentFlagz",
+    ),
 ];
 /// Values of such fields that upstream's tools write by default: no warning.
 const USUAL: &[(&str, &str)] = &[
@@ -72,6 +75,8 @@ const USUAL: &[(&str, &str)] = &[
     ("clientConnection.burst", "10"),
     ("nftables.masqueradeBit", "14"),
     ("ipvs.syncPeriod", "\"30s\""),
+    ("featureGates.ComponentStatusz", "true"),
+    ("featureGates.ComponentFlagz", "true"),
 ];
 
 /// Reads a file; the configuration with defaults where it is silent, and what there is to warn of.

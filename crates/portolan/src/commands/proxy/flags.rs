@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::Mode;
 use super::configuration::Configuration;
 use super::duration::GoDuration;
+use super::gates::Gates;
 use super::validation::{node_name, socket_address};
 use crate::flags::cidr;
 
@@ -121,6 +122,15 @@ pub struct ProxyFlags {
         hide_default_value = true
     )]
     metrics_port: u16,
+    /// Pages for people where metrics are served: ComponentStatusz=true for /statusz, ComponentFlagz=true for /flagz.
+    /// Other gates have no effect
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "NAME=BOOL,…",
+        hide_default_value = true
+    )]
+    feature_gates: Gates,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
@@ -144,9 +154,6 @@ struct WithoutEffect {
     /// The kubeconfig file names the server
     #[arg(long, value_name = "URL")]
     master: Option<String>,
-    /// There are no gates
-    #[arg(long, value_name = "NAME=BOOL,…")]
-    feature_gates: Option<String>,
     /// There is no profiling server
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     profiling: Option<bool>,
@@ -245,6 +252,9 @@ impl ProxyFlags {
         configuration.iptables.min_sync_period = self.iptables_min_sync_period;
         configuration.bind_address_hard_fail = self.bind_address_hard_fail;
         configuration.oom_score_adj = self.oom_score_adj;
+        configuration
+            .feature_gates
+            .extend(self.feature_gates.0.iter().cloned());
         let conntrack = &mut configuration.conntrack;
         conntrack.max_per_core = self.conntrack_max_per_core;
         conntrack.min = self.conntrack_min;
@@ -264,7 +274,7 @@ impl ProxyFlags {
             (flags.kube_api_qps.is_some(), "--kube-api-qps"),
             (flags.kube_api_burst.is_some(), "--kube-api-burst"),
             (flags.master.is_some(), "--master"),
-            (flags.feature_gates.is_some(), "--feature-gates"),
+            (self.feature_gates.has_unknown(), "--feature-gates"),
             (flags.profiling == Some(true), "--profiling"),
             (
                 flags.show_hidden_metrics_for_version.is_some(),

@@ -7,6 +7,7 @@ mod configuration;
 mod duration;
 mod file;
 mod flags;
+mod gates;
 mod status;
 mod validation;
 
@@ -131,6 +132,10 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let (mode, config) = validation::check(&configuration)?;
+    let config = proxy::Config {
+        pages: gates::pages(&configuration, std::env::args()),
+        ..config
+    };
     for doubt in validation::doubts(&configuration, mode) {
         tracing::error!("{doubt}");
     }
@@ -217,9 +222,10 @@ async fn follow(path: PathBuf, hostname_override: Option<String>, changes: watch
         match checked {
             Ok((_, config)) => {
                 changes.send_if_modified(|before| {
-                    // Taking over is done at the start.
+                    // Taking over is done at the start, and so are pages opened.
                     let config = proxy::Config {
                         takes_over: before.takes_over,
+                        pages: before.pages.clone(),
                         ..config
                     };
                     let is_other = *before != config;

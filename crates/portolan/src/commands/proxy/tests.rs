@@ -48,6 +48,40 @@ fn kube_proxys_command_lines_are_understood() {
 }
 
 #[test]
+fn feature_gates_open_pages() {
+    let command_line = [
+        "portolan",
+        "proxy",
+        "--feature-gates=ComponentFlagz=true,ComponentStatusz=true",
+    ];
+    let given = flags(&command_line[2..]);
+    assert_eq!(given.proxy.without_effect(), Vec::<&str>::new());
+    let configuration = given.configuration().expect("a configuration");
+    let pages = gates::pages(&configuration, command_line.iter().map(ToString::to_string));
+    assert!(pages.statusz);
+    let flagz = pages.flagz.expect("a page");
+    let value = |name: &str| {
+        let found = flagz.iter().find(|(flag, _)| flag == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    assert_eq!(
+        value("feature-gates"),
+        Some("ComponentFlagz=true,ComponentStatusz=true")
+    );
+    assert_eq!(value("iptables-masquerade-bit"), Some("14"));
+    assert_eq!(value("cluster-cidr"), Some(""));
+
+    let others = flags(&["--feature-gates=Other=true,ComponentStatusz=False"]);
+    assert_eq!(others.proxy.without_effect(), ["--feature-gates"]);
+    let configuration = others.configuration().expect("a configuration");
+    assert_eq!(
+        gates::pages(&configuration, std::iter::empty()),
+        proxy::Pages::default()
+    );
+    assert!("ComponentStatusz=maybe".parse::<gates::Gates>().is_err());
+}
+
+#[test]
 fn a_file_takes_the_place_of_flags_but_the_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("config.conf");

@@ -85,7 +85,8 @@ async fn ports_open_answer_and_close_with_their_services() {
         answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
     })
     .await;
-    health.queued(Timestamp::UNIX_EPOCH);
+    health.set_sync_period(Duration::ZERO);
+    health.queued(Moment::now());
     eventually(port, |answer| {
         answer.is_some_and(|answer| answer.contains("\"serviceProxyHealthy\":false"))
     })

@@ -1,0 +1,66 @@
+//! Feature gates that do something here (KPF-05): those of the pages for people.
+
+use std::str::FromStr;
+
+use clap::CommandFactory;
+
+use super::configuration::Configuration;
+use crate::cli::Cli;
+
+/// There is `/statusz`.
+const STATUSZ: &str = "ComponentStatusz";
+/// There is `/flagz`.
+const FLAGZ: &str = "ComponentFlagz";
+
+/// Gates by name, as `--feature-gates` has them: `Name=true,Other=false`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gates(pub Vec<(String, bool)>);
+
+impl FromStr for Gates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+        let gates = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = value.trim().to_ascii_lowercase().parse();
+            let value = value.map_err(|_| format!("{pair:?} is not of the form Name=true or Name=false"))?;
+            Ok((name.trim().to_owned(), value))
+        });
+        gates.collect::<Result<_, String>>().map(Self)
+    }
+}
+
+impl Gates {
+    /// Whether one of them does nothing here.
+    pub fn has_unknown(&self) -> bool {
+        self.0.iter().any(|(name, _)| name != STATUSZ && name != FLAGZ)
+    }
+}
+
+/// Which pages are served; `/flagz` with what a command line means, the program's name first.
+pub fn pages(configuration: &Configuration, arguments: impl Iterator<Item = String>) -> proxy::Pages {
+    let is_on = |gate: &str| configuration.feature_gates.get(gate) == Some(&true);
+    proxy::Pages {
+        statusz: is_on(STATUSZ),
+        flagz: is_on(FLAGZ).then(|| flags(arguments).unwrap_or_default()),
+    }
+}
+
+/// All flags of the subcommand with their values, given or not.
+fn flags(arguments: impl Iterator<Item = String>) -> Option<Vec<(String, String)>> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(arguments).ok()?;
+    let (name, matches) = matches.subcommand()?;
+    let known = command.find_subcommand(name)?.get_arguments();
+    let flags = known.filter_map(|argument| {
+        let values = matches.get_raw(argument.get_id().as_str()).into_iter().flatten();
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        Some((argument.get_long()?.to_owned(), values.join(",")))
+    });
+    Some(
+        flags
+            .filter(|(name, _)| name != "help" && name != "version")
+            .collect(),
+    )
+}
