@@ -1,5 +1,6 @@
 //! Feature gates that do something here (KPF-05): those of the pages for people.
 
+use std::ffi::OsString;
 use std::str::FromStr;
 
 use clap::CommandFactory;
@@ -21,13 +22,16 @@ impl FromStr for Gates {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
-        let gates = pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = value.trim().to_ascii_lowercase().parse();
-            let value = value.map_err(|_| format!("{pair:?} is not of the form Name=true or Name=false"))?;
-            Ok((name.trim().to_owned(), value))
-        });
-        gates.collect::<Result<_, String>>().map(Self)
+        let gates: Result<Vec<(String, bool)>, String> = pairs.map(gate).collect();
+        gates.map(Self)
+    }
+}
+
+fn gate(pair: &str) -> Result<(String, bool), String> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    match value.trim().to_ascii_lowercase().parse::<bool>() {
+        Ok(value) => Ok((name.trim().to_owned(), value)),
+        Err(_) => Err(format!("{pair:?} is not of the form Name=true or Name=false")),
     }
 }
 
@@ -39,7 +43,7 @@ impl Gates {
 }
 
 /// Which pages are served; `/flagz` with what a command line means, the program's name first.
-pub fn pages(configuration: &Configuration, arguments: impl Iterator<Item = String>) -> proxy::Pages {
+pub fn pages(configuration: &Configuration, arguments: impl Iterator<Item = OsString>) -> proxy::Pages {
     let is_on = |gate: &str| configuration.feature_gates.get(gate) == Some(&true);
     proxy::Pages {
         statusz: is_on(STATUSZ),
@@ -48,7 +52,7 @@ pub fn pages(configuration: &Configuration, arguments: impl Iterator<Item = Stri
 }
 
 /// All flags of the subcommand with their values, given or not.
-fn flags(arguments: impl Iterator<Item = String>) -> Option<Vec<(String, String)>> {
+fn flags(arguments: impl Iterator<Item = OsString>) -> Option<Vec<(String, String)>> {
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(arguments).ok()?;
     let (name, matches) = matches.subcommand()?;

@@ -133,7 +133,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     }
     let (mode, config) = validation::check(&configuration)?;
     let config = proxy::Config {
-        pages: gates::pages(&configuration, std::env::args()),
+        pages: gates::pages(&configuration, std::env::args_os()),
         ..config
     };
     for doubt in validation::doubts(&configuration, mode) {

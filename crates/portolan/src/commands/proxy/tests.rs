@@ -57,7 +57,7 @@ fn feature_gates_open_pages() {
     let given = flags(&command_line[2..]);
     assert_eq!(given.proxy.without_effect(), Vec::<&str>::new());
     let configuration = given.configuration().expect("a configuration");
-    let pages = gates::pages(&configuration, command_line.iter().map(ToString::to_string));
+    let pages = gates::pages(&configuration, command_line.iter().map(Into::into));
     assert!(pages.statusz);
     let flagz = pages.flagz.expect("a page");
     let value = |name: &str| {
