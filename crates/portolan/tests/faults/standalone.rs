@@ -92,19 +92,21 @@ fn what_is_wrong_is_refused_with_its_field() {
                 assert!(!answer.is_success, "{command} succeeded: {}", answer.text);
                 answer.text
             };
-            let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, \
-                       spec: {containers: [{name: a, image: x, ports: [{containerPort: 70000}]}]}}";
+            let pod = |fields: &str| {
+                let container = format!(r#"{{"name": "a", "image": "x", {fields}}}"#);
+                format!(
+                    r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p"}}, "spec": {{"containers": [{container}]}}}}"#
+                )
+            };
             let apply = |manifest: &str| format!("kubectl apply -f - <<'EOF'\n{manifest}\nEOF");
-            let said = refused(&apply(pod));
+            let said = refused(&apply(&pod(r#""ports": [{"containerPort": 70000}]"#)));
             assert!(
                 said.contains("spec.containers[0].ports[0].containerPort"),
                 "{said}"
             );
-            let said = refused(&apply(
-                &pod.replace("ports: [{containerPort: 70000}]", "livenes: {}"),
-            ));
+            let said = refused(&apply(&pod(r#""livenes": {}"#)));
             assert!(said.contains("spec.containers[0].livenes"), "{said}");
-            let service = "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: 0}]}}";
+            let service = r#"{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 0}]}}"#;
             let said = refused(&apply(service));
             assert!(said.contains("spec.ports[0].port"), "{said}");
             let said = refused("portolan backend add web 192.0.2.9:80");

@@ -5,16 +5,42 @@
 mod machine;
 mod page;
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use machine::Machine;
 use page::{Block, blocks};
 use testbed::{Cluster, Topology, in_namespace};
 
+/// A user without any rights, on every machine.
+const NOBODY: u32 = 65_534;
 /// The page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/standalone.md");
 
 #[test]
 fn the_guide_on_one_machine() {
     in_namespace(|| follow("one-machine", 1));
+}
+
+/// Whoever runs the tests as root sees by this what an ordinary user would.
+#[test]
+fn the_guide_on_one_machine_as_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() {
+        return println!(
+            "skipped: the_guide_on_one_machine_as_an_ordinary_user: the other tests do that already"
+        );
+    }
+    let output = Command::new("/proc/self/exe")
+        .args(["--exact", "the_guide_on_one_machine", "--nocapture"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .expect("this program");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success(), "{}", said.concat());
+    if let Some(line) = said.concat().lines().find(|line| line.starts_with("skipped: ")) {
+        println!("skipped: the_guide_on_one_machine_as_an_ordinary_user: {line}");
+    }
 }
 
 #[test]

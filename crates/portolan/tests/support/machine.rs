@@ -131,9 +131,9 @@ impl Machine {
             .text
     }
 
-    /// Ends all that was started.
+    /// Ends what the shell has started last, and the shell. What is left ends with the enclosure.
     pub fn end(&mut self) {
-        self.run("trap '' TERM; kill $(jobs -p) 2>/dev/null; wait");
+        self.run("kill -9 $(cat /var/lib/portolan/up.lock 2>/dev/null) 2>/dev/null; true");
         self.shell
             .kill()
             .and_then(|()| self.shell.wait())
