@@ -63,7 +63,9 @@ async fn a_server_that_is_alone_stays() {
 fn each_component_has_a_name_of_its_own() {
     let client = Client::new(Config::default()).unwrap();
     let agent_of = |client: &Client| {
-        let request = client.build("", Method::GET, "/version", JSON, Bytes::new()).unwrap();
+        let request = client
+            .build("", Method::GET, "/version", JSON, Bytes::new())
+            .unwrap();
         request.headers()[USER_AGENT].to_str().unwrap().to_owned()
     };
     assert!(agent_of(&client).starts_with("portolan/v"));

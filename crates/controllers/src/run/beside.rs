@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use super::{Environment, Options, log_panic};
 use crate::selection::Controller;
 use crate::{
-    backends, certificates, deployment, garbage, node_ipam, node_lifecycle, replicaset, scheduler, service_cidr,
-    token_cleaner,
+    backends, certificates, deployment, garbage, node_ipam, node_lifecycle, replicaset, scheduler,
+    service_cidr, token_cleaner,
 };
 
 /// Their tasks.

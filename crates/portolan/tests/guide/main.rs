@@ -22,6 +22,11 @@ fn the_guide_on_one_machine() {
     in_namespace(|| follow("one-machine", 1));
 }
 
+#[test]
+fn the_guide_on_two_machines() {
+    in_namespace(|| follow("two-machines", 2));
+}
+
 /// Whoever runs the tests as root sees by this what an ordinary user would.
 #[test]
 fn the_guide_on_one_machine_as_an_ordinary_user() {

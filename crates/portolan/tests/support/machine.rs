@@ -82,7 +82,15 @@ impl Machine {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("unshare");
         command
-            .args(["--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child", "sh"])
+            .args([
+                "--mount",
+                "--uts",
+                "--pid",
+                "--fork",
+                "--mount-proc",
+                "--kill-child",
+                "sh",
+            ])
             .env("PATH", format!("{}:{path}", directory.display()))
             .env("HOME", "/tmp")
             .env("ADDRESS", member.plan.address.ipv4.to_string())
