@@ -139,9 +139,10 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
     })
 }
 
-/// The path of an object.
+/// The path of an object; what is in no namespace has an empty one in its key.
 pub(crate) fn path_of<T: Resource>(key: &ObjectKey) -> String {
-    format!("{}/{}", T::collection(Some(&key.namespace)), key.name)
+    let namespace = Some(&*key.namespace).filter(|namespace| !namespace.is_empty());
+    format!("{}/{}", T::collection(namespace), key.name)
 }
 
 /// Reads an answer as the object that it is.
@@ -154,5 +155,21 @@ pub(crate) fn told(error: &ClientError) -> String {
     match error {
         ClientError::Status { status, .. } => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::object::{Node, Pod};
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_no_namespace_has_none_in_its_path() {
+        assert_eq!(path_of::<Node>(&ObjectKey::new("", "n1")), "/api/v1/nodes/n1");
+        assert_eq!(
+            path_of::<Pod>(&ObjectKey::new("a", "p")),
+            "/api/v1/namespaces/a/pods/p"
+        );
     }
 }

@@ -60,6 +60,7 @@ fn groups_and_versions() {
             "apps",
             "authentication.k8s.io",
             "authorization.k8s.io",
+            "certificates.k8s.io",
             "coordination.k8s.io",
             "discovery.k8s.io",
             "events.k8s.io",
@@ -83,7 +84,7 @@ fn aggregated_documents_say_the_same() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][6];
+    let networking = &aggregated_groups()["items"][7];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

@@ -89,6 +89,7 @@ kinds! {
     Service "" "v1" "services" true;
     Deployment "apps" "v1" "deployments" true;
     ReplicaSet "apps" "v1" "replicasets" true;
+    CertificateSigningRequest "certificates.k8s.io" "v1" "certificatesigningrequests" false;
     Lease "coordination.k8s.io" "v1" "leases" true;
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;
     IPAddress "networking.k8s.io" "v1" "ipaddresses" false;

@@ -44,6 +44,19 @@ pub struct Settings {
     pub large_cluster_size_threshold: usize,
 }
 
+impl Settings {
+    /// For a cluster of a handful of machines whose agents renew their Leases every two seconds: one that dies is out
+    /// of traffic within ten seconds, and several that are switched off at once follow each other quickly.
+    pub fn of_few_machines() -> Self {
+        Self {
+            monitor_period: Duration::from_secs(1),
+            monitor_grace_period: Duration::from_secs(7),
+            eviction_rate_per_second: 1.0,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

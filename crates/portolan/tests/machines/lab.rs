@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use client::{Client, ClientError, Config, JSON};
 use http::Method;
 use ipnet::IpNet;
-use netlink::route::{Connection, Route};
+use netlink::route::{Connection, Route, Vxlan};
 use serde_json::{Value, json};
 use testbed::{Cluster, Topology};
 
@@ -30,6 +30,10 @@ pub struct Lab {
 impl Lab {
     /// So many machines, `node-1` and so on, that nothing runs on.
     pub fn new(machines: usize) -> Self {
+        // Pods that connect to others are made of it.
+        if !Path::new("/bin/bash").exists() {
+            testbed::skip_inside("there is no /bin/bash");
+        }
         let topology = Topology::with_nodes(machines).expect("a topology");
         let lab = Self {
             cluster: Cluster::start(topology).expect("namespaces"),
@@ -73,6 +77,22 @@ impl Lab {
                 .replace_route(&Route::default_via(gateway))
                 .expect("a route");
         }
+    }
+
+    /// Whether the kernel has links that wrap packets.
+    pub fn has_vxlan(&self) -> bool {
+        let member = self.cluster.outside().expect("a machine");
+        let mut network = Connection::open_in(&member.namespace).expect("a socket");
+        let vxlan = Vxlan {
+            id: 1,
+            port: 4789,
+            local: member.plan.address.ipv4.into(),
+            underlay: network
+                .link_index(&"eth0".parse().expect("a name"))
+                .expect("a link"),
+        };
+        let name = "vxlan-trial".parse().expect("a name");
+        network.add_vxlan(&name, &vxlan, [2, 0, 0, 0, 0, 1], 1400).is_ok()
     }
 
     fn images(&self) -> PathBuf {

@@ -158,3 +158,38 @@ fn a_node_without_a_lease_has_the_longer_grace() {
     cluster.pass(10, &["a"]);
     assert!(!cluster.nodes["made-by-hand"].is_ready());
 }
+
+#[test]
+fn with_the_settings_of_few_machines_a_dead_one_is_out_of_traffic_within_ten_seconds() {
+    const RENEWAL_SECONDS: u64 = 2;
+    // Wherever in the time between two renewals it dies.
+    for dies_at in 20..20 + RENEWAL_SECONDS {
+        let settings = Settings::of_few_machines();
+        let period = settings.monitor_period.as_secs();
+        let mut cluster = Cluster::new(&["a", "b"], settings);
+        let mut out_at = None;
+        for second in 1..60 {
+            let now = cluster.start + Duration::from_secs(second);
+            let alive: &[&str] = if second < dies_at { &["a", "b"] } else { &["a"] };
+            for name in alive.iter().filter(|_| second.is_multiple_of(RENEWAL_SECONDS)) {
+                let renew = json!({"metadata": {"name": name}, "spec": {"renewTime": second.to_string()}});
+                let lease: Lease = serde_json::from_value(renew).expect("a Lease");
+                cluster.lifecycle.apply_lease(&lease, now);
+            }
+            if second.is_multiple_of(period) {
+                for name in cluster.lifecycle.sweep(now) {
+                    cluster.carry_out(&name, now);
+                }
+            }
+            assert!(!cluster.lifecycle.is_out_of_traffic("a"));
+            if cluster.lifecycle.is_out_of_traffic("b") {
+                out_at.get_or_insert(second);
+            }
+        }
+        let out_at = out_at.expect("noticed");
+        assert!(
+            (dies_at..=dies_at + 10).contains(&out_at),
+            "died at {dies_at}, out at {out_at}"
+        );
+    }
+}

@@ -36,12 +36,8 @@ use supervise::supervise;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// Ranges of the cluster's Pods if none are given.
 const CLUSTER_CIDRS: [&str; 2] = ["10.244.0.0/16", "fd00:244::/48"];
-/// How often Nodes are looked at: a machine that dies is to be noticed within 10 s.
-const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
-/// Seconds that the Lease of a Node lasts, for the same reason.
+/// Seconds that the Lease of a Node lasts: it is renewed every two, so that a machine that dies is noticed within 10 s.
 const NODE_LEASE_DURATION_SECONDS: u16 = 8;
-/// Silent Nodes that are taken out of traffic a second: several of a handful of machines may be switched off at once.
-const NODE_EVICTION_RATE: f64 = 1.0;
 
 /// Flags of `portolan up`.
 #[derive(Debug, Args)]
@@ -157,10 +153,8 @@ impl Flags {
         }
         Ok(controllers::Options {
             node_lifecycle: node_lifecycle::Settings {
-                monitor_period: NODE_MONITOR_PERIOD,
                 monitor_grace_period: self.nodes.node_monitor_grace_period,
-                eviction_rate_per_second: NODE_EVICTION_RATE,
-                ..node_lifecycle::Settings::default()
+                ..node_lifecycle::Settings::of_few_machines()
             },
             node_ipam: allocates.then_some(settings),
             ..controllers::Options::default()
