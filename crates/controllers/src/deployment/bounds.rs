@@ -63,13 +63,21 @@ pub(super) fn is_rolling(deployment: &Deployment) -> bool {
 /// The Pods that a ReplicaSet may have at this moment: `None` if nobody can say, since its controller has not seen yet
 /// how many it is to have.
 pub(super) fn pods_max(set: &ReplicaSet) -> Option<i64> {
-    let is_seen = set.status.observed_generation >= set.metadata.generation;
-    is_seen.then(|| set.spec.replicas.max(set.status.replicas))
+    is_seen(set).then(|| set.spec.replicas.max(set.status.replicas))
 }
 
-/// The available Pods that a ReplicaSet keeps.
+/// The available Pods that a ReplicaSet is sure to keep: none that anybody could count on as long as its controller has
+/// not seen how many it is to have. It may have lost those that it speaks of, and be about to make others.
 pub(super) fn available_min(set: &ReplicaSet) -> i64 {
-    set.status.available_replicas.min(set.spec.replicas)
+    match is_seen(set) {
+        true => set.status.available_replicas.min(set.spec.replicas),
+        false => 0,
+    }
+}
+
+/// Whether the controller of a ReplicaSet has seen how many Pods it is to have.
+pub(super) fn is_seen(set: &ReplicaSet) -> bool {
+    set.status.observed_generation >= set.metadata.generation
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! [`reconcile()`] says which step is next, from the Deployment and its ReplicaSets; each step is written and taken
 //! into the caches before the next one is looked for. What decides how far a rolling update may go counts
 //! cautiously: a ReplicaSet has the Pods that it is to have or says that it has, whichever is more, and of those
-//! that are available no more than it is to have. So whatever the ReplicaSets' own controller has done meanwhile, there
+//! that are available no more than it is to have, and none while its controller has not seen that. So whatever the ReplicaSets' own controller has done meanwhile, there
 //! are never more Pods than wanted and `maxSurge`, and never fewer available ones because of a roll-out.
 
 mod bounds;

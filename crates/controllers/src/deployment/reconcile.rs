@@ -6,7 +6,7 @@ use api::object::{Deployment, ObjectMeta, ReplicaSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::bounds::{Bounds, is_rolling};
+use super::bounds::{Bounds, is_rolling, is_seen};
 use super::naming::{is_of, template_hash, with_hash};
 use super::revisions::{
     Annotations, desired_replicas, news_for_newest, news_of_size, next_revision, revision_of,
@@ -184,8 +184,7 @@ fn recreating_step(inputs: &Inputs<'_>, scene: &Scene<'_>) -> (Option<Step>, Opt
         return (None, None);
     }
     let has_pods = |set: &&ReplicaSet| {
-        let is_seen = set.status.observed_generation >= set.metadata.generation;
-        !is_seen || set.status.replicas > 0 || set.status.terminating_replicas.unwrap_or(0) > 0
+        !is_seen(set) || set.status.replicas > 0 || set.status.terminating_replicas.unwrap_or(0) > 0
     };
     if scene.old.iter().any(has_pods) {
         // Their controller tells when they are gone.
@@ -327,11 +326,7 @@ impl<'a> Scene<'a> {
         old.retain(|set| set.metadata.deletion_timestamp.is_none());
         let excess = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
         old.sort_by_key(|set| revision_of(set));
-        let is_idle = |set: &&ReplicaSet| {
-            set.status.replicas == 0
-                && set.spec.replicas == 0
-                && set.status.observed_generation >= set.metadata.generation
-        };
+        let is_idle = |set: &&ReplicaSet| set.status.replicas == 0 && set.spec.replicas == 0 && is_seen(set);
         let doomed = old.into_iter().take(excess).filter(is_idle);
         let doomed: Vec<ObjectMeta> = doomed.map(|set| set.metadata.clone()).collect();
         (!doomed.is_empty()).then_some(Step::Delete(doomed))

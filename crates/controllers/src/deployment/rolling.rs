@@ -2,7 +2,7 @@
 
 use api::object::ReplicaSet;
 
-use super::bounds::{available_min, pods_max};
+use super::bounds::{available_min, is_seen, pods_max};
 use super::reconcile::{Scene, SetChange};
 
 /// How many Pods may be added; `None` if nobody can say at the moment, since a ReplicaSet may still have Pods that it
@@ -47,7 +47,8 @@ pub(super) fn shrunk(scene: &Scene<'_>, newest: &ReplicaSet) -> Option<Vec<SetCh
     if spare <= 0 {
         return None;
     }
-    for (set, replicas) in old.iter().zip(&mut replicas) {
+    // Of one that is not seen through at present nobody can say that it is unhealthy.
+    for (set, replicas) in old.iter().zip(&mut replicas).filter(|(set, _)| is_seen(set)) {
         let unhealthy = (*replicas - available_min(set)).clamp(0, spare);
         *replicas -= unhealthy;
         spare -= unhealthy;

@@ -168,10 +168,10 @@ impl SchedulePod {
 
     /// Those that are spread over Nodes together with it: of the same owner, or without one of the same labels.
     pub fn is_like(&self, other: &Self) -> bool {
-        let owner = |pod: &Self| pod.metadata.controller().map(|owner| owner.uid.clone());
-        match (owner(self), owner(other)) {
+        match (self.metadata.controller(), other.metadata.controller()) {
+            (Some(a), Some(b)) => a.uid == b.uid,
             (None, None) => !self.metadata.labels.is_empty() && self.metadata.labels == other.metadata.labels,
-            (a, b) => a == b,
+            _ => false,
         }
     }
 }
@@ -179,9 +179,8 @@ impl SchedulePod {
 impl ScheduleContainer {
     /// What is kept for it; what it may use at most is kept where nothing else is said.
     fn needs(&self) -> Resources {
-        let mut amounts = self.resources.limits.clone();
-        amounts.extend(self.resources.requests.clone());
-        Resources::of(&amounts)
+        let ScheduleResources { requests, limits } = &self.resources;
+        Resources::read(|name| requests.get(name).or_else(|| limits.get(name)))
     }
 }
 

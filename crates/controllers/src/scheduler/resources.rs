@@ -18,7 +18,12 @@ pub struct Resources {
 impl Resources {
     /// What amounts by name come to; what is not known or no amount counts for nothing.
     pub fn of(amounts: &Labels) -> Self {
-        let amount = |name: &str| amounts.get(name).and_then(|text| quantity_in_thousandths(text));
+        Self::read(|name| amounts.get(name))
+    }
+
+    /// The same of amounts that are found by name.
+    pub(super) fn read<'a>(find: impl Fn(&str) -> Option<&'a String>) -> Self {
+        let amount = |name: &str| find(name).and_then(|text| quantity_in_thousandths(text));
         Self {
             cpu_millis: amount("cpu").unwrap_or(0),
             memory_bytes: amount("memory").unwrap_or(0) / 1_000,

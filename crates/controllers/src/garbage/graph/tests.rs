@@ -81,12 +81,12 @@ fn an_owner_that_waits_is_looked_at_when_a_dependent_goes() {
 #[test]
 fn an_owner_of_an_unknown_kind_holds_for_ever() {
     let mut graph = Graph::default();
-    let deployment = OwnerReference {
+    let unknown = OwnerReference {
         api_version: "apps/v1".to_owned(),
-        kind: "Deployment".to_owned(),
+        kind: "StatefulSet".to_owned(),
         ..owner("o", "1", true)
     };
-    graph.apply(&service("d"), &meta("2", &[deployment]));
+    graph.apply(&service("d"), &meta("2", &[unknown]));
     assert!(!graph.case(&service("d")).expect("a case").is_open());
 }
 
