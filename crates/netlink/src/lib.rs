@@ -1,4 +1,5 @@
-//! The kernel's network configuration by netlink (RFC 3549), on raw sockets: no other program is run.
+//! The kernel's network configuration by netlink (RFC 3549), on raw sockets: no other program is run. And its other
+//! doors that a link is reached by.
 //!
 //! - [`message`]: messages and attributes as bytes
 //! - [`socket`]: datagrams to the kernel and back
@@ -6,12 +7,17 @@
 //! - [`conntrack`]: the flows that the kernel knows
 //! - [`ipset`]: address sets, listed and taken away
 //! - [`route`]: links, addresses, routes, neighbours
+//! - [`packet`]: frames of a link
+//! - [`clock`]: the clock that goes on while the machine sleeps
 
+pub mod clock;
 pub mod conntrack;
+mod filter;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod ipset;
 pub mod message;
 pub mod nftables;
+pub mod packet;
 pub mod route;
 pub mod socket;

@@ -5,6 +5,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::filter::{self, step};
 use crate::message::{HEADER_BYTES, Message, attributes, messages};
 
 /// Room for one datagram of a dump. The kernel fills at most 32 KiB when the reader offers that much or more.
@@ -111,13 +112,7 @@ impl Socket {
     pub fn drop_messages_of(&self, port: u32) -> io::Result<()> {
         // The filter loads big-endian numbers; the header has the port in this machine's order.
         let port = u32::from_be_bytes(port.to_ne_bytes());
-        let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
-            code: code as u16,
-            jt,
-            jf,
-            k,
-        };
-        let mut steps = [
+        let steps = [
             step(
                 libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
                 0,
@@ -128,25 +123,7 @@ impl Socket {
             step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
             step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
         ];
-        let program = libc::sock_fprog {
-            len: steps.len() as libc::c_ushort,
-            filter: steps.as_mut_ptr(),
-        };
-        // SAFETY: the program points at steps that live as long as the call, which copies them.
-        let result = unsafe {
-            libc::setsockopt(
-                self.descriptor.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const program).cast(),
-                mem::size_of::<libc::sock_fprog>() as libc::socklen_t,
-            )
-        };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        filter::attach(self.descriptor.as_fd(), &steps)
     }
 
     /// A number for the next request; never 0, which is what the kernel uses for its own messages.

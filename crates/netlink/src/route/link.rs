@@ -233,12 +233,13 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         ethernet: None,
         vxlan: None,
     };
+    let is_ethernet = part.get(2..4)? == libc::ARPHRD_ETHER.to_ne_bytes();
     for Attribute { kind, value } in attributes(part.get(16..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu_bytes = read_u32(value, 0)?,
             libc::IFLA_MASTER => link.master = read_u32(value, 0).map(LinkIndex),
-            libc::IFLA_ADDRESS => link.ethernet = value.try_into().ok(),
+            libc::IFLA_ADDRESS if is_ethernet => link.ethernet = value.try_into().ok(),
             libc::IFLA_LINKINFO => {
                 link.kind = attributes(value)
                     .find(|inner| inner.kind == libc::IFLA_INFO_KIND)

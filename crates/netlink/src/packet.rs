@@ -1,0 +1,135 @@
+//! Frames of a link, as they are on the wire (packet(7)).
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::filter::{self, step};
+use crate::route::LinkIndex;
+
+#[cfg(test)]
+mod tests;
+
+/// Where an ARP frame says what it is (RFC 826), with 14 bytes of Ethernet before it.
+const ARP_OPERATION_OFFSET: u32 = 20;
+const ARP_REQUEST: u32 = 1;
+/// Where an IPv6 frame says what follows its header, and where ICMPv6 its type.
+const IPV6_NEXT_HEADER_OFFSET: u32 = 20;
+const ICMPV6: u32 = 58;
+const ICMPV6_TYPE_OFFSET: u32 = 54;
+const NEIGHBOUR_SOLICITATION: u32 = 135;
+
+/// Which frames a socket hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// All of ARP.
+    Arp,
+    /// ARP requests.
+    ArpRequests,
+    /// Neighbour solicitations (RFC 4861).
+    Solicitations,
+}
+
+/// A socket on one link. It hears what arrives there, and sends whole frames. Nothing waits: what is not possible at
+/// once is [`io::ErrorKind::WouldBlock`].
+#[derive(Debug)]
+pub struct PacketSocket {
+    descriptor: OwnedFd,
+}
+
+impl PacketSocket {
+    /// Opens a socket on a link of the calling thread's network namespace. Needs CAP_NET_RAW there.
+    pub fn open(link: LinkIndex, frames: Frames) -> io::Result<Self> {
+        let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // Without a protocol it hears nothing until it has its filter.
+        // SAFETY: socket takes no pointer.
+        let raw = unsafe { libc::socket(libc::AF_PACKET, flags, 0) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        let protocol = match frames {
+            Frames::Arp | Frames::ArpRequests => libc::ETH_P_ARP,
+            Frames::Solicitations => libc::ETH_P_IPV6,
+        };
+        filter::attach(descriptor.as_fd(), &steps(frames))?;
+        // SAFETY: all zeros are a valid address.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as libc::c_ushort;
+        address.sll_protocol = (protocol as u16).to_be();
+        address.sll_ifindex = libc::c_int::try_from(link.0).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the pointer is valid for the length that is given.
+        let result = unsafe {
+            libc::bind(
+                descriptor.as_raw_fd(),
+                (&raw const address).cast(),
+                mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { descriptor })
+    }
+
+    /// Takes the next frame in; how many bytes of `frame` it filled. What does not fit is cut off.
+    pub fn receive(&self, frame: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the pointer is valid for the length that is given.
+        let received = unsafe {
+            libc::recv(
+                self.descriptor.as_raw_fd(),
+                frame.as_mut_ptr().cast(),
+                frame.len(),
+                0,
+            )
+        };
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Sends a frame.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the pointer is valid for the length that is given.
+        let sent = unsafe { libc::send(self.descriptor.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl AsRawFd for PacketSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+fn steps(frames: Frames) -> Vec<libc::sock_filter> {
+    let load_byte = |offset| step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, offset);
+    let load_half = |offset| step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, offset);
+    let unless = |value, skip| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value);
+    let end = |bytes| step(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
+    match frames {
+        Frames::Arp => vec![end(u32::MAX)],
+        Frames::ArpRequests => vec![
+            load_half(ARP_OPERATION_OFFSET),
+            unless(ARP_REQUEST, 1),
+            end(u32::MAX),
+            end(0),
+        ],
+        Frames::Solicitations => vec![
+            load_byte(IPV6_NEXT_HEADER_OFFSET),
+            unless(ICMPV6, 3),
+            load_byte(ICMPV6_TYPE_OFFSET),
+            unless(NEIGHBOUR_SOLICITATION, 1),
+            end(u32::MAX),
+            end(0),
+        ],
+    }
+}
