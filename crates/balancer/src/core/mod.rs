@@ -45,6 +45,14 @@ impl Default for Options {
     }
 }
 
+/// Whether a node takes traffic from outside (CCM-05).
+pub fn takes_traffic(node: &Node) -> bool {
+    let meta = &node.metadata;
+    meta.deletion_timestamp.is_none()
+        && !meta.labels.contains_key(EXCLUDE_LABEL)
+        && !node.spec.taints.iter().any(|taint| taint.key == GOING_TAINT)
+}
+
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Work {
@@ -202,14 +210,11 @@ impl Core {
 
     /// A Node is there, new or changed (CCM-05, CCM-06).
     pub fn node_applied(&mut self, node: &Node) -> Vec<Work> {
-        let meta = &node.metadata;
-        let is_host = meta.deletion_timestamp.is_none()
-            && !meta.labels.contains_key(EXCLUDE_LABEL)
-            && !node.spec.taints.iter().any(|taint| taint.key == GOING_TAINT);
-        let has_changed = if is_host {
-            self.hosts.insert(meta.name.clone())
+        let name = &node.metadata.name;
+        let has_changed = if takes_traffic(node) {
+            self.hosts.insert(name.clone())
         } else {
-            self.hosts.remove(&meta.name)
+            self.hosts.remove(name)
         };
         self.hosts_moved(has_changed)
     }

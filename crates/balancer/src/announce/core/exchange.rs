@@ -1,0 +1,145 @@
+//! Messages in, votes lent, messages out.
+
+use std::net::IpAddr;
+
+use super::{Core, Effect};
+use crate::announce::ballot::Voted;
+use crate::announce::message::{Entry, Grant, Message, Stamp};
+use crate::announce::{FENCE, NodeName, PROBE_PERIOD, Time};
+
+impl Core {
+    /// A message came. One that is not for this process, from a stranger, or late is dropped.
+    pub fn receive(&mut self, now: Time, message: &Message) {
+        self.expire(now);
+        if message.to != self.identity.name {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&message.from) else {
+            return;
+        };
+        if !peer.hear(now, message) {
+            return;
+        }
+        let grant = message
+            .grant
+            .filter(|grant| grant.incarnation == self.identity.incarnation);
+        if let Some(grant) = &grant {
+            peer.take_grant(now, message.incarnation, grant);
+        }
+        // To know an older list is to be lent nothing: see `membership`.
+        peer.is_granted = now >= self.quiet_until && message.epoch >= self.membership.refuses_below();
+        let sender = Voted {
+            name: NodeName::clone(&message.from),
+            incarnation: message.incarnation,
+        };
+        if peer.is_granted {
+            self.ballot.heard(&sender, now + FENCE);
+        }
+        for entry in &message.entries {
+            self.take_entry(now, &sender, *entry, grant.as_ref());
+        }
+        self.settle(now);
+    }
+
+    fn take_entry(&mut self, now: Time, sender: &Voted, entry: Entry, grant: Option<&Grant>) {
+        match entry {
+            Entry::Ask(address) => {
+                if self.gives_way(address, &sender.name) {
+                    self.drop_claim(now, address);
+                }
+                let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
+                if is_granted && self.ballot.ask(now, sender, address) {
+                    self.answer(now, &sender.name, Entry::Vote(address));
+                }
+            }
+            Entry::Release(address) => {
+                let next = self.ballot.release(now, sender, address);
+                self.answer(now, &sender.name, Entry::Released(address));
+                if let Some(next) = next {
+                    self.lent(now, &next, address);
+                }
+            }
+            Entry::Vote(address) => {
+                let peer = self.peers.get_mut(&sender.name);
+                if peer.is_some_and(|peer| peer.voted(now, address, grant)) {
+                    self.claims.are_votes_stale = true;
+                }
+            }
+            Entry::Released(address) => {
+                let is_claimed = self.claims.is_claimed(address);
+                if let Some(peer) = self.peers.get_mut(&sender.name) {
+                    peer.released(address);
+                    if is_claimed {
+                        peer.ask(now, address);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes back votes from the silent, and stops using votes of the silent.
+    pub(super) fn expire(&mut self, now: Time) {
+        let expired = self.ballot.expire(now);
+        self.claims.are_own_votes_stale |= expired.are_freed;
+        for (voted, address) in expired.lent {
+            self.lent(now, &voted, address);
+        }
+        for peer in self.peers.values_mut() {
+            self.claims.are_votes_stale |= peer.lapse(now);
+        }
+    }
+
+    /// A vote went to somebody who waited for it.
+    pub(super) fn lent(&mut self, now: Time, to: &Voted, address: IpAddr) {
+        if *to == self.me() {
+            self.claims.are_votes_stale = true;
+        } else {
+            self.answer(now, &to.name, Entry::Vote(address));
+        }
+    }
+
+    fn answer(&mut self, now: Time, to: &NodeName, entry: Entry) {
+        if let Some(peer) = self.peers.get_mut(to) {
+            peer.answer(now, entry);
+        }
+    }
+
+    /// Sends to everybody whom something is due.
+    pub(super) fn send_due(&mut self, now: Time) {
+        let (epoch, refuses_below) = self.membership.epochs();
+        for (name, peer) in &mut self.peers {
+            if peer.due > now {
+                continue;
+            }
+            peer.due = now + PROBE_PERIOD.mul_f64(0.8 + 0.4 * self.random.f64());
+            let grant = peer.heard.filter(|_| peer.is_granted).and_then(|heard| {
+                let voted = Voted {
+                    name: NodeName::clone(name),
+                    incarnation: heard.incarnation,
+                };
+                Some(Grant {
+                    incarnation: heard.incarnation,
+                    stamp: heard.stamp,
+                    generation: self.ballot.generation(&voted)?,
+                })
+            });
+            for entries in peer.take_entries() {
+                let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+                self.last_stamp = nanoseconds.max(self.last_stamp + 1);
+                let message = Message {
+                    from: NodeName::clone(&self.identity.name),
+                    to: NodeName::clone(name),
+                    incarnation: self.identity.incarnation,
+                    stamp: Stamp(self.last_stamp),
+                    epoch,
+                    refuses_below,
+                    is_quorate: self.claims.is_quorate,
+                    is_leaving: self.is_leaving,
+                    grant,
+                    entries,
+                };
+                self.effects.push(Effect::Send(peer.address, message));
+            }
+        }
+    }
+}

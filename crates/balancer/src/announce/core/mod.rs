@@ -1,0 +1,198 @@
+//! The state machine of a node: messages, news of the API and moments in; messages and addresses to answer for out.
+//!
+//! Two leases make it safe. A member that hears a probe lends its votes to the prober until [`FENCE`] later on its own
+//! clock, and says in its next message that it does; the prober uses the votes until [`VOTE_LASTS`] after *it sent* that
+//! probe, on its own clock. That is over earlier, whatever the network did in between. A process that starts lends
+//! nothing for one fence interval, since it does not know what the one before it had lent.
+//!
+//! Which node asks for an address follows from what it sees ([`super::rendezvous`]). Nodes that see different things may
+//! both ask; the votes say who gets it. Who has an address keeps it until the node that should have it asks.
+
+mod claims;
+mod exchange;
+mod membership;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ballot::{Ballot, Voted};
+use super::message::Message;
+use super::peer::Peer;
+use super::record::Record;
+use super::{FENCE, NodeName, Time};
+
+pub use membership::{WITNESS_LASTS, Write, Written};
+
+/// How long a member that knows a new list of members goes on lending votes to nodes that know an older one: what news
+/// of the API may take.
+const EPOCH_PATIENCE: Duration = Duration::from_secs(2);
+/// The core is to be asked this often at least: proposals to the API depend on how long things are as they are.
+const LOOK_PERIOD: Duration = Duration::from_millis(250);
+
+/// Who this node is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The Node.
+    pub name: NodeName,
+    /// A number that no other process of the node ever had.
+    pub incarnation: u64,
+    /// Where probes reach it.
+    pub address: SocketAddr,
+    /// The cluster's key, if this node founds it: 16 random bytes in hexadecimal digits.
+    pub new_key: String,
+    /// Where the randomness of pauses comes from.
+    pub seed: u64,
+}
+
+/// Which nodes may answer for an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// Those of which one does, if any is there.
+    pub preferred: BTreeSet<NodeName>,
+    /// Those of which one does otherwise: cordoned ones.
+    pub otherwise: BTreeSet<NodeName>,
+}
+
+/// What the core wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A message is to be sent. Losing it is no harm.
+    Send(SocketAddr, Message),
+    /// This node answers for the address from now on.
+    Gained(IpAddr),
+    /// It does not any more.
+    Lost(IpAddr),
+    /// The network is to be told that the address is here.
+    Announce(IpAddr),
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Core {
+    identity: Identity,
+    random: fastrand::Rng,
+    /// Until then no votes are lent.
+    quiet_until: Time,
+    last_stamp: u64,
+    is_leaving: bool,
+    ballot: Ballot,
+    peers: BTreeMap<NodeName, Peer>,
+    demand: BTreeMap<IpAddr, Arc<Candidates>>,
+    claims: claims::Claims,
+    membership: membership::Membership,
+    effects: Vec<Effect>,
+}
+
+impl Core {
+    /// A process that starts now.
+    pub fn new(identity: Identity, now: Time) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(identity.seed),
+            identity,
+            quiet_until: now + FENCE,
+            last_stamp: 0,
+            is_leaving: false,
+            ballot: Ballot::default(),
+            peers: BTreeMap::new(),
+            demand: BTreeMap::new(),
+            claims: claims::Claims::default(),
+            membership: membership::Membership::default(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Who may answer for addresses; `None` if nobody is to any more.
+    pub fn tell_demand(
+        &mut self,
+        now: Time,
+        news: impl IntoIterator<Item = (IpAddr, Option<Arc<Candidates>>)>,
+    ) {
+        for (address, candidates) in news {
+            match candidates {
+                Some(candidates) => self.demand.insert(address, candidates),
+                None => self.demand.remove(&address),
+            };
+            self.claims.are_stale = true;
+        }
+        self.settle(now);
+    }
+
+    /// This process is about to end: others are to take its addresses.
+    pub fn leave(&mut self, now: Time) {
+        self.is_leaving = true;
+        self.claims.are_stale = true;
+        for peer in self.peers.values_mut() {
+            peer.due = now;
+        }
+        self.settle(now);
+    }
+
+    /// Gives up what is left, at the very end.
+    pub fn give_up(&mut self, now: Time) {
+        self.demand.clear();
+        self.claims.are_stale = true;
+        self.settle(now);
+    }
+
+    /// Time passed. To be called at [`Core::next_wake`] at the latest.
+    pub fn tick(&mut self, now: Time) {
+        self.settle(now);
+    }
+
+    /// When something is to be done if nothing happens.
+    pub fn next_wake(&self, now: Time) -> Time {
+        let peers = self.peers.values();
+        let of_peers = peers
+            .flat_map(|peer| [Some(peer.due), peer.lapses_at(), peer.suspected_at()])
+            .flatten();
+        of_peers
+            .chain(self.ballot.next_expiry())
+            .chain(self.claims.next_wake())
+            .chain([self.quiet_until])
+            .filter(|time| *time > now)
+            .fold(now + LOOK_PERIOD, Time::min)
+    }
+
+    /// Whether this node may answer for an address at this very moment. To be asked with a fresh `now` before each answer.
+    pub fn may_answer(&self, now: Time, address: IpAddr) -> bool {
+        self.claims.is_held(address) && self.has_votes(now, address)
+    }
+
+    /// The addresses that this node answers for.
+    pub fn held(&self) -> impl Iterator<Item = IpAddr> {
+        self.claims.held()
+    }
+
+    /// The list of members, as far as it is known.
+    pub fn record(&self) -> Option<&Record> {
+        self.membership.record()
+    }
+
+    /// Whether enough members hear this node that it could get votes.
+    pub fn is_quorate(&self) -> bool {
+        self.claims.is_quorate
+    }
+
+    /// What is to be done since the last call.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn me(&self) -> Voted {
+        Voted {
+            name: NodeName::clone(&self.identity.name),
+            incarnation: self.identity.incarnation,
+        }
+    }
+
+    /// Draws all conclusions; every input ends here.
+    fn settle(&mut self, now: Time) {
+        self.expire(now);
+        self.settle_membership(now);
+        self.settle_claims(now);
+        self.announce(now);
+        self.send_due(now);
+    }
+}

@@ -1,0 +1,134 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(name: &str, is_cordoned: bool, labels: Value) -> Node {
+    let node = json!({"metadata": {"name": name, "labels": labels}, "spec": {"unschedulable": is_cordoned}});
+    serde_json::from_value(node).unwrap()
+}
+
+fn service(name: &str, policy: &str, ip: &str, is_assigned: bool) -> Service {
+    let status = if is_assigned { "True" } else { "False" };
+    let service = json!({
+        "metadata": {"namespace": "d", "name": name, "uid": name},
+        "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
+        "status": {
+            "loadBalancer": {"ingress": [{"ip": ip}]},
+            "conditions": [{"type": CONDITION, "status": status}],
+        },
+    });
+    serde_json::from_value(service).unwrap()
+}
+
+fn slice(name: &str, service: &str, endpoints: &[(&str, bool, bool)]) -> EndpointSlice {
+    let endpoints: Vec<Value> = endpoints
+        .iter()
+        .map(|(node, is_ready, is_serving)| {
+            json!({"addresses": ["10.0.0.1"], "nodeName": node,
+                   "conditions": {"ready": is_ready, "serving": is_serving}})
+        })
+        .collect();
+    let slice = json!({
+        "metadata": {"namespace": "d", "name": name, "labels": {SERVICE_NAME_LABEL: service}},
+        "addressType": "IPv4", "endpoints": endpoints,
+    });
+    serde_json::from_value(slice).unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn names(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
+    nodes.iter().map(|name| &**name).collect()
+}
+
+fn three_nodes() -> Demand {
+    let mut demand = Demand::default();
+    for name in ["a", "b", "c"] {
+        demand.node_applied(&node(name, false, json!({})));
+    }
+    demand
+}
+
+#[test]
+fn only_what_the_balancer_assigned_is_announced() {
+    let mut demand = three_nodes();
+    assert!(
+        demand
+            .service_applied(&service("s", "Cluster", "192.0.2.1", false))
+            .is_empty()
+    );
+    assert_eq!(demand.candidates(ip("192.0.2.1")), None);
+    let touched = demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
+    assert!(
+        demand
+            .service_applied(&service("s", "Cluster", "192.0.2.1", true))
+            .is_empty()
+    );
+    let moved = demand.service_applied(&service("s", "Cluster", "192.0.2.2", true));
+    assert_eq!(moved.len(), 2);
+    assert_eq!(demand.candidates(ip("192.0.2.1")), None);
+    assert_eq!(demand.service_deleted(&ObjectKey::new("d", "s")).len(), 1);
+    assert_eq!(demand.candidates(ip("192.0.2.2")), None);
+}
+
+#[test]
+fn cordoned_nodes_are_the_last_choice_and_excluded_ones_none() {
+    let mut demand = three_nodes();
+    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+    assert_eq!(demand.node_applied(&node("a", false, excluded)).len(), 1);
+    assert_eq!(demand.node_applied(&node("b", true, json!({}))).len(), 1);
+    assert!(
+        demand
+            .node_applied(&node("b", true, json!({"x": "y"})))
+            .is_empty()
+    );
+    let candidates = demand.candidates(ip("192.0.2.1")).unwrap();
+    assert_eq!(names(&candidates.preferred), ["c"]);
+    assert_eq!(names(&candidates.otherwise), ["b"]);
+    assert_eq!(demand.node_deleted("c").len(), 1);
+    assert!(demand.candidates(ip("192.0.2.1")).unwrap().preferred.is_empty());
+}
+
+#[test]
+fn with_policy_local_nodes_with_endpoints_may_answer() {
+    let mut demand = three_nodes();
+    demand.service_applied(&service("s", "Local", "192.0.2.1", true));
+    let preferred = |demand: &Demand| -> Vec<String> {
+        let candidates = demand.candidates(ip("192.0.2.1")).unwrap();
+        names(&candidates.preferred)
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(preferred(&demand), [""; 0]);
+    let ready = slice("s-1", "s", &[("a", true, true), ("b", false, true)]);
+    assert_eq!(demand.slice_applied(&ready).len(), 1);
+    assert!(demand.slice_applied(&ready).is_empty(), "nothing is new");
+    assert_eq!(preferred(&demand), ["a"]);
+    demand.slice_applied(&slice(
+        "s-2",
+        "s",
+        &[("c", true, true), ("elsewhere", true, true)],
+    ));
+    assert_eq!(preferred(&demand), ["a", "c"]);
+    demand.slice_applied(&slice("s-1", "s", &[("a", false, true)]));
+    assert_eq!(demand.slice_deleted(&ObjectKey::new("d", "s-2")).len(), 1);
+    assert_eq!(preferred(&demand), ["a"], "it still serves");
+    demand.slice_applied(&slice("s-1", "s", &[("a", false, false)]));
+    assert_eq!(preferred(&demand), [""; 0]);
+}
+
+#[test]
+fn services_that_share_an_address_are_announced_together() {
+    let mut demand = three_nodes();
+    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    demand.service_applied(&service("t", "Cluster", "192.0.2.1", true));
+    let told: Vec<&str> = demand.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
+    assert_eq!(told, ["s", "t"]);
+    demand.service_deleted(&ObjectKey::new("d", "s"));
+    assert!(demand.candidates(ip("192.0.2.1")).is_some());
+}

@@ -1,0 +1,296 @@
+//! What nodes tell each other, in bytes: one UDP datagram, authenticated with the cluster's key.
+//!
+//! All numbers are big-endian. Magic (4), tag (16: HMAC-SHA-256 of all that follows, cut), incarnation (8), stamp (8),
+//! epoch (8), lowest epoch that votes are lent to (8), flags (1), sender's name, receiver's name (length in one byte
+//! each), the grant if its flag is set (incarnation, stamp, generation: 8 each), number of entries (2), and for each
+//! its kind (1), address family (1: 4 or 6) and address.
+
+use std::net::IpAddr;
+
+use ring::hmac;
+
+use super::NodeName;
+
+#[cfg(test)]
+mod tests;
+
+const MAGIC: [u8; 4] = *b"PLA1";
+const TAG_BYTES: usize = 16;
+const QUORATE: u8 = 1;
+const LEAVING: u8 = 2;
+const GRANTS: u8 = 4;
+
+/// Entries of one datagram: with the longest names it stays below the smallest MTU of IPv6.
+pub const ENTRIES_MAX: usize = 32;
+/// Longest name: that of Kubernetes' Nodes (RFC 1123 subdomain).
+const NAME_BYTES_MAX: usize = 253;
+/// No datagram is longer.
+pub const BYTES_MAX: usize =
+    MAGIC.len() + TAG_BYTES + 4 * 8 + 1 + 2 * (1 + NAME_BYTES_MAX) + 3 * 8 + 2 + ENTRIES_MAX * 18;
+
+/// A moment on the sender's clock, in nanoseconds; to others a number that grows from one datagram to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub u64);
+
+/// A probe, and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The sender.
+    pub from: NodeName,
+    /// The receiver.
+    pub to: NodeName,
+    /// The sender's process.
+    pub incarnation: u64,
+    /// When it was sent.
+    pub stamp: Stamp,
+    /// The list of members that the sender knows.
+    pub epoch: u64,
+    /// The sender lends no votes to nodes that know an older list.
+    pub refuses_below: u64,
+    /// Whether enough members hear the sender that it could get votes.
+    pub is_quorate: bool,
+    /// Whether the sender is about to end, and gives its addresses away.
+    pub is_leaving: bool,
+    /// What the receiver was heard to say last, if it may have votes.
+    pub grant: Option<Grant>,
+    /// Requests for votes, and answers.
+    pub entries: Vec<Entry>,
+}
+
+/// A probe that was heard: the votes that the prober has are lent from its stamp on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The prober's process.
+    pub incarnation: u64,
+    /// The probe's stamp, on the prober's clock.
+    pub stamp: Stamp,
+    /// The lease; votes of another one are void.
+    pub generation: u64,
+}
+
+/// One thing about one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The sender wants the receiver's vote.
+    Ask(IpAddr),
+    /// The receiver has the sender's vote.
+    Vote(IpAddr),
+    /// The sender needs the receiver's vote no more.
+    Release(IpAddr),
+    /// The receiver has the sender's vote no more.
+    Released(IpAddr),
+}
+
+/// A datagram that is not a member's message. It is dropped; trying again does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// Something else was sent to the port.
+    #[error("expected a message of version 1")]
+    Magic,
+    /// Another cluster's key, or none.
+    #[error("expected a tag made with this cluster's key")]
+    Tag,
+    /// A member made it and it cannot be read: the versions differ.
+    #[error("expected {expected} at byte {at}")]
+    Malformed {
+        /// What should be there.
+        expected: &'static str,
+        /// Where.
+        at: usize,
+    },
+}
+
+/// What messages are authenticated with.
+pub struct Key(hmac::Key);
+
+impl Key {
+    /// The key of that text.
+    pub fn new(text: &str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
+    }
+
+    fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&hmac::sign(&self.0, bytes).as_ref()[..TAG_BYTES]);
+        tag
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl Message {
+    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out.
+    pub fn encode(&self, key: &Key) -> Vec<u8> {
+        let mut body = Vec::with_capacity(128);
+        for number in [self.incarnation, self.stamp.0, self.epoch, self.refuses_below] {
+            body.extend(number.to_be_bytes());
+        }
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        body.push(
+            flag(self.is_quorate, QUORATE)
+                | flag(self.is_leaving, LEAVING)
+                | flag(self.grant.is_some(), GRANTS),
+        );
+        for name in [&self.from, &self.to] {
+            let name = &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)];
+            body.push(name.len() as u8);
+            body.extend(name);
+        }
+        if let Some(grant) = &self.grant {
+            for number in [grant.incarnation, grant.stamp.0, grant.generation] {
+                body.extend(number.to_be_bytes());
+            }
+        }
+        let entries = &self.entries[..self.entries.len().min(ENTRIES_MAX)];
+        body.extend((entries.len() as u16).to_be_bytes());
+        for entry in entries {
+            entry.encode(&mut body);
+        }
+        let mut bytes = Vec::with_capacity(MAGIC.len() + TAG_BYTES + body.len());
+        bytes.extend(MAGIC);
+        bytes.extend(key.tag(&body));
+        bytes.extend(body);
+        bytes
+    }
+
+    /// Reads a datagram, strictly: nothing may be left over, and nothing unknown be in it.
+    ///
+    /// # Errors
+    /// See [`MessageError`].
+    pub fn decode(bytes: &[u8], key: &Key) -> Result<Self, MessageError> {
+        let rest = bytes.strip_prefix(&MAGIC).ok_or(MessageError::Magic)?;
+        let (tag, body) = rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Magic)?;
+        let expected = key.tag(body);
+        // All bytes are looked at, so that the time tells nothing.
+        let difference = tag.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
+        if difference != 0 {
+            return Err(MessageError::Tag);
+        }
+        Self::decode_body(body)
+    }
+
+    /// Reads what the tag is made of.
+    ///
+    /// # Errors
+    /// [`MessageError::Malformed`].
+    pub fn decode_body(body: &[u8]) -> Result<Self, MessageError> {
+        let mut reader = Reader { bytes: body, at: 0 };
+        let incarnation = reader.number()?;
+        let stamp = Stamp(reader.number()?);
+        let (epoch, refuses_below) = (reader.number()?, reader.number()?);
+        let [flags] = reader.take("flags")?;
+        if flags & !(QUORATE | LEAVING | GRANTS) != 0 {
+            return Err(reader.malformed("known flags"));
+        }
+        let (from, to) = (reader.name()?, reader.name()?);
+        let grant = if flags & GRANTS == 0 {
+            None
+        } else {
+            Some(Grant {
+                incarnation: reader.number()?,
+                stamp: Stamp(reader.number()?),
+                generation: reader.number()?,
+            })
+        };
+        let count = usize::from(u16::from_be_bytes(reader.take("the number of entries")?));
+        if count > ENTRIES_MAX {
+            return Err(reader.malformed("fewer entries"));
+        }
+        let entries = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
+        if reader.at != body.len() {
+            return Err(reader.malformed("the end"));
+        }
+        Ok(Self {
+            from,
+            to,
+            incarnation,
+            stamp,
+            epoch,
+            refuses_below,
+            is_quorate: flags & QUORATE != 0,
+            is_leaving: flags & LEAVING != 0,
+            grant,
+            entries,
+        })
+    }
+}
+
+impl Entry {
+    fn encode(self, bytes: &mut Vec<u8>) {
+        let (kind, address) = match self {
+            Self::Ask(address) => (1, address),
+            Self::Vote(address) => (2, address),
+            Self::Release(address) => (3, address),
+            Self::Released(address) => (4, address),
+        };
+        bytes.push(kind);
+        match address {
+            IpAddr::V4(address) => {
+                bytes.push(4);
+                bytes.extend(address.octets());
+            }
+            IpAddr::V6(address) => {
+                bytes.push(6);
+                bytes.extend(address.octets());
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn malformed(&self, expected: &'static str) -> MessageError {
+        MessageError::Malformed {
+            expected,
+            at: self.at,
+        }
+    }
+
+    fn take<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], MessageError> {
+        let part = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);
+        let part = *part.ok_or(self.malformed(expected))?;
+        self.at += N;
+        Ok(part)
+    }
+
+    fn number(&mut self) -> Result<u64, MessageError> {
+        self.take("a number").map(u64::from_be_bytes)
+    }
+
+    fn name(&mut self) -> Result<NodeName, MessageError> {
+        let [length] = self.take("the length of a name")?;
+        let end = self.at + usize::from(length);
+        let name = self.bytes.get(self.at..end).filter(|name| !name.is_empty());
+        let name = name.and_then(|name| std::str::from_utf8(name).ok());
+        let name = NodeName::from(name.ok_or(self.malformed("a name"))?);
+        if name.len() > NAME_BYTES_MAX {
+            return Err(self.malformed("a shorter name"));
+        }
+        self.at = end;
+        Ok(name)
+    }
+
+    fn entry(&mut self) -> Result<Entry, MessageError> {
+        let [kind, family] = self.take("an entry")?;
+        let address = match family {
+            4 => IpAddr::from(self.take::<4>("an IPv4 address")?),
+            6 => IpAddr::from(self.take::<16>("an IPv6 address")?),
+            _ => return Err(self.malformed("an address family")),
+        };
+        match kind {
+            1 => Ok(Entry::Ask(address)),
+            2 => Ok(Entry::Vote(address)),
+            3 => Ok(Entry::Release(address)),
+            4 => Ok(Entry::Released(address)),
+            _ => Err(self.malformed("a kind of entry")),
+        }
+    }
+}

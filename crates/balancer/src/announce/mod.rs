@@ -1,0 +1,72 @@
+//! Announcing addresses on the local network: one node answers ARP and NDP for each address.
+//!
+//! Who answers is decided by votes, address by address. Every node has one vote for each address, lends it to one node
+//! at a time, and takes it back when that node was not heard for the fence interval. A node answers for an address only
+//! as long as more than half of the members lend it their votes, by leases that it measures itself with its own steady
+//! clock. Two majorities have a member in common, so there are never two nodes that answer for one address,
+//! whoever is cut off from whom; a frozen process finds its leases ended when it wakes. None of it needs the API server,
+//! but for the list of members ([`record`]) and the casting vote of clusters with an even number of them.
+//!
+//! - [`demand`]: which addresses there are and which nodes may answer for them, from Services, slices and Nodes
+//! - [`rendezvous`]: which of these nodes should
+//! - [`record`]: the list of members, kept in a Lease
+//! - [`ballot`]: the votes that this node lends
+//! - [`core`]: the state machine of a node; no clock, no I/O
+//! - [`message`]: what nodes tell each other, in bytes
+//! - [`frame`]: ARP and NDP in bytes
+//! - [`run()`]: the loop around the core, with sockets and the API
+//!
+//! The simulation in the tests drives whole clusters of cores through loss, partitions, freezes and restarts.
+
+pub mod ballot;
+pub mod core;
+pub mod demand;
+pub mod frame;
+mod links;
+pub mod message;
+mod metrics;
+mod peer;
+mod ports;
+pub mod record;
+mod registry;
+pub mod rendezvous;
+mod run;
+#[cfg(test)]
+mod simulation;
+mod tell;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use links::LinkSelection;
+pub use metrics::{Metrics, serve_status};
+pub use run::{AnnounceError, Settings, run};
+
+/// The name of a Node.
+pub type NodeName = Arc<str>;
+
+/// A moment on the own steady clock: the time since some moment that stays the same while the process runs.
+pub type Time = Duration;
+
+/// The time between two probes to the same node; each is up to a fifth shorter or longer.
+pub const PROBE_PERIOD: Duration = Duration::from_millis(100);
+/// How long a node may be silent before others ask for its addresses.
+pub const SUSPECT_AFTER: Duration = Duration::from_millis(400);
+/// How long a node may use a vote after it sent the probe that the vote was last confirmed for.
+pub const VOTE_LASTS: Duration = Duration::from_millis(600);
+/// The fence interval: how long a member keeps its vote with a node that it does not hear. It is longer than
+/// [`VOTE_LASTS`] by more than clocks may run apart.
+pub const FENCE: Duration = Duration::from_millis(700);
+/// When a taken address is announced, after the moment it was taken: neighbours may miss some.
+pub const ANNOUNCED_AFTER: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+/// Most members. Every node sends every other one ten probes a second.
+pub const MEMBERS_MAX: usize = 128;
+/// Most addresses that votes are kept for: bounds what members can make each other hold.
+pub const ADDRESSES_MAX: usize = 65_536;

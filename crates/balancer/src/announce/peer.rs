@@ -1,0 +1,256 @@
+//! What a node knows of another one: when it was heard, what it grants, and how its votes stand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::message::{ENTRIES_MAX, Entry, Grant, Message, Stamp};
+use super::{SUSPECT_AFTER, Time, VOTE_LASTS};
+
+/// Processes of a node that ended, so that what they sent is not taken for news. More are not on their way at once.
+const RETIRED_MAX: usize = 8;
+/// Answers that wait for the next datagram. Who gets none asks again.
+const ANSWERS_MAX: usize = 4_096;
+
+/// How the vote of a peer for an address stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It was asked for, and may have been lent.
+    Asking,
+    /// It is lent to this node.
+    Voted,
+    /// It was given back, and the peer has not said yet that it knows. Until then it is not asked for again: an answer
+    /// to an older request could still be on its way.
+    Releasing,
+}
+
+/// The process of a peer that was heard last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) incarnation: u64,
+    pub(super) stamp: Stamp,
+    pub(super) at: Time,
+}
+
+/// A lease of votes that a peer granted.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    /// The peer's process.
+    by: u64,
+    generation: u64,
+    until: Time,
+    /// Whether it was seen to be over.
+    is_over: bool,
+}
+
+/// Another node.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    pub(super) heard: Option<Heard>,
+    pub(super) is_quorate: bool,
+    pub(super) is_leaving: bool,
+    pub(super) refuses_below: u64,
+    /// Whether its probes are granted.
+    pub(super) is_granted: bool,
+    /// When the next datagram goes to it.
+    pub(super) due: Time,
+    retired: VecDeque<u64>,
+    granted: Option<Granted>,
+    standings: BTreeMap<IpAddr, Standing>,
+    answers: Vec<Entry>,
+}
+
+impl Peer {
+    pub(super) fn new(address: SocketAddr, now: Time) -> Self {
+        Self {
+            address,
+            heard: None,
+            is_quorate: false,
+            is_leaving: false,
+            refuses_below: 0,
+            is_granted: false,
+            due: now,
+            retired: VecDeque::new(),
+            granted: None,
+            standings: BTreeMap::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// Takes in who sends and how it is; whether the message is news and not a copy or late.
+    pub(super) fn hear(&mut self, now: Time, message: &Message) -> bool {
+        if self.retired.contains(&message.incarnation) {
+            return false;
+        }
+        if let Some(heard) = self.heard {
+            if heard.incarnation != message.incarnation {
+                if self.retired.len() == RETIRED_MAX {
+                    self.retired.pop_front();
+                }
+                self.retired.push_back(heard.incarnation);
+                self.answers.clear();
+            } else if message.stamp <= heard.stamp {
+                return false;
+            }
+        }
+        self.heard = Some(Heard {
+            incarnation: message.incarnation,
+            stamp: message.stamp,
+            at: now,
+        });
+        self.is_quorate = message.is_quorate;
+        self.is_leaving = message.is_leaving;
+        self.refuses_below = message.refuses_below;
+        true
+    }
+
+    /// Whether it was heard lately.
+    pub(super) fn is_heard(&self, now: Time) -> bool {
+        self.is_heard_within(now, SUSPECT_AFTER)
+    }
+
+    /// Whether it was heard in the last so long.
+    pub(super) fn is_heard_within(&self, now: Time, lasts: Duration) -> bool {
+        self.heard
+            .is_some_and(|heard| now.saturating_sub(heard.at) < lasts)
+    }
+
+    /// When it is suspected if it stays silent.
+    pub(super) fn suspected_at(&self) -> Option<Time> {
+        self.heard.map(|heard| heard.at + SUSPECT_AFTER)
+    }
+
+    /// Whether it can answer for addresses, as far as is known.
+    pub(super) fn is_available(&self, now: Time) -> bool {
+        self.is_heard(now) && self.is_quorate && !self.is_leaving
+    }
+
+    /// Takes in what the peer's process `by` grants to this process.
+    pub(super) fn take_grant(&mut self, now: Time, by: u64, grant: &Grant) {
+        let sent = Time::from_nanos(grant.stamp.0);
+        let until = sent + VOTE_LASTS;
+        if sent > now || until <= now {
+            return;
+        }
+        let is_same = |granted: &Granted| {
+            granted.by == by && granted.generation == grant.generation && !granted.is_over
+        };
+        if let Some(granted) = self.granted.as_mut().filter(|granted| is_same(granted)) {
+            granted.until = granted.until.max(until);
+            return;
+        }
+        self.forget_votes();
+        self.granted = Some(Granted {
+            by,
+            generation: grant.generation,
+            until,
+            is_over: false,
+        });
+    }
+
+    /// Whether votes that the peer has lent may be used.
+    pub(super) fn has_granted(&self, now: Time) -> bool {
+        self.granted
+            .is_some_and(|granted| granted.until > now && !granted.is_over)
+    }
+
+    /// Whether this node has the peer's vote and may use it.
+    pub(super) fn votes_for(&self, now: Time, address: IpAddr) -> bool {
+        self.has_granted(now) && self.standings.get(&address) == Some(&Standing::Voted)
+    }
+
+    /// Looks whether what is granted is over; whether it is since now.
+    pub(super) fn lapse(&mut self, now: Time) -> bool {
+        let Some(granted) = self
+            .granted
+            .as_mut()
+            .filter(|granted| !granted.is_over && granted.until <= now)
+        else {
+            return false;
+        };
+        granted.is_over = true;
+        self.forget_votes();
+        true
+    }
+
+    /// When what is granted is over.
+    pub(super) fn lapses_at(&self) -> Option<Time> {
+        self.granted
+            .filter(|granted| !granted.is_over)
+            .map(|granted| granted.until)
+    }
+
+    /// Votes are to be asked for again. What is being given back still is: an older request could have been answered
+    /// under the new lease.
+    fn forget_votes(&mut self) {
+        for standing in self.standings.values_mut() {
+            if *standing == Standing::Voted {
+                *standing = Standing::Asking;
+            }
+        }
+    }
+
+    /// Asks for the peer's vote, from the next datagram on.
+    pub(super) fn ask(&mut self, now: Time, address: IpAddr) {
+        if let std::collections::btree_map::Entry::Vacant(entry) = self.standings.entry(address) {
+            entry.insert(Standing::Asking);
+            self.due = now;
+        }
+    }
+
+    /// Gives the peer's vote back.
+    pub(super) fn release(&mut self, now: Time, address: IpAddr) {
+        if let Some(standing) = self.standings.get_mut(&address) {
+            *standing = Standing::Releasing;
+            self.due = now;
+        }
+    }
+
+    /// The peer says that this node has its vote; whether that is so.
+    pub(super) fn voted(&mut self, now: Time, address: IpAddr, grant: Option<&Grant>) -> bool {
+        let is_of_lease = self
+            .granted
+            .is_some_and(|granted| grant.is_some_and(|grant| grant.generation == granted.generation));
+        let standing = self.standings.get_mut(&address);
+        match standing.filter(|standing| **standing == Standing::Asking) {
+            Some(standing) if is_of_lease => *standing = Standing::Voted,
+            _ => return false,
+        }
+        self.has_granted(now)
+    }
+
+    /// The peer says that it knows that its vote was given back.
+    pub(super) fn released(&mut self, address: IpAddr) {
+        if self.standings.get(&address) == Some(&Standing::Releasing) {
+            self.standings.remove(&address);
+        }
+    }
+
+    /// Answers with the next datagram, which goes at once.
+    pub(super) fn answer(&mut self, now: Time, entry: Entry) {
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push(entry);
+            self.due = now;
+        }
+    }
+
+    /// What the next datagrams say, in parts that fit into one each; there is one at least. Requests are in every
+    /// one until they are answered.
+    pub(super) fn take_entries(&mut self) -> Vec<Vec<Entry>> {
+        let mut entries = std::mem::take(&mut self.answers);
+        entries.extend(
+            self.standings
+                .iter()
+                .filter_map(|(address, standing)| match standing {
+                    Standing::Asking => Some(Entry::Ask(*address)),
+                    Standing::Releasing => Some(Entry::Release(*address)),
+                    Standing::Voted => None,
+                }),
+        );
+        if entries.is_empty() {
+            return vec![entries];
+        }
+        entries.chunks(ENTRIES_MAX).map(<[Entry]>::to_vec).collect()
+    }
+}

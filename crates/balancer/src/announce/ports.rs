@@ -1,0 +1,220 @@
+//! The sockets on the links: questions in, answers and announcements out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, UdpSocket};
+use std::sync::Arc;
+
+use netlink::packet::{Frames, PacketSocket};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
+
+use super::frame::{Question, announcement, solicited_node};
+use super::links::{LinkSelection, Port};
+
+/// Questions that wait for the loop. Who is not answered asks again.
+const QUESTIONS_WAITING_MAX: usize = 1_024;
+/// Longest frame that is looked at: questions are far shorter.
+const FRAME_BYTES_MAX: usize = 512;
+/// Groups that one socket joins: the kernel counts them as a socket's memory (`net.core.optmem_max`).
+const GROUPS_OF_A_SOCKET: usize = 128;
+
+/// A question, and the link that it came from.
+pub(super) type Asked = (u32, Question);
+
+/// All links that are used.
+pub(super) struct Ports {
+    selection: LinkSelection,
+    open: BTreeMap<u32, OpenPort>,
+    groups: BTreeMap<(u32, Ipv6Addr), usize>,
+    /// Sockets that hold the memberships in groups, and how many each has.
+    members: Vec<(UdpSocket, usize)>,
+    sender: Sender<Asked>,
+    pub(super) questions: Receiver<Asked>,
+}
+
+struct OpenPort {
+    port: Port,
+    socket: Arc<AsyncFd<PacketSocket>>,
+    /// Reads from it; ends with it.
+    _readers: JoinSet<()>,
+}
+
+impl Ports {
+    pub(super) fn new(selection: LinkSelection) -> Self {
+        let (sender, questions) = channel(QUESTIONS_WAITING_MAX);
+        Self {
+            selection,
+            open: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            members: Vec::new(),
+            sender,
+            questions,
+        }
+    }
+
+    /// Opens sockets on links that came and closes those on links that went; whether any came.
+    pub(super) fn refresh(&mut self) -> bool {
+        let found = match self.selection.find() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the links cannot be listed");
+                return false;
+            }
+        };
+        self.open.retain(|_, open| {
+            let is_there = found.contains(&open.port);
+            if !is_there {
+                tracing::info!(link = open.port.name, "the link is not used any more");
+            }
+            is_there
+        });
+        let mut has_new = false;
+        for port in found {
+            if self.open.contains_key(&port.link.0) {
+                continue;
+            }
+            match self.open_port(&port) {
+                Ok(open) => {
+                    tracing::info!(link = port.name, "announcing on the link");
+                    has_new = true;
+                    self.open.insert(port.link.0, open);
+                }
+                Err(error) => {
+                    tracing::warn!(link = port.name, %error, "the link cannot be used; CAP_NET_RAW is needed");
+                }
+            }
+        }
+        has_new
+    }
+
+    /// Answers a question on the link that it came from.
+    pub(super) fn answer(&self, link: u32, question: &Question) -> io::Result<()> {
+        match self.open.get(&link) {
+            Some(open) => open.socket.get_ref().send(&question.answer(open.port.hardware)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells all links that an address is here.
+    pub(super) fn announce(&self, address: IpAddr) {
+        for open in self.open.values() {
+            for frame in announcement(open.port.hardware, address) {
+                if let Err(error) = open.socket.get_ref().send(&frame) {
+                    // It is repeated.
+                    tracing::debug!(link = open.port.name, %address, %error, "an announcement was not sent");
+                }
+            }
+        }
+    }
+
+    /// Joins the groups in which the held addresses are asked for, and leaves all others.
+    pub(super) fn join_groups(&mut self, held: impl Iterator<Item = IpAddr>) {
+        let groups: BTreeSet<Ipv6Addr> = held
+            .filter_map(|address| match address {
+                IpAddr::V4(_) => None,
+                IpAddr::V6(address) => Some(solicited_node(address)),
+            })
+            .collect();
+        let links = self.open.keys();
+        let wanted: BTreeSet<(u32, Ipv6Addr)> = links
+            .flat_map(|link| groups.iter().map(|group| (*link, *group)))
+            .collect();
+        let left: Vec<_> = self
+            .groups
+            .keys()
+            .filter(|key| !wanted.contains(*key))
+            .copied()
+            .collect();
+        for (link, group) in left {
+            if let Some(socket) = self.groups.remove(&(link, group)) {
+                let (socket, count) = &mut self.members[socket];
+                *count -= 1;
+                if let Err(error) = socket.leave_multicast_v6(&group, link) {
+                    tracing::debug!(%group, link, %error, "the membership was gone before");
+                }
+            }
+        }
+        for (link, group) in wanted {
+            if self.groups.contains_key(&(link, group)) {
+                continue;
+            }
+            match self.join(link, group) {
+                Ok(socket) => {
+                    self.groups.insert((link, group), socket);
+                }
+                Err(error) => {
+                    tracing::warn!(%group, link, %error, "the group cannot be joined, clients may not find the address");
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, link: u32, group: Ipv6Addr) -> io::Result<usize> {
+        let free = self
+            .members
+            .iter()
+            .position(|(_, count)| *count < GROUPS_OF_A_SOCKET);
+        let number = match free {
+            Some(number) => number,
+            None => {
+                self.members
+                    .push((UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?, 0));
+                self.members.len() - 1
+            }
+        };
+        let (socket, count) = &mut self.members[number];
+        socket.join_multicast_v6(&group, link)?;
+        *count += 1;
+        Ok(number)
+    }
+
+    fn open_port(&self, port: &Port) -> io::Result<OpenPort> {
+        let open = |frames| {
+            let socket = PacketSocket::open(port.link, frames)?;
+            // SAFETY: the socket owns its descriptor, always gives out that one, and closes it when it is dropped.
+            let socket = unsafe { AsyncFd::register(socket) };
+            socket.map(Arc::new).map_err(|error| error.into_parts().1)
+        };
+        let sockets = [open(Frames::ArpRequests)?, open(Frames::Solicitations)?];
+        let mut readers = JoinSet::new();
+        for socket in &sockets {
+            readers.spawn(read(Arc::clone(socket), port.link.0, self.sender.clone()));
+        }
+        let [socket, _] = sockets;
+        Ok(OpenPort {
+            port: port.clone(),
+            socket,
+            _readers: readers,
+        })
+    }
+}
+
+/// Hands questions on until the socket fails, as it does when its link is gone.
+async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<Asked>) {
+    let mut frame = [0; FRAME_BYTES_MAX];
+    loop {
+        let Ok(mut guard) = socket.readable().await else {
+            return;
+        };
+        match guard.try_io(|socket| socket.get_ref().receive(&mut frame)) {
+            Ok(Ok(bytes)) => {
+                if let Some(question) = Question::read(&frame[..bytes])
+                    && sender.try_send((link, question)).is_err()
+                {
+                    tracing::debug!("more questions than can be answered");
+                }
+            }
+            Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) => {
+                // It may come up again; then the socket goes on.
+                tracing::debug!(link, "the link is down");
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(link, %error, "questions from the link cannot be read any more");
+                return;
+            }
+            Err(_) => {}
+        }
+    }
+}

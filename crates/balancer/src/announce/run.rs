@@ -1,0 +1,464 @@
+//! The loop around the core: probes, questions, news of the API and time in; messages, frames, writes and Events out.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use api::object::{EndpointSlice, Lease, Node, Resource, Service};
+use client::{Client, Event, Query, WallClock, watch};
+use netlink::clock::since_boot;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
+
+use super::NodeName;
+use super::core::{Core, Effect, Identity};
+use super::demand::Demand;
+use super::links::LinkSelection;
+use super::message::{BYTES_MAX, Key, Message};
+use super::metrics::Metrics;
+use super::ports::{Asked, Ports};
+use super::registry::{self, Outcome};
+use super::tell::Teller;
+
+/// Watch events that wait for the loop, each kind its own.
+const EVENTS_WAITING_MAX: usize = 1_024;
+/// Events taken in at once, so that the core draws its conclusions once from a burst.
+const TAKEN_AT_ONCE_MAX: usize = 1_024;
+/// How often links are looked for.
+const LINKS_PERIOD: Duration = Duration::from_secs(2);
+/// How long others may take at the end to take the addresses over.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two tries to read the own Node.
+const NODE_RETRY_PERIOD: Duration = Duration::from_secs(1);
+
+/// Settings of an announcer.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The Node that this process is on.
+    pub node_name: String,
+    /// Where other nodes' probes reach it; the Node's first InternalIP if not given.
+    pub node_ip: Option<IpAddr>,
+    /// UDP port of the probes, the same on all nodes.
+    pub port: u16,
+    /// The links that addresses are announced on.
+    pub links: LinkSelection,
+}
+
+/// Why an announcer does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnounceError {
+    /// Another process has the port, or the address is not this machine's. The next try may succeed.
+    #[error("listening for other nodes' probes at UDP {address}: {source}; is another announcer running?")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What failed.
+        source: io::Error,
+    },
+    /// The kernel gives no random numbers.
+    #[error("the kernel gives no random numbers")]
+    Random,
+}
+
+/// Announces addresses until `shutdown` resolves; then others take them over first, if that does not take too long.
+///
+/// # Errors
+/// See [`AnnounceError`].
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    metrics: Arc<Metrics>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), AnnounceError> {
+    tokio::pin!(shutdown);
+    let node_ip = match settings.node_ip {
+        Some(address) => address,
+        None => tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            address = internal_ip(&client, &settings.node_name) => address,
+        },
+    };
+    let mut announcer = Announcer::start(client, settings, node_ip, metrics).await?;
+    let end = async {
+        loop {
+            announcer.step().await;
+        }
+    };
+    tokio::select! {
+        () = &mut shutdown => {}
+        () = end => {}
+    }
+    announcer.hand_over().await;
+    Ok(())
+}
+
+/// The first InternalIP of a Node, as soon as it has one.
+async fn internal_ip(client: &Client, node_name: &str) -> IpAddr {
+    let path = format!("{}/{node_name}", Node::collection(None));
+    loop {
+        match client.get::<Node>(&path).await {
+            Ok(node) => {
+                let mut addresses = node.status.addresses.iter();
+                let internal = addresses.find_map(|address| {
+                    let address = (address.kind == "InternalIP").then_some(&address.address)?;
+                    address.parse().ok()
+                });
+                if let Some(address) = internal {
+                    return address;
+                }
+                tracing::info!(node_name, "the Node has no InternalIP yet");
+            }
+            Err(error) => tracing::warn!(node_name, %error, "the Node cannot be read yet"),
+        }
+        tokio::time::sleep(NODE_RETRY_PERIOD).await;
+    }
+}
+
+/// One thing that happened.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time is on its way from a channel to the caches"
+)]
+enum News {
+    Service(Event<Service>),
+    Slice(Event<EndpointSlice>),
+    Node(Event<Node>),
+    Lease(Event<Lease>),
+    Datagram(io::Result<(usize, SocketAddr)>),
+    Question(Asked),
+    Written(Outcome),
+    Links,
+    Time,
+}
+
+struct Announcer {
+    client: Client,
+    core: Core,
+    demand: Demand,
+    nodes: BTreeSet<NodeName>,
+    key: Option<(String, Key)>,
+    services: Receiver<Event<Service>>,
+    slices: Receiver<Event<EndpointSlice>>,
+    node_events: Receiver<Event<Node>>,
+    leases: Receiver<Event<Lease>>,
+    has_nodes: bool,
+    /// Kinds that decide who may answer and were not told once as a whole: until then nothing is asked for.
+    unsynced: BTreeSet<&'static str>,
+    socket: UdpSocket,
+    datagram: Box<[u8; BYTES_MAX]>,
+    ports: Ports,
+    links: tokio::time::Interval,
+    writes: JoinSet<Outcome>,
+    teller: Teller,
+    metrics: Arc<Metrics>,
+}
+
+fn follow<T: Resource>(client: &Client, query: Query) -> Receiver<Event<T>> {
+    watch(client, query).into_channel(EVENTS_WAITING_MAX)
+}
+
+impl Announcer {
+    async fn start(
+        client: Client,
+        settings: Settings,
+        node_ip: IpAddr,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, AnnounceError> {
+        let mut random = [0; 32];
+        SystemRandom::new()
+            .fill(&mut random)
+            .map_err(|_| AnnounceError::Random)?;
+        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
+        let address = SocketAddr::new(node_ip, settings.port);
+        let socket = UdpSocket::bind(address)
+            .await
+            .map_err(|source| AnnounceError::Listen { address, source })?;
+        let identity = Identity {
+            name: settings.node_name.as_str().into(),
+            incarnation: number(0),
+            address,
+            new_key: format!("{:016x}{:016x}", number(16), number(24)),
+            seed: number(8),
+        };
+        tracing::info!(node = settings.node_name, %address, "announcer started");
+        Ok(Self {
+            core: Core::new(identity, since_boot()),
+            demand: Demand::default(),
+            nodes: BTreeSet::new(),
+            key: None,
+            services: follow(&client, Query::default()),
+            slices: follow(&client, Query::default()),
+            node_events: follow(&client, Query::default()),
+            leases: follow(&client, registry::query()),
+            has_nodes: false,
+            unsynced: BTreeSet::from([Service::KIND, EndpointSlice::KIND, Node::KIND]),
+            socket,
+            datagram: Box::new([0; BYTES_MAX]),
+            ports: Ports::new(settings.links),
+            links: tokio::time::interval(LINKS_PERIOD),
+            writes: JoinSet::new(),
+            teller: Teller::new(client.clone(), WallClock::system(), settings.node_name),
+            client,
+            metrics,
+        })
+    }
+
+    /// Waits for one thing to happen, takes it in, and does what follows.
+    async fn step(&mut self) {
+        let now = since_boot();
+        let pause = self.core.next_wake(now).saturating_sub(now);
+        let news = tokio::select! {
+            biased;
+            received = self.socket.recv_from(&mut self.datagram[..]) => News::Datagram(received),
+            Some(asked) = self.ports.questions.recv() => News::Question(asked),
+            () = tokio::time::sleep(pause) => News::Time,
+            Some(Ok(outcome)) = self.writes.join_next() => News::Written(outcome),
+            Some(event) = self.leases.recv() => News::Lease(event),
+            Some(event) = self.node_events.recv() => News::Node(event),
+            Some(event) = self.slices.recv() => News::Slice(event),
+            Some(event) = self.services.recv() => News::Service(event),
+            _ = self.links.tick() => News::Links,
+        };
+        self.take(news);
+        self.follow_up();
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Datagram(Ok((bytes, _))) => self.take_datagram(bytes),
+            News::Datagram(Err(error)) => tracing::debug!(%error, "a probe was not received"),
+            News::Question((link, question)) => self.answer(link, &question),
+            News::Time => self.core.tick(since_boot()),
+            News::Written(outcome) => self.take_outcome(outcome),
+            News::Lease(event) => self.take_lease(event),
+            News::Node(event) => self.take_node(event),
+            News::Slice(event) => {
+                let mut touched = self.take_slice(event);
+                for _ in 0..TAKEN_AT_ONCE_MAX {
+                    let Ok(event) = self.slices.try_recv() else { break };
+                    touched.extend(self.take_slice(event));
+                }
+                self.tell_demand(touched);
+            }
+            News::Service(event) => {
+                let mut touched = self.take_service(event);
+                for _ in 0..TAKEN_AT_ONCE_MAX {
+                    let Ok(event) = self.services.try_recv() else {
+                        break;
+                    };
+                    touched.extend(self.take_service(event));
+                }
+                self.tell_demand(touched);
+            }
+            News::Links => {
+                if self.ports.refresh() {
+                    for address in self.core.held() {
+                        self.ports.announce(address);
+                    }
+                }
+                self.ports.join_groups(self.core.held());
+            }
+        }
+    }
+
+    fn take_datagram(&mut self, bytes: usize) {
+        let Some((_, key)) = &self.key else { return };
+        match Message::decode(&self.datagram[..bytes], key) {
+            Ok(message) => {
+                Metrics::count(&self.metrics.probes_received);
+                self.core.receive(since_boot(), &message);
+            }
+            Err(error) => {
+                Metrics::count(&self.metrics.probes_refused);
+                tracing::debug!(%error, "a datagram is no member's");
+            }
+        }
+    }
+
+    /// Answers if this node may, at this very moment: the process may have stood still since the question came.
+    fn answer(&mut self, link: u32, question: &super::frame::Question) {
+        Metrics::count(&self.metrics.requests);
+        if !self.core.may_answer(since_boot(), question.target()) {
+            return;
+        }
+        match self.ports.answer(link, question) {
+            Ok(()) => Metrics::count(&self.metrics.answers),
+            // It is asked again.
+            Err(error) => tracing::debug!(%error, "an answer was not sent"),
+        }
+    }
+
+    fn take_outcome(&mut self, outcome: Outcome) {
+        if let Some(lease) = &outcome.lease {
+            self.tell_record(lease);
+        }
+        self.core.written(since_boot(), outcome.written);
+    }
+
+    fn take_lease(&mut self, event: Event<Lease>) {
+        match event {
+            Event::Applied(lease) => self.tell_record(&lease),
+            Event::Deleted(_) => {
+                tracing::warn!("the list of members was deleted, and is made anew");
+                self.key = None;
+                self.core.tell_record(since_boot(), None);
+            }
+            Event::Synced if self.core.record().is_none() => self.core.tell_record(since_boot(), None),
+            Event::Synced => {}
+            Event::Malformed { key, error } => {
+                tracing::error!(lease = %key, error, "the list of members cannot be read");
+            }
+        }
+    }
+
+    fn tell_record(&mut self, lease: &Lease) {
+        match registry::read(lease) {
+            Ok((version, record)) => {
+                if self.key.as_ref().is_none_or(|(text, _)| *text != record.key) {
+                    self.key = Some((record.key.clone(), Key::new(&record.key)));
+                }
+                self.core.tell_record(since_boot(), Some((version, record)));
+            }
+            Err(error) => tracing::error!(
+                lease = %lease.metadata.key(), %error,
+                "the list of members cannot be used and stays as it was; delete the Lease to have it made anew"
+            ),
+        }
+    }
+
+    fn take_node(&mut self, event: Event<Node>) {
+        let touched = match event {
+            Event::Applied(node) => {
+                self.nodes.insert(node.metadata.name.as_str().into());
+                self.demand.node_applied(&node)
+            }
+            Event::Deleted(key) => {
+                self.nodes.remove(&key.name);
+                self.demand.node_deleted(&key.name)
+            }
+            Event::Synced => {
+                self.has_nodes = true;
+                self.synced(Node::KIND)
+            }
+            Event::Malformed { key, error } => malformed(Node::KIND, &key, &error),
+        };
+        if self.has_nodes {
+            self.core.tell_nodes(since_boot(), self.nodes.clone());
+        }
+        self.tell_demand(touched);
+    }
+
+    fn take_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
+        match event {
+            Event::Applied(slice) => self.demand.slice_applied(&slice),
+            Event::Deleted(key) => self.demand.slice_deleted(&key),
+            Event::Synced => self.synced(EndpointSlice::KIND),
+            Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
+        }
+    }
+
+    fn take_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
+        match event {
+            Event::Applied(service) => self.demand.service_applied(&service),
+            Event::Deleted(key) => self.demand.service_deleted(&key),
+            Event::Synced => self.synced(Service::KIND),
+            Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),
+        }
+    }
+
+    /// A kind was told as a whole; with the last of them all addresses are looked at.
+    fn synced(&mut self, kind: &'static str) -> BTreeSet<IpAddr> {
+        if self.unsynced.remove(kind) && self.unsynced.is_empty() {
+            return self.demand.addresses().collect();
+        }
+        BTreeSet::new()
+    }
+
+    fn tell_demand(&mut self, touched: BTreeSet<IpAddr>) {
+        if !self.unsynced.is_empty() {
+            return;
+        }
+        let demand = &self.demand;
+        let news = touched
+            .into_iter()
+            .map(|address| (address, demand.candidates(address)));
+        self.core.tell_demand(since_boot(), news);
+    }
+
+    /// Does what the core wants.
+    fn follow_up(&mut self) {
+        let now = since_boot();
+        if let Some(write) = self.core.write(now) {
+            let writing = registry::write(self.client.clone(), write, now);
+            self.writes.spawn(writing);
+        }
+        for effect in self.core.take_effects() {
+            match effect {
+                Effect::Send(to, message) => self.send(to, &message),
+                Effect::Gained(address) => self.gained(address),
+                Effect::Lost(address) => {
+                    tracing::info!(%address, "no longer announced from here");
+                    Metrics::count(&self.metrics.losses);
+                    self.metrics.set_held(address, false);
+                    self.ports.join_groups(self.core.held());
+                }
+                Effect::Announce(address) => {
+                    if self.core.may_answer(since_boot(), address) {
+                        Metrics::count(&self.metrics.announcements);
+                        self.ports.announce(address);
+                    }
+                }
+            }
+        }
+    }
+
+    fn gained(&mut self, address: IpAddr) {
+        tracing::info!(%address, "announced from here");
+        Metrics::count(&self.metrics.gains);
+        self.metrics.set_held(address, true);
+        self.ports.join_groups(self.core.held());
+        for (service, uid) in self.demand.services_of(address) {
+            self.teller.tell_assigned(service, uid);
+        }
+    }
+
+    fn send(&self, to: SocketAddr, message: &Message) {
+        let Some((_, key)) = &self.key else { return };
+        // What cannot be sent at once is lost; probes come often.
+        match self.socket.try_send_to(&message.encode(key), to) {
+            Ok(_) => Metrics::count(&self.metrics.probes_sent),
+            Err(error) => tracing::debug!(%to, %error, "a probe was not sent"),
+        }
+    }
+
+    /// Lets others take the addresses over.
+    async fn hand_over(mut self) {
+        self.core.leave(since_boot());
+        self.follow_up();
+        let held = async {
+            while self.core.held().next().is_some() {
+                self.step().await;
+            }
+        };
+        if tokio::time::timeout(HAND_OVER_PATIENCE, held).await.is_err() {
+            tracing::warn!(patience = ?HAND_OVER_PATIENCE, "nobody took all addresses over");
+        }
+        self.core.give_up(since_boot());
+        self.follow_up();
+        tracing::info!(
+            announcements = self.metrics.announcements.load(Ordering::Relaxed),
+            "announcer ended"
+        );
+    }
+}
+
+fn malformed(kind: &'static str, key: &api::object::ObjectKey, error: &str) -> BTreeSet<IpAddr> {
+    tracing::error!(kind, object = %key, error, "the object cannot be read and is skipped");
+    BTreeSet::new()
+}

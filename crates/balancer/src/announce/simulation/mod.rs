@@ -1,0 +1,517 @@
+//! Whole clusters of cores in virtual time: a network that loses, delays and cuts, processes that freeze and die, an
+//! API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
+//!
+//! After every event it is checked that no address is answered for by two nodes.
+
+mod scenarios;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::{Candidates, Core, Effect, Identity, Write, Written};
+use super::message::{Key, Message};
+use super::record::Record;
+use super::{NodeName, Time, rendezvous};
+
+/// How long a request to an API server that is away takes to fail.
+const API_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+enum Event {
+    Datagram {
+        to: usize,
+        bytes: Arc<Vec<u8>>,
+    },
+    Wake {
+        node: usize,
+        number: u64,
+    },
+    /// A watch tells the node what the record is.
+    Told {
+        node: usize,
+    },
+    /// A write is at the server.
+    Asked {
+        node: usize,
+        process: u64,
+        write: Write,
+        sent: Time,
+    },
+    /// Its answer is at the node.
+    Answered {
+        node: usize,
+        process: u64,
+        outcome: Written,
+    },
+    Thaw {
+        node: usize,
+    },
+    Demand {
+        node: usize,
+        address: IpAddr,
+    },
+}
+
+/// A machine.
+struct Machine {
+    name: NodeName,
+    address: SocketAddr,
+    core: Option<Core>,
+    /// Number of the process.
+    process: u64,
+    /// How fast its clock runs.
+    rate: f64,
+    wake: u64,
+    is_frozen: bool,
+    /// What arrived while it was frozen.
+    backlog: Vec<Event>,
+    has_api: bool,
+}
+
+/// A cluster.
+pub(super) struct Cluster {
+    /// What everything follows from.
+    seed: u64,
+    pub(super) random: fastrand::Rng,
+    pub(super) now: Time,
+    machines: Vec<Machine>,
+    queue: BinaryHeap<Reverse<(Time, u64)>>,
+    events: BTreeMap<(Time, u64), Event>,
+    events_made: u64,
+    /// Directions in which nothing arrives.
+    cuts: BTreeSet<(usize, usize)>,
+    pub(super) loss: f64,
+    /// How many answers of the API server are lost, of one: writes count, and their writers do not know.
+    pub(super) answer_loss: f64,
+    record: Option<(u64, Record)>,
+    pub(super) nodes: BTreeSet<NodeName>,
+    demand: BTreeMap<IpAddr, Arc<Candidates>>,
+    /// Requests that the API server has got.
+    pub(super) writes: usize,
+    /// How often an address was gained.
+    pub(super) gains: usize,
+}
+
+impl Cluster {
+    /// A cluster of that many nodes that start at once, with clocks that are up to a percent fast or slow.
+    pub(super) fn start(seed: u64, nodes: usize) -> Self {
+        let mut this = Self {
+            seed,
+            random: fastrand::Rng::with_seed(seed),
+            now: Duration::from_secs(1_000),
+            machines: Vec::new(),
+            queue: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            events_made: 0,
+            cuts: BTreeSet::new(),
+            loss: 0.0,
+            answer_loss: 0.0,
+            record: None,
+            nodes: BTreeSet::new(),
+            demand: BTreeMap::new(),
+            writes: 0,
+            gains: 0,
+        };
+        for _ in 0..nodes {
+            this.add_node();
+        }
+        this
+    }
+
+    /// Another node starts.
+    pub(super) fn add_node(&mut self) {
+        let number = self.machines.len();
+        let name: NodeName = format!("node-{number}").into();
+        self.nodes.insert(NodeName::clone(&name));
+        self.machines.push(Machine {
+            name,
+            address: ([192, 0, 2, number as u8], 1).into(),
+            core: None,
+            process: 0,
+            rate: 0.99 + 0.02 * self.random.f64(),
+            wake: 0,
+            is_frozen: false,
+            backlog: Vec::new(),
+            has_api: true,
+        });
+        self.tell_nodes();
+        self.boot(number);
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.machines.len()
+    }
+
+    pub(super) fn is_up(&self, node: usize) -> bool {
+        self.machines[node].core.is_some()
+    }
+
+    /// The Node object goes, and its machine is off.
+    pub(super) fn remove_node(&mut self, node: usize) {
+        self.kill(node);
+        self.nodes.remove(&self.machines[node].name);
+        self.tell_nodes();
+    }
+
+    /// A process starts on a machine where none runs.
+    pub(super) fn boot(&mut self, node: usize) {
+        if self.is_up(node) || !self.nodes.contains(&self.machines[node].name) {
+            return;
+        }
+        let machine = &mut self.machines[node];
+        machine.process = self.random.u64(..);
+        let identity = Identity {
+            name: NodeName::clone(&machine.name),
+            incarnation: machine.process,
+            address: machine.address,
+            new_key: format!("key of {}", machine.name),
+            seed: self.random.u64(..),
+        };
+        let now = self.clock(node);
+        let mut core = Core::new(identity, now);
+        core.tell_nodes(now, self.nodes.clone());
+        let demand = self.demand.iter();
+        core.tell_demand(
+            now,
+            demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
+        );
+        self.machines[node].core = Some(core);
+        self.after(milliseconds(1), Event::Told { node });
+        self.follow_up(node);
+    }
+
+    /// A process ends at once.
+    pub(super) fn kill(&mut self, node: usize) {
+        let machine = &mut self.machines[node];
+        machine.core = None;
+        machine.is_frozen = false;
+        machine.backlog.clear();
+    }
+
+    /// A process is asked to end.
+    pub(super) fn leave(&mut self, node: usize) {
+        let now = self.clock(node);
+        if let Some(core) = &mut self.machines[node].core {
+            core.leave(now);
+            self.follow_up(node);
+        }
+    }
+
+    /// A process stands still for so long.
+    pub(super) fn freeze(&mut self, node: usize, lasts: Duration) {
+        if !self.machines[node].is_frozen && self.is_up(node) {
+            self.machines[node].is_frozen = true;
+            self.after(lasts, Event::Thaw { node });
+        }
+    }
+
+    /// Nothing gets from one node to another one, in this direction.
+    pub(super) fn cut(&mut self, from: usize, to: usize) {
+        self.cuts.insert((from, to));
+    }
+
+    /// All directions are open again.
+    pub(super) fn join(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// The nodes of one side and the others do not reach each other.
+    pub(super) fn split(&mut self, is_of_one_side: impl Fn(usize) -> bool) {
+        for (a, b) in pairs(self.size()) {
+            if is_of_one_side(a) != is_of_one_side(b) {
+                self.cut(a, b);
+            }
+        }
+    }
+
+    /// Whether a node reaches the API server.
+    pub(super) fn set_api(&mut self, node: usize, has_api: bool) {
+        if std::mem::replace(&mut self.machines[node].has_api, has_api) == has_api || !has_api {
+            return;
+        }
+        self.after(milliseconds(5), Event::Told { node });
+        let addresses: Vec<IpAddr> = self.demand.keys().copied().collect();
+        for address in addresses {
+            self.after(milliseconds(5), Event::Demand { node, address });
+        }
+    }
+
+    /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
+    pub(super) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
+        let names = preferred
+            .iter()
+            .map(|node| NodeName::clone(&self.machines[*node].name));
+        let candidates = Candidates {
+            preferred: names.collect(),
+            otherwise: BTreeSet::new(),
+        };
+        self.demand.insert(address, Arc::new(candidates));
+        for node in 0..self.size() {
+            let delay = milliseconds(self.random.u64(1..400));
+            self.after(delay, Event::Demand { node, address });
+        }
+    }
+
+    /// Who answers for an address.
+    pub(super) fn owners(&self, address: IpAddr) -> Vec<usize> {
+        let answers = |node: &usize| {
+            let machine = &self.machines[*node];
+            let core = machine.core.as_ref().filter(|_| !machine.is_frozen);
+            core.is_some_and(|core| core.may_answer(self.clock(*node), address))
+        };
+        (0..self.size()).filter(answers).collect()
+    }
+
+    /// Who should, of the nodes that run.
+    pub(super) fn winner(&self, address: IpAddr) -> Option<usize> {
+        let candidates = &self.demand[&address].preferred;
+        let running = candidates.iter().filter(|name| {
+            let machine = self.machines.iter().find(|machine| machine.name == **name);
+            machine.is_some_and(|machine| machine.core.is_some())
+        });
+        let winner = rendezvous::winner(address, running)?;
+        self.machines.iter().position(|machine| machine.name == *winner)
+    }
+
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        self.demand.keys().copied().collect()
+    }
+
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_ref().map(|(_, record)| record)
+    }
+
+    /// Lets time pass.
+    pub(super) fn run(&mut self, lasts: Duration) {
+        let end = self.now + lasts;
+        self.run_until(end, |_| false);
+    }
+
+    /// Lets time pass until something is so; whether it became so in time.
+    pub(super) fn run_until(&mut self, end: Time, is_so: impl Fn(&Self) -> bool) -> bool {
+        loop {
+            if is_so(self) {
+                return true;
+            }
+            let Some(Reverse(key)) = self.queue.peek().copied().filter(|Reverse(key)| key.0 <= end) else {
+                self.now = end;
+                return false;
+            };
+            self.queue.pop();
+            self.now = key.0;
+            let event = self.events.remove(&key).expect("an event that was queued");
+            self.happen(event);
+            for address in self.demand.keys() {
+                let owners = self.owners(*address);
+                assert!(
+                    owners.len() < 2,
+                    "{address} is answered for by {owners:?} at {:?}, seed {}",
+                    self.now,
+                    self.seed
+                );
+            }
+        }
+    }
+
+    fn clock(&self, node: usize) -> Time {
+        self.now.mul_f64(self.machines[node].rate)
+    }
+
+    fn after(&mut self, delay: Duration, event: Event) {
+        self.events_made += 1;
+        let key = (self.now + delay, self.events_made);
+        self.queue.push(Reverse(key));
+        self.events.insert(key, event);
+    }
+
+    fn tell_nodes(&mut self) {
+        for node in 0..self.size() {
+            let now = self.clock(node);
+            if let Some(core) = &mut self.machines[node].core {
+                core.tell_nodes(now, self.nodes.clone());
+                self.follow_up(node);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let node = match &event {
+            Event::Asked { .. } => return self.ask_api(event),
+            Event::Thaw { node } => return self.thaw(*node),
+            Event::Datagram { to: node, .. }
+            | Event::Wake { node, .. }
+            | Event::Told { node }
+            | Event::Demand { node, .. }
+            | Event::Answered { node, .. } => *node,
+        };
+        if self.machines[node].is_frozen {
+            self.machines[node].backlog.push(event);
+            return;
+        }
+        let now = self.clock(node);
+        let told = self
+            .record
+            .as_ref()
+            .map(|(version, record)| (version.to_string(), record.clone()));
+        let machine = &mut self.machines[node];
+        let Some(core) = &mut machine.core else { return };
+        match event {
+            Event::Datagram { bytes, .. } => {
+                let key = core.record().map(|record| Key::new(&record.key));
+                if let Some(Ok(message)) = key.map(|key| Message::decode(&bytes, &key)) {
+                    core.receive(now, &message);
+                }
+            }
+            Event::Wake { number, .. } if number == machine.wake => core.tick(now),
+            Event::Told { .. } if machine.has_api => core.tell_record(now, told),
+            Event::Demand { address, .. } if machine.has_api => {
+                core.tell_demand(now, [(address, self.demand.get(&address).cloned())]);
+            }
+            Event::Answered { process, outcome, .. } if process == machine.process => {
+                if outcome != Written::Failed || machine.has_api {
+                    core.tell_record(now, told);
+                }
+                core.written(now, outcome);
+            }
+            _ => return,
+        }
+        self.follow_up(node);
+    }
+
+    fn thaw(&mut self, node: usize) {
+        self.machines[node].is_frozen = false;
+        let backlog = std::mem::take(&mut self.machines[node].backlog);
+        for event in backlog {
+            self.happen(event);
+        }
+    }
+
+    /// A compare-and-swap, and the news of it.
+    fn ask_api(&mut self, event: Event) {
+        let Event::Asked {
+            node,
+            process,
+            write,
+            sent,
+        } = event
+        else {
+            return;
+        };
+        if !self.machines[node].has_api {
+            let outcome = Written::Failed;
+            return self.after(
+                API_TIMEOUT,
+                Event::Answered {
+                    node,
+                    process,
+                    outcome,
+                },
+            );
+        }
+        self.writes += 1;
+        let version = self.record.as_ref().map(|(version, _)| version.to_string());
+        let mut outcome = Written::Failed;
+        if version == write.version {
+            outcome = Written::Accepted(sent);
+            let version = self.record.as_ref().map_or(1, |(version, _)| version + 1);
+            self.record = Some((version, write.record));
+            for node in 0..self.size() {
+                let delay = milliseconds(self.random.u64(1..300));
+                self.after(delay, Event::Told { node });
+            }
+        }
+        if self.random.f64() < self.answer_loss {
+            let outcome = Written::Failed;
+            return self.after(
+                API_TIMEOUT,
+                Event::Answered {
+                    node,
+                    process,
+                    outcome,
+                },
+            );
+        }
+        let delay = milliseconds(self.random.u64(1..50));
+        self.after(
+            delay,
+            Event::Answered {
+                node,
+                process,
+                outcome,
+            },
+        );
+    }
+
+    /// Does what the core wants.
+    fn follow_up(&mut self, node: usize) {
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        let Some(core) = &mut machine.core else { return };
+        let process = machine.process;
+        let write = core.write(now);
+        let effects = core.take_effects();
+        let key = core.record().map(|record| Key::new(&record.key));
+        machine.wake += 1;
+        let number = machine.wake;
+        let pause = core.next_wake(now).saturating_sub(now).div_f64(machine.rate);
+        self.after(pause + Duration::from_nanos(100), Event::Wake { node, number });
+        if let Some(write) = write {
+            let delay = milliseconds(self.random.u64(1..50));
+            self.after(
+                delay,
+                Event::Asked {
+                    node,
+                    process,
+                    write,
+                    sent: now,
+                },
+            );
+        }
+        for effect in effects {
+            match (effect, &key) {
+                (Effect::Send(address, message), Some(key)) => self.send(node, address, &message.encode(key)),
+                (Effect::Gained(_), _) => self.gains += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, address: SocketAddr, bytes: &[u8]) {
+        let Some(to) = self
+            .machines
+            .iter()
+            .position(|machine| machine.address == address)
+        else {
+            return;
+        };
+        if self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
+            return;
+        }
+        let bytes = Arc::new(bytes.to_vec());
+        // Some come twice, and some so late that others overtake them.
+        for chance in [1.0, 0.02] {
+            if self.random.f64() < chance {
+                let microseconds = if self.random.f64() < 0.02 { 300_000 } else { 2_000 };
+                let delay = Duration::from_micros(self.random.u64(50..microseconds));
+                self.after(
+                    delay,
+                    Event::Datagram {
+                        to,
+                        bytes: Arc::clone(&bytes),
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// All directions between so many nodes.
+pub(super) fn pairs(nodes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..nodes).flat_map(move |a| (0..nodes).filter(move |b| a != *b).map(move |b| (a, b)))
+}

@@ -1,0 +1,236 @@
+//! What clusters go through.
+
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::announce::FENCE;
+
+/// The address of that number.
+fn address(number: u8) -> IpAddr {
+    Ipv4Addr::new(198, 51, 100, number).into()
+}
+
+/// A cluster that runs for a while, with addresses that every node may answer for.
+fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
+    let mut cluster = Cluster::start(seed, nodes);
+    let all: Vec<usize> = (0..nodes).collect();
+    for number in 0..addresses {
+        cluster.want(address(number), &all);
+    }
+    cluster.run(Duration::from_secs(30));
+    assert_owned(&cluster);
+    let record = cluster.record().expect("a record");
+    assert_eq!((record.members.len(), record.joining.len()), (nodes, 0));
+    assert_eq!(record.witness, None);
+    cluster
+}
+
+/// Every address has the owner that it should have.
+fn assert_owned(cluster: &Cluster) {
+    for address in cluster.addresses() {
+        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        assert_eq!(cluster.owners(address), expected, "owners of {address}");
+    }
+}
+
+#[test]
+fn every_cluster_settles_and_then_needs_the_api_no_more() {
+    for nodes in 1..=6 {
+        let mut cluster = settled(nodes as u64, nodes, 6);
+        let (writes, gains) = (cluster.writes, cluster.gains);
+        cluster.run(Duration::from_secs(60));
+        assert_eq!((cluster.writes, cluster.gains), (writes, gains), "{nodes} nodes");
+    }
+}
+
+#[test]
+fn a_dead_owner_is_replaced_with_and_without_the_api() {
+    for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
+        for seed in 0..20 {
+            let mut cluster = settled(seed, nodes, 3);
+            let owner = cluster.winner(address(0)).expect("a winner");
+            for node in 0..nodes {
+                cluster.set_api(node, has_api);
+            }
+            let gains = cluster.gains;
+            let moves = (0..3)
+                .filter(|n| cluster.winner(address(*n)) == Some(owner))
+                .count();
+            cluster.kill(owner);
+            let died = cluster.now;
+            let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
+            let limit = Duration::from_millis(if has_api { 1_300 } else { 1_000 });
+            assert!(
+                cluster.run_until(died + limit, is_replaced),
+                "{nodes} nodes, seed {seed}"
+            );
+            cluster.run(Duration::from_secs(3));
+            assert_owned(&cluster);
+            // To get the casting vote may take longer than the votes of the dead one last.
+            if nodes % 2 == 1 {
+                assert_eq!(
+                    cluster.gains,
+                    gains + moves,
+                    "only addresses of the dead one move"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_nodes_that_lose_each_other_one_serves() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 2, 4);
+        cluster.split(|node| node == 0);
+        cluster.run(Duration::from_secs(6));
+        let owners: BTreeSet<Vec<usize>> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        assert_eq!(owners.len(), 1, "all addresses are with one of them");
+        assert_eq!(owners.first().map(Vec::len), Some(1));
+        cluster.join();
+        cluster.run(Duration::from_secs(10));
+        assert_owned(&cluster);
+        assert_eq!(cluster.record().expect("a record").witness, None);
+    }
+}
+
+#[test]
+fn a_node_that_leaves_is_followed_at_once() {
+    for nodes in [2, 3, 5] {
+        let mut cluster = settled(7, nodes, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.leave(owner);
+        let end = cluster.now + milliseconds(100);
+        let is_followed = |cluster: &Cluster| {
+            cluster
+                .addresses()
+                .iter()
+                .all(|a| !cluster.owners(*a).contains(&owner))
+        };
+        assert!(cluster.run_until(end, is_followed), "{nodes} nodes");
+        cluster.run(milliseconds(300));
+        cluster.kill(owner);
+        cluster.run(Duration::from_secs(6));
+        assert_owned(&cluster);
+    }
+}
+
+#[test]
+fn a_frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.freeze(owner, Duration::from_secs(4));
+        cluster.run(FENCE * 2);
+        assert_eq!(cluster.owners(address(0)).len(), 1, "replaced");
+        cluster.run(Duration::from_secs(10));
+        assert_owned(&cluster);
+    }
+}
+
+/// A node that hears nobody is heard by all: it must not be waited for.
+#[test]
+fn a_deaf_node_and_a_mute_one_are_passed_over() {
+    for is_deaf in [true, false] {
+        let mut cluster = settled(3, 3, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        for other in (0..3).filter(|node| *node != owner) {
+            let (from, to) = if is_deaf { (other, owner) } else { (owner, other) };
+            cluster.cut(from, to);
+        }
+        cluster.run(Duration::from_secs(3));
+        for address in cluster.addresses() {
+            let owners = cluster.owners(address);
+            assert!(owners.len() == 1 && owners[0] != owner, "{owners:?}");
+        }
+        cluster.join();
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+    }
+}
+
+#[test]
+fn a_cluster_grows_and_shrinks_with_its_nodes() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed, 1, 4);
+        for size in 2..=5 {
+            cluster.add_node();
+            let all: Vec<usize> = (0..size).collect();
+            for number in 0..4 {
+                cluster.want(address(number), &all);
+            }
+            cluster.run(Duration::from_secs(15));
+            assert_owned(&cluster);
+            assert_eq!(cluster.record().expect("a record").members.len(), size);
+        }
+        for size in (1..=4).rev() {
+            cluster.remove_node(size);
+            cluster.run(Duration::from_secs(30));
+            assert_owned(&cluster);
+            assert_eq!(cluster.record().expect("a record").members.len(), size);
+        }
+    }
+}
+
+/// Loss, one-way cuts, partitions, freezes, deaths, an API server that comes and goes, nodes that come: never two
+/// owners, and all is well soon after the last of it. Seed 864 is one where an answer to a request of before a freeze
+/// counted as a vote that had been given back. `ANNOUNCE_SEEDS` says how many others there are.
+#[test]
+fn whatever_happens_there_are_never_two_owners_and_it_ends_well() {
+    let seeds: u64 = std::env::var("ANNOUNCE_SEEDS").map_or(25, |seeds| seeds.parse().expect("a number"));
+    for seed in (0..seeds).chain([864]) {
+        let mut cluster = Cluster::start(seed, 1 + (seed % 5) as usize);
+        let all: Vec<usize> = (0..cluster.size()).collect();
+        for number in 0..4 {
+            cluster.want(address(number), &all);
+        }
+        cluster.answer_loss = 0.1;
+        for _ in 0..80 {
+            disturb(&mut cluster);
+            let pause = milliseconds(cluster.random.u64(1..1_500));
+            cluster.run(pause);
+        }
+        (cluster.loss, cluster.answer_loss) = (0.0, 0.0);
+        cluster.join();
+        for node in 0..cluster.size() {
+            cluster.set_api(node, true);
+            cluster.boot(node);
+        }
+        cluster.run(Duration::from_secs(40));
+        assert_owned(&cluster);
+        assert!(
+            cluster.record().expect("a record").joining.is_empty(),
+            "seed {seed}"
+        );
+    }
+}
+
+fn disturb(cluster: &mut Cluster) {
+    let node = cluster.random.usize(..cluster.size());
+    let other = cluster.random.usize(..cluster.size());
+    match cluster.random.u32(..16) {
+        0 => cluster.loss = cluster.random.f64() * 0.6,
+        1 => cluster.loss = 0.0,
+        2 | 3 => cluster.cut(node, other),
+        4 => {
+            let side = cluster.random.u64(..);
+            cluster.split(|node| side >> node & 1 == 0);
+        }
+        5 | 6 => cluster.join(),
+        7 => {
+            let lasts = milliseconds(cluster.random.u64(1..4_000));
+            cluster.freeze(node, lasts);
+        }
+        8 => cluster.kill(node),
+        9 | 10 => cluster.boot(node),
+        11 => cluster.set_api(node, false),
+        12 | 13 => cluster.set_api(node, true),
+        14 => {
+            let some: Vec<usize> = (0..cluster.size()).filter(|_| cluster.random.bool()).collect();
+            let number = cluster.random.u8(0..4);
+            cluster.want(address(number), &some);
+        }
+        _ if cluster.size() < 7 => cluster.add_node(),
+        _ => {}
+    }
+}
