@@ -114,9 +114,10 @@ impl Components {
         Ok(this)
     }
 
-    /// Starts proxy and agent on every node.
+    /// Starts proxy, announcer and agent on every node.
     pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), Failure> {
         let of_proxy = self.kubeconfig_of("system:kube-proxy", "")?;
+        let of_announcer = self.kubeconfig_of("system:portolan-announcer", "")?;
         let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
         for node in cluster.topology.nodes.clone() {
             let name = &node.member.name;
@@ -129,6 +130,19 @@ impl Components {
                     &of_proxy,
                     &format!("--hostname-override={name}"),
                     &format!("--cluster-cidr={cluster_cidrs}"),
+                ],
+            )?;
+            self.spawn(
+                cluster,
+                name,
+                &format!("announcer-{name}"),
+                &[
+                    "balancer",
+                    &of_announcer,
+                    "--assign=false",
+                    "--announce",
+                    &format!("--node-name={name}"),
+                    "--interfaces=eth0",
                 ],
             )?;
             let of_agent = self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?;

@@ -93,10 +93,10 @@ pub fn balanced_addresses(cluster: &Cluster, kubeconfig: &Path, name: &str) -> R
     })?
 }
 
-/// The pool of the playground's network: addresses that the outside client sends by way of a node.
+/// A pool of the playground's own network: the nodes announce its addresses there.
 fn pool() -> Value {
     json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "playground"},
-           "spec": {"addresses": ["203.0.113.0/24", "2001:db8:113::1-2001:db8:113::ffff"], "avoidBuggyIPs": true}})
+           "spec": {"addresses": ["172.30.0.200-172.30.0.250", "fd00:30::200-fd00:30::250"]}})
 }
 
 /// The documents of a manifest.
