@@ -41,13 +41,17 @@ impl Nodes {
 
     fn apply(&mut self, node: Node, queue: &mut Queue<String>, now: Instant) {
         let name = node.metadata.name.clone();
+        let version = |node: &Node| node.metadata.resource_version.parse().unwrap_or(0_u64);
         let known = self.nodes.get(&name);
+        if known.is_some_and(|known| version(known) > version(&node)) {
+            // An answer to a write of ours came before what the watch tells of the time before it.
+            return;
+        }
         if known.is_some_and(|known| known.metadata.uid != node.metadata.uid) {
             // Another machine of the name: what was written for the former counts no more.
             self.ranges.release(&name);
         }
         let given = ranges(&node);
-        // What was just given is not told by older news.
         if !given.is_empty() {
             self.ranges.hold(&name, &given);
             self.without.remove(&name);
@@ -106,8 +110,10 @@ impl Keeper for Nodes {
         }
     }
 
-    fn answered(&mut self, _: &String, answer: Option<Node>, queue: &mut Queue<String>, now: Instant) {
-        if let Some(node) = answer {
+    fn answered(&mut self, name: &String, answer: Option<Node>, queue: &mut Queue<String>, now: Instant) {
+        let known = self.nodes.get(name).map(|known| known.metadata.uid.clone());
+        // A Node that is gone meanwhile holds nothing.
+        if let Some(node) = answer.filter(|node| known.as_ref() == Some(&node.metadata.uid)) {
             self.apply(node, queue, now);
         }
     }

@@ -1,6 +1,13 @@
+use std::time::Instant;
+
+use api::object::{Node, ObjectKey};
+use client::Event;
 use ipnet::IpNet;
 
+use super::keeper::{Job, Nodes};
 use super::*;
+use crate::keeper::{Keeper, Look};
+use crate::queue::Queue;
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -76,4 +83,37 @@ fn ranges_that_cannot_be_divided_are_refused() {
             "{cidr}"
         );
     }
+}
+
+fn node(name: &str, version: &str, ranges: &[IpNet]) -> Node {
+    let mut node = Node::default();
+    node.metadata.name = name.to_owned();
+    node.metadata.uid = format!("uid-{name}");
+    node.metadata.resource_version = version.to_owned();
+    node.spec.pod_cidrs = ranges.iter().map(ToString::to_string).collect();
+    node
+}
+
+/// What a Node is given.
+fn given(nodes: &mut Nodes, name: &str, now: Instant) -> Option<Vec<IpNet>> {
+    match nodes.look(&name.to_owned(), now) {
+        Look::Do(Job::Give { ranges, .. }) => Some(ranges),
+        _ => None,
+    }
+}
+
+#[test]
+fn old_news_and_news_of_the_dead_change_nothing() {
+    let (now, mut queue) = (Instant::now(), Queue::default());
+    let mut nodes = Nodes::new(Ranges::new(&settings(&["10.0.0.0/24"])).unwrap());
+    nodes.take(Event::Applied(node("a", "1", &[])), &mut queue, now);
+    let ranges = given(&mut nodes, "a", now).unwrap();
+    nodes.answered(&"a".to_owned(), Some(node("a", "2", &ranges)), &mut queue, now);
+    // The watch comes to what was before the write.
+    nodes.take(Event::Applied(node("a", "1", &[])), &mut queue, now);
+    assert_eq!(given(&mut nodes, "a", now), None);
+    nodes.take(Event::Deleted(ObjectKey::new("", "a")), &mut queue, now);
+    nodes.answered(&"a".to_owned(), Some(node("a", "3", &ranges)), &mut queue, now);
+    nodes.take(Event::Applied(node("b", "4", &[])), &mut queue, now);
+    assert_eq!(given(&mut nodes, "b", now), Some(ranges));
 }
