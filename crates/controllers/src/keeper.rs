@@ -181,6 +181,12 @@ where
                 self.keeper.answered(&key, answer, &mut self.queue, now());
                 self.queue.done(&key, now());
             }
+            // Losing a race is no failure that anybody needs to know of.
+            Ok((_, Err(error))) if error.is_conflict() => {
+                self.keeper.failed(&key);
+                let pause = self.queue.failed(&key, now());
+                tracing::debug!(?key, %error, ?pause, "somebody else wrote first, it will be tried again");
+            }
             Ok((_, Err(error))) => self.fail(&key, &error),
             Err(error) => self.fail(&key, &error),
         }
