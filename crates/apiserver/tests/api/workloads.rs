@@ -171,10 +171,7 @@ async fn what_is_wrong_is_told_by_its_field() {
 async fn tables_discovery_and_protobuf() {
     let api = started().await;
     let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
-    let table = api
-        .send(Method::GET, DEPLOYMENTS, &table, Vec::new())
-        .await
-        .expect(200);
+    let table = api.send(Method::GET, DEPLOYMENTS, &table, "").await.expect(200);
     assert_eq!(table["rows"][0]["cells"][1], "0/2");
     let resources = api.get("/apis/apps/v1").await.expect(200);
     let names: Vec<&str> = resources["resources"]
@@ -196,10 +193,10 @@ async fn tables_discovery_and_protobuf() {
     );
     let binary = [("accept", "application/vnd.kubernetes.protobuf")];
     let open = |body: &[u8], definition| api::protobuf::open(body).unwrap().object(definition).unwrap();
-    let web = api.send(Method::GET, WEB, &binary, Vec::new()).await;
+    let web = api.send(Method::GET, WEB, &binary, "").await;
     let web = open(&web.body, "io.k8s.api.apps.v1.Deployment");
     assert_eq!(web["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
-    let scale = api.send(Method::GET, SCALE, &binary, Vec::new()).await;
+    let scale = api.send(Method::GET, SCALE, &binary, "").await;
     let scale = open(&scale.body, "io.k8s.api.autoscaling.v1.Scale");
     assert_eq!(scale["spec"]["replicas"], 2);
 }
