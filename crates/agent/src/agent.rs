@@ -288,7 +288,7 @@ impl Agent {
 
     /// Starts and ends Pods of files as is due, and takes away mirrors that nobody needs.
     fn settle_static_pods(&mut self) {
-        for ending in self.static_pods.to_end() {
+        for ending in self.static_pods.begin_to_end() {
             if let Some((_, worker)) = self.pods.get(&ending.pod.metadata.uid) {
                 let mut pod = (*ending.pod).clone();
                 pod.metadata.deletion_timestamp = Some(seconds(Timestamp::now()));

@@ -64,7 +64,7 @@ impl StaticPods {
     }
 
     /// Those that are to be ended now; each is named once.
-    pub fn to_end(&mut self) -> Vec<StaticPod> {
+    pub fn begin_to_end(&mut self) -> Vec<StaticPod> {
         let is_over = |uid: &String| !self.wanted.contains_key(uid) && !self.ending.contains(uid);
         let over: Vec<StaticPod> = self
             .running

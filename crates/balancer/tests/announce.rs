@@ -75,6 +75,7 @@ fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Config {
                 service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
                 node_ports: NODE_PORTS_DEFAULT,
                 cluster_domain: "cluster.local".to_owned(),
+                kubernetes_service: apiserver::KubernetesService::default(),
                 access: Access::default(),
             };
             let _server = Server::start(config, Arc::new(store)).await.expect("a server");

@@ -17,6 +17,8 @@ use crate::clock::WallClock;
 pub struct Fence {
     clock: WallClock,
     permission: Arc<Mutex<Option<Permission>>>,
+    /// When a write was last given up without an answer.
+    doubt: Arc<Mutex<Option<Moment>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,7 @@ impl Fence {
         Self {
             clock,
             permission: Arc::default(),
+            doubt: Arc::default(),
         }
     }
 
@@ -71,6 +74,18 @@ impl Fence {
     /// Permits no writes any more.
     pub fn close(&self) {
         *self.permission.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A write was given up without an answer: it may still be on its way.
+    pub fn doubt(&self) {
+        let now = Moment::now(&self.clock);
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    /// Whether a write that was given up within this time may still be on its way.
+    pub fn is_in_doubt(&self, within: Duration) -> bool {
+        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        doubt.is_some_and(|since| Moment::now(&self.clock).since(&since) < within)
     }
 
     /// For how long writes are permitted from now on; zero if they are not.

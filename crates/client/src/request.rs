@@ -177,13 +177,20 @@ impl Client {
             let answer = self.open(method.clone(), path, content_type, body).await?;
             self.collect(&method, path, answer.into_body()).await
         };
-        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+        let answer = tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
             Err(ClientError::Timeout {
                 method: method.clone(),
                 path: path.to_owned(),
                 limit,
             })
-        })
+        });
+        if let (Err(error), Some(fence)) = (&answer, &self.fence)
+            && method != Method::GET
+            && error.code().is_none()
+        {
+            fence.doubt();
+        }
+        answer
     }
 
     /// How long a request may take: a write no longer than the fence permits writing.

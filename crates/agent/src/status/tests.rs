@@ -189,7 +189,7 @@ fn what_was_told_is_recognized_whatever_others_add() {
     for (pointer, foreign) in [
         ("/conditions/3/status", json!("True")),
         ("/conditions/3/reason", json!("Somebody")),
-        ("/containerStatuses/0/ready", json!(false)),
+        ("/containerStatuses/0/ready", json!(true)),
         ("/containerStatuses", json!([])),
         ("/phase", json!("Failed")),
         ("/podIPs/0/ip", json!("10.0.0.9")),

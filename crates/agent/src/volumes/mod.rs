@@ -192,7 +192,8 @@ impl Volumes {
 }
 
 /// Makes those volumes of a Pod that are in memory. That comes before its sandbox, which sees what is mounted then.
-pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), (String, VolumeError)> {
+/// The error says of which volume it is.
+pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), Box<(String, VolumeError)>> {
     let group = pod.spec.security_context.fs_group;
     for volume in &pod.spec.volumes {
         let Some(empty_dir) = volume.empty_dir.as_ref().filter(|empty| empty.is_in_memory()) else {
@@ -205,7 +206,7 @@ pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), (String, Volume
                 path: volume.name.clone(),
             })
         };
-        made.map_err(|error| (volume.name.clone(), error))?;
+        made.map_err(|error| Box::new((volume.name.clone(), error)))?;
     }
     Ok(())
 }

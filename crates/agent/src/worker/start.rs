@@ -63,7 +63,8 @@ impl Worker {
             if !self.is_static {
                 self.context.services.synced().await;
             }
-            if let Err((name, error)) = prepare_memory(&self.directory.volumes(), &self.pod) {
+            if let Err(failed) = prepare_memory(&self.directory.volumes(), &self.pod) {
+                let (name, error) = *failed;
                 return self.volume_failed(&due, &name, &error);
             }
             if let Err(error) = self.start_sandbox().await {

@@ -158,7 +158,8 @@ pub async fn lead<F>(
         fence.close();
         is_leader.send_replace(false);
         if is_shutdown {
-            if ending == Ending::Complete {
+            // What may still be on its way must not arrive after somebody else began: the lease runs out instead.
+            if ending == Ending::Complete && !candidate.may_be_heard_late() {
                 candidate.resign().await;
             }
             return;
@@ -184,6 +185,16 @@ impl Candidate {
             fence: Fence::closed(clock.clone()),
             clock,
         }
+    }
+
+    /// Whether a write without an answer may still reach the server: for as long as the lease outlasts the
+    /// permission to write, as when it runs out.
+    fn may_be_heard_late(&self) -> bool {
+        let margin = self
+            .settings
+            .lease_duration
+            .saturating_sub(self.settings.renew_deadline);
+        self.fence.is_in_doubt(margin)
     }
 
     /// Waits until the lease is ours.

@@ -14,6 +14,10 @@ use crate::queue::Queue;
 use crate::world::ByKey;
 
 /// Something that arrived; a complete list comes with its revision.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time is on its way from a channel to the caches"
+)]
 pub(super) enum Change {
     Deployment(Event<Deployment>, u64),
     Set(Event<ReplicaSet>, u64),

@@ -69,7 +69,7 @@ impl Ranges {
                 IpNet::V6(_) => settings.mask_size_ipv6,
             };
             let bits = mask_size.checked_sub(range.prefix_len());
-            if mask_size > range.max_prefix_len() || !bits.is_some_and(|bits| bits <= PARTS_BITS_MAX) {
+            if mask_size > range.max_prefix_len() || bits.is_none_or(|bits| bits > PARTS_BITS_MAX) {
                 return Err(RangeError::Mask {
                     range: *range,
                     mask_size,

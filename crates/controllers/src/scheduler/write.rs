@@ -37,7 +37,7 @@ pub(super) enum Answer {
     /// The server has it like this.
     Now(Box<SchedulePod>),
     /// It is gone, or another one is in its place.
-    Gone(ObjectMeta),
+    Gone(Box<ObjectMeta>),
 }
 
 /// Writes where a Pod goes, and tells people. Somebody else's write since the Pod was read is a conflict.
@@ -65,7 +65,7 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     let client = &environment.client;
     let written = match client.request(Method::PATCH, &path, kind, Some(&patch)).await {
         Ok(answer) => decode::<SchedulePod>(path, answer)?,
-        Err(error) if error.is_not_found() => return Ok(Answer::Gone(pod.metadata)),
+        Err(error) if error.is_not_found() => return Ok(Answer::Gone(Box::new(pod.metadata))),
         Err(error) => return Err(error),
     };
     let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);

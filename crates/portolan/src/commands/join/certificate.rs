@@ -293,7 +293,7 @@ impl Kept {
     pub fn renewal(&self, chance: f64) -> Timestamp {
         let life_seconds = (self.not_after.as_second() - self.not_before.as_second()) as f64;
         let share = RENEWAL_SHARE_MIN + RENEWAL_SHARE_SPREAD * chance.clamp(0.0, 1.0);
-        self.not_before + SignedDuration::from_secs((life_seconds * share) as i64)
+        self.not_before + SignedDuration::from_secs((life_seconds * share).round() as i64)
     }
 }
 
