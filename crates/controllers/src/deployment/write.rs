@@ -159,8 +159,11 @@ async fn create(
         tell(environment, Controller::Deployment, deployment, vec![finding]).await;
     }
     let said = said_of_creation(deployment, Some(new.revision), name, None, now);
-    let said = say(client, deployment, &said.patch(deployment)).await?;
-    answer.deployment = Some(Box::new(said));
+    // One that is made again, since somebody deleted it, may have been told before.
+    if said.is_news(deployment) {
+        let said = say(client, deployment, &said.patch(deployment)).await?;
+        answer.deployment = Some(Box::new(said));
+    }
     Ok(())
 }
 

@@ -24,7 +24,8 @@ impl Plan {
         Self {
             seed,
             instances: if is_strict { 1 } else { plan.instances },
-            is_led: !is_strict && plan.is_led,
+            // One that is asked to end may still be ending when the next is started.
+            is_led: is_strict || plan.is_led,
             has_keepers: false,
             has_workloads: true,
             is_strict,
