@@ -47,6 +47,8 @@ enum Benchmark {
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
     Traffic(traffic::Flags),
+    /// Start `portolan up`: time until its first Service answers; memory and CPU at rest
+    Up(standalone::UpFlags),
     /// Start many Pods under `portolan up`: time until all are ready, memory, CPU
     Pods(standalone::PodsFlags),
     /// Replace the Pods of a Deployment under load: requests that fail
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
+        Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),

@@ -1,8 +1,9 @@
-//! `portolan up`, all of it in one process on one machine: how quickly its Pods come, and what clients notice when they
-//! are replaced.
+//! `portolan up`, all of it in one process on one machine: how quickly it and its Pods come, and what clients notice when
+//! they are replaced.
 
 mod pods;
 mod rollout;
+mod up;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,9 +22,17 @@ use crate::setting::{PATIENCE, run_in};
 
 pub use pods::Flags as PodsFlags;
 pub use rollout::Flags as RolloutFlags;
+pub use up::Flags as UpFlags;
 
 /// Where Pods are.
 const PODS: &str = "/api/v1/namespaces/default/pods";
+/// Where Services are.
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// Starts a machine and leaves it alone.
+pub fn up(flags: &UpFlags) -> Result<ExitCode, Failure> {
+    enclosed(|machine| up::run(flags, machine))
+}
 
 /// Starts many Pods.
 pub fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
@@ -40,6 +49,8 @@ struct Machine {
     cluster: Cluster,
     kubeconfig: PathBuf,
     up: Measured,
+    /// When it was started.
+    started: Instant,
     log: PathBuf,
 }
 
@@ -99,6 +110,7 @@ impl Machine {
             cluster,
             kubeconfig,
             up,
+            started,
             log,
         })
     }
@@ -152,7 +164,7 @@ async fn create_service(client: &Client) -> Result<SocketAddr, Failure> {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
         "spec": {"selector": {"app": "echo"}, "ports": [{"port": 80, "targetPort": 8080}]},
     });
-    let created = create(client, "/api/v1/namespaces/default/services", &service).await?;
+    let created = create(client, SERVICES, &service).await?;
     let address: Ipv4Addr = created["spec"]["clusterIP"]
         .as_str()
         .unwrap_or_default()
