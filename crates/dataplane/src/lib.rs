@@ -6,7 +6,6 @@ use plan::{Changes, Plan, Scheduler};
 
 mod counts;
 pub mod iptables;
-mod maglev;
 pub mod nftables;
 #[cfg(test)]
 mod test_plans;

@@ -19,6 +19,7 @@ mod claims;
 mod decide;
 mod fault;
 mod intern;
+pub mod maglev;
 mod outline;
 mod plan;
 mod ports;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
 
-use crate::maglev;
+use plan::maglev;
 
 use super::bytes::Bytes;
 use super::item::{Item, Place};

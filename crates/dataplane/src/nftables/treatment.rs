@@ -6,7 +6,7 @@
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
 use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
 
-use crate::maglev;
+use plan::maglev;
 
 use super::layout::FAMILIES;
 use super::rules::{Number, Writer};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plan::{Scheduler, ServicePortPlan, Set};
 
-use crate::maglev;
+use plan::maglev;
 
 /// Clients that a Service port remembers. Beyond that, new ones are not remembered until some expire: who comes
 /// once from each of many addresses must not take this node's memory.
