@@ -3,6 +3,7 @@
 //!
 //! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
 
+mod balancer;
 mod controllers;
 mod dns;
 mod lists;
@@ -43,6 +44,8 @@ enum Benchmark {
     /// Start the proxy beside many Services: time until the last one answers, memory; then replace an
     /// endpoint again and again: time from the write until a connection reaches the new one
     Proxy(proxy::Flags),
+    /// Give Services load balancers' addresses: time until one is announced, and until it moves when its owner dies
+    Balancer(balancer::Flags),
     /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Benchmark::Watch(flags) => watches::run(&flags),
         Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
+        Benchmark::Balancer(flags) => balancer::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),

@@ -32,6 +32,15 @@ pub fn enclosed(
     on_etcd: bool,
     benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
+    enclosed_with(1, on_etcd, benchmark)
+}
+
+/// As [`enclosed`], with more nodes.
+pub fn enclosed_with(
+    nodes: usize,
+    on_etcd: bool,
+    benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
     if let Some(status) = testbed::enclose(None)? {
         return Ok(if status.success() {
             ExitCode::SUCCESS
@@ -43,14 +52,14 @@ pub fn enclosed(
     let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
     testbed::settle()?;
     fs::create_dir_all(&directory)?;
-    let outcome = Setting::start(&directory, on_etcd).and_then(benchmark);
+    let outcome = Setting::start(&directory, nodes, on_etcd).and_then(benchmark);
     fs::remove_dir_all(&directory)?;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
 impl Setting {
-    fn start(directory: &Path, on_etcd: bool) -> Result<Self, Failure> {
-        let cluster = Cluster::start(Topology::with_nodes(1)?)?;
+    fn start(directory: &Path, nodes: usize, on_etcd: bool) -> Result<Self, Failure> {
+        let cluster = Cluster::start(Topology::with_nodes(nodes)?)?;
         let control_plane = cluster.control_plane()?;
         let etcd = match on_etcd {
             true => Some(control_plane.enter(|| EtcdServer::start(directory))??),

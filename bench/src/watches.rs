@@ -2,6 +2,8 @@
 
 mod connection;
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -49,6 +51,10 @@ pub struct Flags {
     /// Endpoints of each
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
+    /// File that gets a line for each change: seconds since the first request, milliseconds from the answer to the writer
+    /// until the last watch had it
+    #[arg(long, value_name = "FILE")]
+    each: Option<PathBuf>,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -93,6 +99,9 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
     wait_for_last(&arrivals, flags.watches, &mut reading).await?;
     writes.sort_unstable_by_key(|write| write.revision);
     tell(flags, &arrivals, &writes)?;
+    if let Some(file) = &flags.each {
+        write_each(file, &arrivals, &writes)?;
+    }
     drop(reading);
     let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
     writer
@@ -268,6 +277,24 @@ async fn wait_for_last(arrivals: &Arrivals, watches: usize, reading: &mut Readin
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())
+}
+
+/// Writes what became of each change, for whoever looks for the reason of a tail.
+fn write_each(file: &Path, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Failure> {
+    let first = writes.iter().map(|write| write.sent).min();
+    let mut lines = String::new();
+    for (write, nanoseconds) in writes.iter().zip(&arrivals.last_nanoseconds) {
+        let arrived = arrivals.start + Duration::from_nanos(nanoseconds.load(Ordering::Acquire));
+        let since_first = write.sent.saturating_duration_since(first.unwrap_or(write.sent));
+        let latency = arrived.saturating_duration_since(write.answered);
+        writeln!(
+            lines,
+            "{:.4},{:.3}",
+            since_first.as_secs_f64(),
+            latency.as_secs_f64() * 1e3
+        )?;
+    }
+    Ok(std::fs::write(file, lines)?)
 }
 
 fn tell(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Failure> {

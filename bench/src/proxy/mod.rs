@@ -1,6 +1,6 @@
 //! How quickly the proxy brings Services into force, and what it takes for that.
 
-mod changes;
+pub mod changes;
 mod resync;
 mod sustained;
 
@@ -111,7 +111,7 @@ fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, F
 }
 
 /// Two backends outside, which answer each connection with their own address.
-fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
+pub fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
     let backends = [Ipv4Addr::new(172, 30, 0, 201), Ipv4Addr::new(172, 30, 0, 202)].map(IpAddr::V4);
     outside.enter(|| -> Result<(), Failure> {
         let mut connection = Connection::open()?;
@@ -150,7 +150,7 @@ async fn load(setting: &Setting, flags: &Flags, backend: IpAddr) -> Result<Socke
 }
 
 /// Connects again and again until `backend` answers.
-fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
+pub fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     let wanted = backend.to_string();
     loop {

@@ -6,7 +6,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedCipherSuite,
+};
 
 use crate::certificate_files::CertificateFiles;
 use crate::config::{Config, ConfigError};
@@ -16,7 +18,7 @@ use crate::config::{Config, ConfigError};
 /// # Errors
 /// [`ConfigError::Unusable`] if certificates or keys cannot be used.
 pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|e| unusable("the TLS library", e))?;
@@ -46,6 +48,16 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
         }
     };
     Ok(tls)
+}
+
+/// The suites in the order of Go's programs, which is that of all other clients of the API: AES with 128 bits first. What is
+/// watched is encrypted and decrypted all day.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::ring::default_provider();
+    let has_short_key =
+        |suite: &SupportedCipherSuite| matches!(suite.suite(), CipherSuite::TLS13_AES_128_GCM_SHA256);
+    provider.cipher_suites.sort_by_key(|suite| !has_short_key(suite));
+    provider
 }
 
 /// TLS towards servers whose certificate is not looked at, such as Pods that are probed.

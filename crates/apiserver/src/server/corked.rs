@@ -1,31 +1,29 @@
-//! A TLS connection whose writes are collected and sent together.
+//! A connection whose writes are collected and sent together.
 //!
-//! HTTP/2 writes and flushes every frame by itself. With many watches on a connection a change would be as many system
-//! calls as there are watches; collected, they are a handful. What is collected is sent as soon as nothing more comes:
-//! [`Cork::drive`] lets the other tasks that are ready run in between, which costs nothing when there are none. There is
-//! a bound: what is more is sent at once.
+//! HTTP/2 writes and flushes every frame by itself. With many watches on a connection a change would be as many records
+//! of TLS and system calls as there are watches; collected, they are a handful. What is collected is sent as soon as
+//! nothing more comes: [`Cork::drive`] lets all streams of the connection run first that have something to do, and those
+//! that have tasks of their own, if there are any. There is a bound: a full buffer is sent at once.
 //!
-//! It is TLS that collects: a frame is encrypted from where it lies, which spares a copy of all that watches are told,
-//! and the records wait in the session. Only small writes are joined before, since a record for each would cost more.
+//! Records of TLS are full that way. Encrypting each write from where it lies spares a copy, but makes more and smaller records:
+//! it was tried, and measured to be slower.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::server::TlsStream;
 
 use super::streams::Streams;
+use super::turn::Turn;
 
-/// Encrypted bytes that are collected before they are sent in any case: some records.
-const COLLECTED_BYTES_MAX: usize = 128 << 10;
-/// Writes below this size are joined with those that follow: a record of their own would cost more than the copy.
-const SMALL_WRITE_BYTES: usize = 4 << 10;
-/// Joined bytes that are encrypted in any case: one record.
-const JOINED_BYTES_MAX: usize = 16 << 10;
+/// Bytes that are collected before they are sent in any case: some records of TLS.
+const COLLECTED_BYTES_MAX: usize = 64 << 10;
+/// Writes from this size on are sent as they are: collecting them would only copy them.
+const LARGE_WRITE_BYTES: usize = 32 << 10;
 
 /// The side of a connection that HTTP reads and writes.
 pub(super) struct Corked<S> {
@@ -38,11 +36,10 @@ pub(super) struct Cork<S> {
 }
 
 struct Shared<S> {
-    stream: TlsStream<S>,
-    /// Small writes, not encrypted yet.
-    joined: BytesMut,
-    /// Bytes written since all was sent.
-    unsent_bytes: usize,
+    stream: S,
+    collected: BytesMut,
+    /// How many of them there were when that was last asked.
+    seen_bytes: usize,
     /// Why what was collected could not be sent: HTTP hears it with its next write.
     failed: Option<io::Error>,
     /// Nothing is collected any more: the connection became something else than HTTP.
@@ -50,12 +47,11 @@ struct Shared<S> {
 }
 
 /// Collects what is written to a stream.
-pub(super) fn cork<S: AsyncRead + AsyncWrite + Unpin>(mut stream: TlsStream<S>) -> (Corked<S>, Cork<S>) {
-    stream.get_mut().1.set_buffer_limit(Some(COLLECTED_BYTES_MAX));
+pub(super) fn cork<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> (Corked<S>, Cork<S>) {
     let shared = Arc::new(Mutex::new(Shared {
         stream,
-        joined: BytesMut::new(),
-        unsent_bytes: 0,
+        collected: BytesMut::new(),
+        seen_bytes: 0,
         failed: None,
         is_open: false,
     }));
@@ -65,40 +61,48 @@ pub(super) fn cork<S: AsyncRead + AsyncWrite + Unpin>(mut stream: TlsStream<S>) 
     (corked, Cork { shared })
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
+impl<S: AsyncWrite + Unpin> Cork<S> {
     /// Runs a connection and its streams to its end, and sends what it writes.
     pub(super) async fn drive<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
         streams: &mut Streams,
     ) -> C::Output {
-        let mut seen_bytes = 0;
+        let turn = Turn::new();
         poll_fn(|context| {
-            loop {
-                streams.poll(context);
-                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                    return Poll::Ready(self.end(ended, context));
+            let ended = turn.run(context, |context| {
+                loop {
+                    streams.poll(context);
+                    let ended = connection.as_mut().poll(context);
+                    if ended.is_ready() || !streams.have_begun() {
+                        return ended;
+                    }
                 }
-                if !streams.have_begun() {
-                    break;
+            });
+            match ended {
+                Poll::Ready(ended) => Poll::Ready(self.end(ended, context)),
+                Poll::Pending => {
+                    self.send(streams.have_own_tasks(), context);
+                    Poll::Pending
                 }
             }
-            let mut shared = lock(&self.shared);
-            let more = shared.unsent_bytes > seen_bytes;
-            seen_bytes = shared.unsent_bytes;
-            if more {
-                // Once more behind all tasks that are ready now, some of which may have something to write.
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            seen_bytes = 0;
-            if let Poll::Ready(Err(error)) = shared.poll_send(context) {
-                shared.failed = Some(error);
-                context.waker().wake_by_ref();
-            }
-            Poll::Pending
         })
         .await
+    }
+
+    /// Sends what was collected if nothing more comes.
+    fn send(&self, others_may_write: bool, context: &mut Context<'_>) {
+        let mut shared = lock(&self.shared);
+        let has_more = shared.collected.len() > shared.seen_bytes;
+        shared.seen_bytes = shared.collected.len();
+        if has_more && others_may_write {
+            // Once more behind all tasks that are ready now, some of which may have something to write.
+            return context.waker().wake_by_ref();
+        }
+        if let Poll::Ready(Err(error)) = shared.poll_send(context) {
+            shared.failed = Some(error);
+            context.waker().wake_by_ref();
+        }
     }
 
     /// A connection that goes on as something else: its owner sends what is left.
@@ -112,64 +116,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Shared<S> {
+impl<S: AsyncWrite + Unpin> Shared<S> {
     /// Sends what was collected.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.unsent_bytes == 0 {
+        if self.collected.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        while !self.joined.is_empty() {
-            self.encrypt(&[])?;
-            if !self.joined.is_empty() {
-                ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        while !self.collected.is_empty() {
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, &self.collected))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            self.collected.advance(sent);
         }
         // An idle connection keeps no buffer.
-        self.joined = BytesMut::new();
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        self.unsent_bytes = 0;
-        Poll::Ready(Ok(()))
+        self.collected = BytesMut::new();
+        self.seen_bytes = 0;
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Encrypts what was joined and as much of `slices` as there is room for behind it; tells how much.
-    fn encrypt(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut session = self.stream.get_mut().1.writer();
-        if self.joined.is_empty() {
-            return session.write_vectored(slices);
+    /// Ready when there is room for `bytes` more, or an error is to be told.
+    fn poll_room(&mut self, context: &mut Context<'_>, bytes: usize) -> Poll<io::Result<()>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
         }
-        let mut all = Vec::with_capacity(1 + slices.len());
-        all.push(IoSlice::new(&self.joined));
-        all.extend_from_slice(slices);
-        let taken = session.write_vectored(&all)?;
-        let taken_joined = taken.min(self.joined.len());
-        self.joined.advance(taken_joined);
-        Ok(taken - taken_joined)
-    }
-
-    /// Takes as much of `slices` as there is room for, and waits for some if there is none.
-    fn poll_collect(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        let taken = if bytes < SMALL_WRITE_BYTES && self.joined.len() + bytes <= JOINED_BYTES_MAX {
-            for slice in slices {
-                self.joined.extend_from_slice(slice);
-            }
-            bytes
-        } else {
-            loop {
-                let taken = self.encrypt(slices)?;
-                if taken > 0 || bytes == 0 {
-                    break taken;
-                }
-                ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-            }
-        };
-        self.unsent_bytes += taken;
-        Poll::Ready(Ok(taken))
-    }
-
-    /// Why something that was taken before could not be sent.
-    fn tell_failure(&mut self) -> io::Result<()> {
-        self.failed.take().map_or(Ok(()), Err)
+        if self.is_open || self.collected.len() + bytes > COLLECTED_BYTES_MAX {
+            return self.poll_send(context);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -200,12 +174,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut shared = lock(&self.shared);
-        shared.tell_failure()?;
-        if shared.is_open {
-            ready!(shared.poll_send(context))?;
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        ready!(shared.poll_room(context, bytes))?;
+        if shared.collected.is_empty() && (shared.is_open || bytes >= LARGE_WRITE_BYTES) {
             return Pin::new(&mut shared.stream).poll_write_vectored(context, slices);
         }
-        shared.poll_collect(context, slices)
+        if shared.collected.capacity() == 0 {
+            shared.collected.reserve(COLLECTED_BYTES_MAX);
+        }
+        for slice in slices {
+            shared.collected.extend_from_slice(slice);
+        }
+        Poll::Ready(Ok(bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -214,17 +194,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
-        shared.tell_failure()?;
-        if !shared.is_open {
-            return Poll::Ready(Ok(()));
+        ready!(shared.poll_room(context, 0))?;
+        match shared.collected.is_empty() {
+            true => Pin::new(&mut shared.stream).poll_flush(context),
+            false => Poll::Ready(Ok(())),
         }
-        ready!(shared.poll_send(context))?;
-        Pin::new(&mut shared.stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
-        shared.tell_failure()?;
+        if let Some(error) = shared.failed.take() {
+            return Poll::Ready(Err(error));
+        }
         ready!(shared.poll_send(context))?;
         Pin::new(&mut shared.stream).poll_shutdown(context)
     }

@@ -5,6 +5,7 @@ mod corked;
 mod limits;
 mod streams;
 mod tls;
+mod turn;
 
 pub use tls::TlsError;
 

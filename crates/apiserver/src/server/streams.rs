@@ -1,16 +1,22 @@
 //! The streams of an HTTP/2 connection, run in the task of the connection.
 //!
-//! In tasks of their own, the many watches of a connection would be woken, moved between threads and locked against each
-//! other one by one. Here they run one after the other, and what they have to tell goes out together.
+//! A request in a task of its own would be handed from thread to thread twice. Here it is answered where it was read.
+//! What lasts, as watches do, moves to a task of its own: the many watches of a connection are a load that all
+//! processors should share, and that should not hold up each other's connections.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
+
+/// How old a stream is when it gets a task of its own: an answer to most requests is complete by then.
+const OWN_TASK_AGE: Duration = Duration::from_millis(200);
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Begun = Mutex<Vec<Running>>;
@@ -19,7 +25,31 @@ type Begun = Mutex<Vec<Running>>;
 #[derive(Default)]
 pub(super) struct Streams {
     begun: Arc<Begun>,
-    running: FuturesUnordered<Running>,
+    running: FuturesUnordered<Young>,
+    lasting: JoinSet<()>,
+}
+
+/// A stream that runs in the connection's task: ends with what is left of it when it has grown too old for that.
+struct Young {
+    stream: Option<Running>,
+    begun: Instant,
+}
+
+impl Future for Young {
+    type Output = Option<Running>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(None);
+        };
+        if stream.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        match self.begun.elapsed() > OWN_TASK_AGE {
+            true => Poll::Ready(self.stream.take()),
+            false => Poll::Pending,
+        }
+    }
 }
 
 /// Begins streams; HTTP has it.
@@ -39,8 +69,22 @@ impl Streams {
 
     /// Lets all streams run that have something to do.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        self.running.extend(self.take_begun());
-        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {}
+        let begun = self.take_begun().into_iter();
+        self.running.extend(begun.map(|stream| Young {
+            stream: Some(stream),
+            begun: Instant::now(),
+        }));
+        while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
+            if let Some(lasting) = ended {
+                self.lasting.spawn(lasting);
+            }
+        }
+        while self.lasting.try_join_next().is_some() {}
+    }
+
+    /// Whether some streams have tasks of their own.
+    pub(super) fn have_own_tasks(&self) -> bool {
+        !self.lasting.is_empty()
     }
 
     /// Whether there are streams that have not run yet.

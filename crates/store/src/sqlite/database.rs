@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior, params};
 
+use super::write_ahead_log::WriteAheadLog;
 use crate::{Record, Revision, StoreError, Transaction, Value, Write};
 
 /// `PRAGMA user_version` of the layout below.
@@ -44,6 +45,9 @@ const LOAD: &str = "SELECT key, value, revision_at, created, modified FROM entri
 /// Pages of write-ahead log (16 MiB) after which they are moved into the database file, within a commit.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
+/// Bytes of a page in the log: SQLite's default size, and a frame's head.
+const LOGGED_PAGE_BYTES: u64 = 4_096 + 24;
+
 /// Size that the write-ahead log is cut to after it has grown larger.
 const WAL_BYTES_MAX: i64 = 64 << 20;
 
@@ -59,6 +63,8 @@ const PROGRESS_ROWS: usize = 1_000;
 /// An open database of the present layout.
 pub(crate) struct Database {
     connection: Connection,
+    /// None where it is not written, or cannot be lengthened.
+    log: Option<WriteAheadLog>,
 }
 
 impl Database {
@@ -70,12 +76,18 @@ impl Database {
         let named = |error: rusqlite::Error| failed(path, &error);
         let connection = Connection::open_with_flags(path, flags).map_err(named)?;
         configure(&connection).map_err(named)?;
-        let database = Database { connection };
-        match database.pragma("user_version").map_err(named)? {
-            SCHEMA_VERSION => Ok(database),
-            0 => database.create_schema(path),
-            version => Err(of_another_layout(path, version)),
-        }
+        let database = Database {
+            connection,
+            log: None,
+        };
+        let mut database = match database.pragma("user_version").map_err(named)? {
+            SCHEMA_VERSION => database,
+            0 => database.create_schema(path)?,
+            version => return Err(of_another_layout(path, version)),
+        };
+        let log_bytes = CHECKPOINT_PAGES.unsigned_abs() * LOGGED_PAGE_BYTES;
+        database.log = WriteAheadLog::open(path, log_bytes).ok();
+        Ok(database)
     }
 
     /// Opens the file for reading alone, at the revision that it has now, whatever a server writes meanwhile.
@@ -84,7 +96,10 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(named)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
-        let database = Database { connection };
+        let database = Database {
+            connection,
+            log: None,
+        };
         match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => {}
             0 => return Err(corrupt(path, "it is no store of this program")),
@@ -226,6 +241,18 @@ impl Database {
             group.prepare_cached(SET_REVISION)?.execute([integer(newest.0)])?;
         }
         group.commit()
+    }
+
+    /// Does what makes the next writes quicker, when nobody waits.
+    pub(super) fn prepare_for_more(&mut self) -> Result<(), rusqlite::Error> {
+        if let Some(log) = self.log.as_mut().filter(|log| log.is_short()) {
+            let locked = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+            log.lengthen();
+            locked.rollback()?;
+        }
+        Ok(())
     }
 
     fn create_schema(mut self, path: &Path) -> Result<Database, StoreError> {

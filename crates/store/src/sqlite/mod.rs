@@ -5,6 +5,7 @@
 mod database;
 mod directory;
 mod reading;
+mod write_ahead_log;
 mod writer;
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ pub(super) fn run(mut database: Database, index: Arc<Index>, mut requests: mpsc:
                 }
                 // There may be a thousand watches; whoever has written need not wait until they are awake.
                 news.tell();
+                if let Err(error) = database.prepare_for_more() {
+                    tracing::debug!(%error, "the next write begins unprepared");
+                }
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
