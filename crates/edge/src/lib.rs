@@ -2,6 +2,38 @@
 //! checks and draining. It knows no Kubernetes: what to do comes as [`settings`], as a whole, and the edge finds
 //! the differences.
 //!
+//! A connection goes one way:
+//!
+//! 1. a thread of [`workers`] takes it from a listening socket; most stay with the thread that took them;
+//! 2. [`inbound`] asks who it is: limits, the PROXY header ([`proxy_protocol`]), source ranges, the TLS handshake ([`tls`]);
+//! 3. [`backends`] choose where it goes on, [`outbound`] connects there, and again elsewhere if that fails;
+//! 4. [`relay`] passes bytes on, or [`http`] requests, or [`udp`] datagrams; [`log`] writes down what was.
+//!
+//! What all of them share of a Service's port is its [`Port`]; what is to be told of it is in [`faults`] and [`metrics`].
+//!
 //! - [`settings`]: what a Service asks of the edge
+//! - [`Edge`]: start, apply settings, drain, hand over
 
+pub mod backends;
+mod edge;
+pub mod faults;
+pub mod handover;
+pub mod http;
+mod inbound;
+pub mod log;
+mod metrics;
+pub mod outbound;
+pub mod peer;
+pub mod port;
+pub mod proxy_protocol;
+mod relay;
 pub mod settings;
+mod sockets;
+mod tls;
+mod udp;
+mod workers;
+
+pub use edge::{Edge, Options, StartError};
+pub use faults::{Fault, Faults};
+pub use peer::{Peer, TlsPeer};
+pub use port::{Port, PortKey, Transport};
