@@ -1,14 +1,28 @@
 //! The edge as a whole.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use crate::faults::Faults;
-use crate::log;
+use crate::handover::{self, HandoverError, Predecessor, Sockets};
+use crate::log::{self, Logs};
+use crate::metrics;
+use crate::port::Shared;
+use crate::serving::{Means, Serving};
 use crate::settings::Settings;
+use crate::sockets;
+use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
+
+/// How often it is looked whether connections have finished.
+const DRAIN_STEP: Duration = Duration::from_millis(20);
 
 /// How an edge is started.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +38,43 @@ pub struct Options {
     pub handover_socket: Option<PathBuf>,
 }
 
+/// Why an edge did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system gives no thread or no descriptor. A later attempt may succeed.
+    #[error("starting the edge's threads: {0}")]
+    Threads(#[source] io::Error),
+    /// TLS cannot be set up. Trying again does not help.
+    #[error("setting up TLS to backends: {0}")]
+    Tls(#[source] client::ConfigError),
+    /// A predecessor runs and does not hand over. A later attempt may succeed.
+    #[error(transparent)]
+    Handover(HandoverError),
+}
+
 /// An edge that runs, on threads of its own. Dropping it ends all connections; [`Edge::drain`] lets them finish first.
 #[derive(Debug)]
-pub struct Edge {}
+pub struct Edge {
+    inner: Arc<Inner>,
+    end: watch::Sender<()>,
+    control: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    workers: Workers,
+    logs: Logs,
+    /// Where everything runs that is not a connection.
+    control: Handle,
+    serving: Mutex<Serving>,
+    /// Until its sockets are served.
+    predecessor: Mutex<Option<Predecessor>>,
+    handover_socket: Option<PathBuf>,
+    is_offered: Mutex<bool>,
+    faults: watch::Sender<Arc<Faults>>,
+    is_handed_over: watch::Sender<bool>,
+}
 
 impl Edge {
     /// How often it is tried to listen where that failed.
@@ -34,24 +82,228 @@ impl Edge {
 
     /// Starts one that serves nothing yet. Listening sockets of a predecessor are received here and served from the first
     /// [`Edge::apply`] on. Needs no runtime; sockets belong to the calling thread's network namespace.
-    pub fn start(options: Options) -> Result<Self, StartError>;
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let shared = Shared::new(options.zone, sockets::connections_max()).map_err(StartError::Tls)?;
+        let (end, ended) = watch::channel(());
+        let (control, thread) =
+            spawn_runtime("edge-control".to_owned(), ended).map_err(StartError::Threads)?;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = match options.threads {
+            0 => cores(),
+            count => count,
+        };
+        let workers = Workers::start(threads.min(THREADS_MAX)).map_err(StartError::Threads)?;
+        let (inherited, predecessor) = match options.handover_socket.as_deref() {
+            Some(path) => inherit(path, &control).map_err(StartError::Handover)?,
+            None => (Sockets::new(), None),
+        };
+        let inner = Arc::new(Inner {
+            shared: Arc::new(shared),
+            workers,
+            logs: Logs::start(options.log_places, control.clone()),
+            control: control.clone(),
+            serving: Mutex::new(Serving {
+                inherited,
+                ..Serving::default()
+            }),
+            predecessor: Mutex::new(predecessor),
+            handover_socket: options.handover_socket,
+            is_offered: Mutex::new(false),
+            faults: watch::Sender::default(),
+            is_handed_over: watch::Sender::new(false),
+        });
+        control.spawn(listen_again(Arc::downgrade(&inner)));
+        Ok(Self {
+            inner,
+            end,
+            control: Some(thread),
+        })
+    }
 
     /// Serves `settings` from now on, all of it. Listeners that stay go on, with the new certificates, backends and limits
     /// for new connections. It returns when the listening sockets are open, as far as they can be: what is wrong is in
     /// [`Edge::faults`] by then. Cheap for what did not change (`Arc`s that are the same are not looked into).
-    pub fn apply(&self, settings: &Settings);
+    pub fn apply(&self, settings: &Settings) {
+        let inner = &self.inner;
+        let mut serving = inner.serving();
+        let left = serving.apply(settings, &inner.means());
+        // What nobody asks for now is not served any more.
+        serving.inherited.clear();
+        inner.tell_faults(&serving);
+        drop(serving);
+        for (backends, patience) in left.into_iter().filter(|(backends, _)| !backends.is_empty()) {
+            let inner = Arc::downgrade(inner);
+            self.inner.control.spawn(async move {
+                sleep(patience).await;
+                let Some(inner) = inner.upgrade() else { return };
+                for backend in &backends {
+                    backend.cut_off();
+                    inner.workers.cut(backend);
+                }
+            });
+        }
+        self.offer_sockets();
+    }
 
     /// What is wrong now, and whenever that changes.
-    pub fn faults(&self) -> watch::Receiver<Arc<Faults>>;
+    pub fn faults(&self) -> watch::Receiver<Arc<Faults>> {
+        self.inner.faults.subscribe()
+    }
 
     /// Metrics in Prometheus' text format.
-    pub fn metrics(&self) -> String;
+    pub fn metrics(&self) -> String {
+        let ports: Vec<_> = self.inner.serving().ports().cloned().collect();
+        metrics::text(&ports)
+    }
 
     /// Returns when a successor has taken over the listening sockets; this edge takes no connections from then on, and
     /// whoever holds it calls [`Edge::drain`] and ends. Never without [`Options::handover_socket`].
-    pub async fn handed_over(&self);
+    pub async fn handed_over(&self) {
+        let mut is_handed_over = self.inner.is_handed_over.subscribe();
+        // The sender is there as long as this edge is.
+        if is_handed_over.wait_for(|is| *is).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 
     /// Takes no more connections and lets those that are open finish; returns when none is left, or after `patience`
     /// with those that are left closed.
-    pub async fn drain(&self, patience: Duration);
+    pub async fn drain(&self, patience: Duration) {
+        let inner = self.inner.clone();
+        let drained = self.inner.control.spawn(async move {
+            inner.close();
+            let deadline = Instant::now() + patience;
+            while inner.is_busy() && Instant::now() < deadline {
+                sleep(DRAIN_STEP).await;
+            }
+            let left = inner.shared.open.load(Ordering::Relaxed);
+            if left > 0 {
+                tracing::info!(
+                    connections = left,
+                    "connections that did not finish in time are closed"
+                );
+                inner.workers.cut_all();
+            }
+        });
+        if let Err(error) = drained.await {
+            tracing::error!(%error, "the edge does not drain");
+        }
+    }
+
+    /// From the first settings on: tells a predecessor that its sockets are served, and waits for a successor.
+    fn offer_sockets(&self) {
+        let inner = &self.inner;
+        let Some(path) = inner.handover_socket.clone() else {
+            return;
+        };
+        let mut is_offered = inner.is_offered.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *is_offered, true) {
+            return;
+        }
+        let predecessor = inner
+            .predecessor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        inner
+            .control
+            .spawn(hand_over(Arc::downgrade(inner), predecessor, path));
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        self.end.send_replace(());
+        if self.control.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the edge's control thread has panicked");
+        }
+    }
+}
+
+impl Inner {
+    fn serving(&self) -> MutexGuard<'_, Serving> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means {
+            shared: &self.shared,
+            workers: &self.workers,
+            logs: &self.logs,
+            control: &self.control,
+        }
+    }
+
+    fn tell_faults(&self, serving: &Serving) {
+        self.faults.send_if_modified(|faults| {
+            let has_changed = **faults != serving.faults;
+            if has_changed {
+                *faults = Arc::new(serving.faults.clone());
+            }
+            has_changed
+        });
+    }
+
+    fn close(&self) {
+        let mut serving = self.serving();
+        serving.close();
+        serving.ports().for_each(|port| port.begin_draining());
+    }
+
+    /// Whether connections are open, or are still being taken.
+    fn is_busy(&self) -> bool {
+        self.shared.takers.load(Ordering::Relaxed) > 0 || self.shared.open.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Tries again and again to listen where that failed.
+async fn listen_again(inner: Weak<Inner>) {
+    loop {
+        sleep(Edge::LISTEN_RETRY).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let mut serving = inner.serving();
+        if serving.is_missing_any() {
+            serving.listen(&inner.means());
+            inner.tell_faults(&serving);
+        }
+    }
+}
+
+/// Asks a predecessor for its sockets.
+fn inherit(path: &Path, control: &Handle) -> Result<(Sockets, Option<Predecessor>), HandoverError> {
+    let (send, receive) = mpsc::sync_channel(1);
+    let path = path.to_owned();
+    control.spawn(async move {
+        // Whoever waits for it is there.
+        send.send(handover::ask(&path).await).unwrap_or_default();
+    });
+    let (sockets, predecessor) = match receive.recv() {
+        Ok(asked) => asked?.unzip(),
+        Err(_) => return Err(HandoverError::Silence),
+    };
+    Ok((sockets.unwrap_or_default(), predecessor))
+}
+
+/// Tells the predecessor that its sockets are served, then waits for a successor and hands them over.
+async fn hand_over(inner: Weak<Inner>, predecessor: Option<Predecessor>, path: PathBuf) {
+    if let Some(predecessor) = predecessor {
+        predecessor.take_over().await;
+    }
+    let sockets = || match inner.upgrade() {
+        Some(inner) => inner.serving().sockets(),
+        None => Vec::new(),
+    };
+    match handover::offer(&path, sockets).await {
+        Ok(successor) => {
+            if let Some(inner) = inner.upgrade() {
+                inner.close();
+                inner.is_handed_over.send_replace(true);
+            }
+            drop(successor);
+        }
+        Err(error) => tracing::error!(%error, "a successor cannot take over listening sockets"),
+    }
 }

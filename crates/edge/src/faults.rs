@@ -31,12 +31,4 @@ pub enum Fault {
     /// There is no certificate that can be used: handshakes fail.
     #[error("no certificate can be used, so that TLS handshakes fail")]
     NoCertificate,
-    /// Frontend and backend protocol do not fit.
-    #[error("{frontend} listeners cannot have {backend} backends")]
-    Mismatch {
-        /// What clients speak.
-        frontend: &'static str,
-        /// What backends would be spoken to.
-        backend: &'static str,
-    },
 }

@@ -15,11 +15,13 @@
 //! - [`Edge`]: start, apply settings, drain, hand over
 
 pub mod backends;
+pub mod counters;
 mod edge;
 pub mod faults;
-pub mod handover;
+mod handover;
 pub mod http;
 mod inbound;
+mod limits;
 pub mod log;
 mod metrics;
 pub mod outbound;
@@ -27,6 +29,7 @@ pub mod peer;
 pub mod port;
 pub mod proxy_protocol;
 mod relay;
+mod serving;
 pub mod settings;
 mod sockets;
 mod tls;
@@ -35,5 +38,6 @@ mod workers;
 
 pub use edge::{Edge, Options, StartError};
 pub use faults::{Fault, Faults};
+pub use handover::HandoverError;
 pub use peer::{Peer, TlsPeer};
 pub use port::{Port, PortKey, Transport};

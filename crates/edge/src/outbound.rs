@@ -1,15 +1,29 @@
 //! Connections to backends.
 
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tokio::net::TcpStream;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::backends::Chosen;
 use crate::peer::Peer;
-use crate::port::Port;
+use crate::port::{Current, Port};
+use crate::proxy_protocol::{Addresses, Header, write_version1, write_version2};
+use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 
-/// A connection to a backend. It implements `AsyncRead` and `AsyncWrite`.
+/// Backends that are tried for one connection.
+const TRIES_MAX: usize = 4;
+
+/// A connection to a backend.
 #[derive(Debug)]
 pub enum Outbound {
     /// Bytes.
@@ -35,23 +49,189 @@ pub enum ConnectError {
     #[error("connecting to backend {to}: {source}")]
     Connect {
         /// Whom.
-        to: std::net::SocketAddr,
+        to: SocketAddr,
         /// What failed.
-        source: std::io::Error,
+        source: io::Error,
+    },
+    /// The PROXY header could not be sent.
+    #[error("sending the PROXY header to backend {to}: {source}")]
+    Header {
+        /// Whom.
+        to: SocketAddr,
+        /// What failed.
+        source: io::Error,
     },
     /// The handshake failed.
     #[error("TLS handshake with backend {to}: {source}")]
     Tls {
         /// Whom.
-        to: std::net::SocketAddr,
+        to: SocketAddr,
         /// What failed.
-        source: std::io::Error,
+        source: io::Error,
     },
+    /// All of that took too long.
+    #[error("backend {to} did not answer within {limit:?}")]
+    Timeout {
+        /// Whom.
+        to: SocketAddr,
+        /// How long it had.
+        limit: std::time::Duration,
+    },
+    /// There is no backend, or no other one after those that failed.
+    #[error("no backend is left to be asked")]
+    Nobody,
 }
 
 /// Connects to a backend that was chosen, within `connect_timeout`: sends the PROXY header if the Service asks for one, and
 /// completes the TLS handshake if the backend protocol has it. What comes of it counts for the backend's ejection.
-pub async fn connect(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError>;
+pub async fn connect(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError> {
+    let current = port.current();
+    let to = chosen.backend.address;
+    let header = Header::For(Addresses {
+        source: peer.client,
+        destination: peer.destination,
+    });
+    let is_http = matches!(
+        current.listener.frontend,
+        Frontend::Http { .. } | Frontend::Https(_)
+    );
+    let tls = match current.listener.backend_protocol {
+        BackendProtocol::Tcp | BackendProtocol::Http => None,
+        BackendProtocol::Ssl | BackendProtocol::Https if is_http => Some(&port.shared.tls_to_http_backends),
+        BackendProtocol::Ssl | BackendProtocol::Https => Some(&port.shared.tls_to_backends),
+    };
+    let limit = current.service.connect_timeout;
+    let opened = timeout(limit, open(to, introduction(&current, header, Some(peer)), tls)).await;
+    let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
+    if let Err(error) = &result {
+        tracing::debug!(%error, port = %port.key, "a backend is not reached");
+    }
+    port.backends().note(&chosen.backend, result.is_ok());
+    result
+}
 
 /// The same with another backend where one fails, as often as that makes sense, each chosen by [`Port::choose`].
-pub async fn connect_any(port: &Arc<Port>, peer: &Peer) -> Result<(Chosen, Outbound), ConnectError>;
+pub async fn connect_any(port: &Arc<Port>, peer: &Peer) -> Result<(Chosen, Outbound), ConnectError> {
+    let mut tried = Vec::new();
+    let mut last = ConnectError::Nobody;
+    while tried.len() < TRIES_MAX {
+        let Some(chosen) = port.choose(peer.ip(), &tried) else {
+            break;
+        };
+        match connect(port, &chosen, peer).await {
+            Ok(stream) => return Ok((chosen, stream)),
+            Err(error) => last = error,
+        }
+        tried.push(chosen.backend.address);
+    }
+    Err(last)
+}
+
+/// Connects for a health check. There is no client: a PROXY header says so.
+pub(crate) async fn connect_to_check(
+    port: &Port,
+    current: &Current,
+    to: SocketAddr,
+    is_tls: bool,
+) -> Result<Outbound, ConnectError> {
+    let tls = is_tls.then_some(&port.shared.tls_to_backends);
+    open(to, introduction(current, Header::Own, None), tls).await
+}
+
+/// The PROXY header that a backend is sent, if it is sent one.
+fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Option<Vec<u8>> {
+    let version = current.service.proxy_protocol_to_backends?;
+    let mut bytes = Vec::new();
+    match version {
+        ProxyVersion::V1 => write_version1(header, &mut bytes),
+        ProxyVersion::V2 => {
+            let tls = peer.and_then(|peer| peer.tls.as_deref());
+            write_version2(header, tls, &mut bytes);
+        }
+    }
+    Some(bytes)
+}
+
+async fn open(
+    to: SocketAddr,
+    introduction: Option<Vec<u8>>,
+    tls: Option<&Arc<ClientConfig>>,
+) -> Result<Outbound, ConnectError> {
+    let mut stream = dial(to)
+        .await
+        .map_err(|source| ConnectError::Connect { to, source })?;
+    if let Some(bytes) = introduction {
+        let sent = stream.write_all(&bytes).await;
+        sent.map_err(|source| ConnectError::Header { to, source })?;
+    }
+    let Some(tls) = tls else {
+        return Ok(Outbound::Plain(stream));
+    };
+    let connector = TlsConnector::from(tls.clone());
+    let shaken = Box::pin(connector.connect(ServerName::from(to.ip()), stream)).await;
+    let stream = shaken.map_err(|source| ConnectError::Tls { to, source })?;
+    Ok(Outbound::Tls(Box::new(stream)))
+}
+
+async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = match to {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_nodelay(true)?;
+    socket.connect(to).await
+}
+
+impl AsyncRead for Outbound {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Outbound {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

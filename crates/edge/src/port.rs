@@ -2,15 +2,21 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use rustls::ClientConfig;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 
-use crate::backends::{Backends, Chosen};
+use crate::backends::{Backend, Backends, Chosen};
+use crate::counters::{Counters, Refusal};
+use crate::limits::Rates;
 use crate::log::Log;
 use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings};
+use crate::tls;
 
 /// TCP or UDP: a Service may have the same number for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +35,14 @@ impl Transport {
             Frontend::Tcp | Frontend::Ssl(_) | Frontend::Http { .. } | Frontend::Https(_) => Self::Tcp,
         }
     }
+
+    /// Its name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
 }
 
 /// Which port of which Service.
@@ -44,7 +58,7 @@ pub struct PortKey {
 
 impl fmt::Display for PortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.service, self.port)
+        write!(f, "{}:{}/{}", self.service, self.port, self.transport.name())
     }
 }
 
@@ -59,7 +73,55 @@ pub struct Current {
     /// Where lines about its connections and requests go.
     pub log: Option<Arc<Log>>,
     /// How TLS ends here; `None` for frontends without TLS, and while no certificate can be used.
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) tls: Option<Arc<tls::Ending>>,
+}
+
+/// What all ports of an edge share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The zone of this node.
+    pub zone: Option<Arc<str>>,
+    /// TLS to backends that speak bytes, and to those that speak HTTP.
+    pub tls_to_backends: Arc<ClientConfig>,
+    pub tls_to_http_backends: Arc<ClientConfig>,
+    /// Connections and flows that are open, of all ports.
+    pub open: AtomicUsize,
+    /// How many may be.
+    pub open_max: usize,
+    /// Tasks that take connections.
+    pub takers: AtomicUsize,
+}
+
+impl Shared {
+    /// For an edge in a zone that can bear so many connections.
+    pub fn new(zone: Option<Arc<str>>, open_max: usize) -> Result<Self, client::ConfigError> {
+        Ok(Self {
+            zone,
+            tls_to_backends: Arc::new(tls::to_backends(false)?),
+            tls_to_http_backends: Arc::new(tls::to_backends(true)?),
+            open: AtomicUsize::new(0),
+            open_max,
+            takers: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// What the ports of a Service share.
+#[derive(Debug)]
+pub(crate) struct Load {
+    open: AtomicU32,
+    rates: Mutex<Rates>,
+    began: Instant,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            open: AtomicU32::new(0),
+            rates: Mutex::default(),
+            began: Instant::now(),
+        }
+    }
 }
 
 /// A port.
@@ -71,12 +133,45 @@ pub struct Port {
     backends: Backends,
     counters: Counters,
     drain: watch::Sender<bool>,
+    changed: Notify,
+    load: Arc<Load>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Port {
+    /// A port that begins with these settings.
+    pub(crate) fn new(key: PortKey, current: Current, load: Arc<Load>, shared: Arc<Shared>) -> Self {
+        let backends = Backends::default();
+        backends.set(&current.service, &current.listener, shared.zone.as_deref());
+        Self {
+            key,
+            current: ArcSwap::from_pointee(current),
+            backends,
+            counters: Counters::default(),
+            drain: watch::Sender::new(false),
+            changed: Notify::new(),
+            load,
+            shared,
+        }
+    }
+
+    /// Goes on with other settings. Returns the backends that left.
+    pub(crate) fn set(&self, current: Current) -> Vec<Arc<Backend>> {
+        let zone = self.shared.zone.as_deref();
+        let left = self.backends.set(&current.service, &current.listener, zone);
+        self.current.store(Arc::new(current));
+        self.changed.notify_waiters();
+        left
+    }
+
     /// What it is to do now.
     pub fn current(&self) -> Arc<Current> {
         self.current.load_full()
+    }
+
+    /// Ready when other settings than those at the time of this call are in force.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// The backend for a client's new connection or request, none of those that were tried in vain; nothing if there is
@@ -90,6 +185,11 @@ impl Port {
         self.backends.choose_by_id(id)
     }
 
+    /// Its backends.
+    pub fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
     /// What is counted.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -99,4 +199,70 @@ impl Port {
     pub fn drain(&self) -> watch::Receiver<bool> {
         self.drain.subscribe()
     }
+
+    /// Has its connections end; see [`Port::drain`].
+    pub(crate) fn begin_draining(&self) {
+        self.drain.send_replace(true);
+    }
+
+    /// A place for one more connection or flow, which it has until that is dropped.
+    pub(crate) fn seat(self: &Arc<Self>) -> Result<Seat, Refusal> {
+        let max = self.current.load().service.limits.connections_max;
+        let seat = Seat { port: self.clone() };
+        let of_all = self.shared.open.fetch_add(1, Ordering::Relaxed);
+        let of_service = self.load.open.fetch_add(1, Ordering::Relaxed);
+        self.counters.connection_begins();
+        if of_all >= self.shared.open_max {
+            Err(Refusal::ProcessConnections)
+        } else if max != 0 && of_service >= max {
+            Err(Refusal::ServiceConnections)
+        } else {
+            Ok(seat)
+        }
+    }
+
+    /// Whether a client may come in, and comes within its rate.
+    pub(crate) fn admit(&self, client: IpAddr) -> Result<(), Refusal> {
+        let current = self.current.load();
+        let ranges = &current.service.source_ranges;
+        let client = client.to_canonical();
+        if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&client)) {
+            return Err(Refusal::SourceRange);
+        }
+        let per_second = current.service.limits.connections_per_second;
+        if per_second == 0 {
+            return Ok(());
+        }
+        let mut rates = self.load.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        match rates.admit(client, per_second, self.load.began.elapsed()) {
+            true => Ok(()),
+            false => Err(Refusal::Rate),
+        }
+    }
+
+    /// Whether those who connect from there are to tell by a PROXY header for whom they do.
+    pub(crate) fn expects_header_from(&self, address: IpAddr) -> bool {
+        let current = self.current.load();
+        let trusted = &current.service.proxy_protocol_from;
+        trusted
+            .iter()
+            .any(|range| range.contains(&address.to_canonical()))
+    }
 }
+
+/// A place that a connection or flow has.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    port: Arc<Port>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.port.shared.open.fetch_sub(1, Ordering::Relaxed);
+        self.port.load.open.fetch_sub(1, Ordering::Relaxed);
+        self.port.counters.connection_ends();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -102,6 +102,25 @@ pub async fn probe(
     Err(HttpFailure::Redirects { url: url.to_string() })
 }
 
+/// Asks for `path` over a connection that stands already, to a server or what stands for it; the status that it answers,
+/// whatever that is.
+///
+/// # Errors
+/// [`HttpFailure::Request`] for what cannot be sent, [`HttpFailure::Exchange`] if the answer is not HTTP or breaks off.
+pub async fn ask_over<S>(stream: S, host: &str, path: &str) -> Result<StatusCode, HttpFailure>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let url = Uri::builder()
+        .scheme("http")
+        .authority(host)
+        .path_and_query(path)
+        .build()
+        .map_err(invalid)?;
+    let request = request(&url, &headers(&[])?)?;
+    Ok(exchange(&url, stream, request).await?.status())
+}
+
 fn judge(status: StatusCode) -> Result<HttpSuccess, HttpFailure> {
     match status.as_u16() {
         200..400 => Ok(HttpSuccess::Plain),

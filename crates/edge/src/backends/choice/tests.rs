@@ -1,0 +1,165 @@
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn addresses(count: u8) -> Vec<SocketAddr> {
+    (0..count)
+        .map(|number| SocketAddr::from(([10, 0, 0, number], 8080)))
+        .collect()
+}
+
+fn chosen_among(balance: Balance, standings: &[Option<Standing>], clients: &[u32]) -> Vec<Option<usize>> {
+    let mut choice = Choice::default();
+    choice.set(balance, &addresses(standings.len() as u8));
+    clients
+        .iter()
+        .map(|client| {
+            let client = IpAddr::from(Ipv4Addr::from_bits(*client));
+            choice.choose(client, standings.len(), |number| standings[number])
+        })
+        .collect()
+}
+
+const GOOD: Option<Standing> = Some(Standing {
+    rank: Rank::BEST,
+    under_way: 0,
+});
+
+#[test]
+fn ranks_follow_what_a_backend_is() {
+    let best = Condition {
+        is_ready: true,
+        is_serving_while_terminating: false,
+        is_healthy: true,
+        is_ejected: false,
+        is_near: true,
+    };
+    let far = Condition {
+        is_near: false,
+        ..best
+    };
+    let terminating = Condition {
+        is_ready: false,
+        is_serving_while_terminating: true,
+        ..best
+    };
+    let ejected = Condition {
+        is_ejected: true,
+        ..best
+    };
+    let unhealthy = Condition {
+        is_healthy: false,
+        ..best
+    };
+    let dead = Condition {
+        is_ready: false,
+        ..best
+    };
+    let in_order = [best, far, terminating, ejected, unhealthy].map(Rank::of);
+    assert!(in_order.is_sorted_by(|a, b| a < b), "{in_order:?}");
+    assert_eq!(in_order[0], Some(Rank::BEST));
+    assert_eq!(
+        in_order.map(|rank| rank.is_some_and(Rank::is_good)),
+        [true, true, false, false, false]
+    );
+    assert_eq!(Rank::of(dead), None);
+}
+
+#[test]
+fn turns_are_fair_beside_one_that_is_out() {
+    let chosen = chosen_among(Balance::RoundRobin, &[GOOD, None, GOOD], &[1; 6]);
+    assert_eq!(chosen, [0, 2, 0, 2, 0, 2].map(Some));
+}
+
+#[test]
+fn the_least_busy_takes_it_and_equals_take_turns() {
+    let busy = |under_way| {
+        Some(Standing {
+            rank: Rank::BEST,
+            under_way,
+        })
+    };
+    let chosen = chosen_among(Balance::LeastConnections, &[busy(3), busy(1), busy(1)], &[1; 4]);
+    assert_eq!(chosen, [1, 2, 1, 2].map(Some));
+}
+
+#[test]
+fn a_backend_that_leaves_moves_its_own_clients_alone() {
+    let clients: Vec<u32> = (0..2_000).map(|number| number * 7_919).collect();
+    let before = chosen_among(Balance::Maglev, &[GOOD; 8], &clients);
+    let mut standings = [GOOD; 8];
+    standings[3] = None;
+    let after = chosen_among(Balance::Maglev, &standings, &clients);
+    for (before, after) in before.iter().zip(&after) {
+        match before {
+            Some(3) => assert_ne!(*after, Some(3)),
+            other => assert_eq!(after, other),
+        }
+    }
+    let mut shares = BTreeMap::<usize, usize>::new();
+    before
+        .iter()
+        .flatten()
+        .for_each(|number| *shares.entry(*number).or_default() += 1);
+    assert!(
+        shares.len() == 8 && shares.values().all(|share| (150..350).contains(share)),
+        "{shares:?}"
+    );
+}
+
+fn any_standing() -> impl Strategy<Value = Option<Standing>> {
+    let condition = any::<(bool, bool, bool, bool, bool)>().prop_map(|(a, b, c, d, e)| Condition {
+        is_ready: a,
+        is_serving_while_terminating: b,
+        is_healthy: c,
+        is_ejected: d,
+        is_near: e,
+    });
+    (condition, 0..5_usize)
+        .prop_map(|(condition, under_way)| Rank::of(condition).map(|rank| Standing { rank, under_way }))
+}
+
+fn any_balance() -> impl Strategy<Value = Balance> {
+    prop_oneof![
+        Just(Balance::RoundRobin),
+        Just(Balance::LeastConnections),
+        Just(Balance::Maglev)
+    ]
+}
+
+proptest! {
+    #[test]
+    fn one_of_the_lowest_rank_is_chosen_whenever_there_is_any(
+        standings in prop::collection::vec(any_standing(), 0..12),
+        balance in any_balance(),
+        clients in prop::collection::vec(any::<u32>(), 1..20),
+    ) {
+        let lowest = standings.iter().flatten().map(|standing| standing.rank).min();
+        for chosen in chosen_among(balance, &standings, &clients) {
+            let rank = chosen.and_then(|number| standings[number]).map(|standing| standing.rank);
+            prop_assert_eq!(rank, lowest);
+        }
+    }
+
+    #[test]
+    fn a_client_stays_with_its_place(standings in prop::collection::vec(any_standing(), 1..12), client: u32) {
+        let chosen = chosen_among(Balance::Maglev, &standings, &[client, client ^ 1, client]);
+        prop_assert_eq!(chosen[0], chosen[2]);
+    }
+
+    #[test]
+    fn all_of_the_lowest_rank_have_equally_many_turns(
+        standings in prop::collection::vec(prop_oneof![Just(GOOD), Just(None)], 1..12),
+        rounds in 1..5_usize,
+    ) {
+        let good = standings.iter().flatten().count();
+        let chosen = chosen_among(Balance::RoundRobin, &standings, &vec![1; good * rounds]);
+        for number in 0..standings.len() {
+            let turns = chosen.iter().filter(|chosen| **chosen == Some(number)).count();
+            prop_assert_eq!(turns, if standings[number].is_some() { rounds } else { 0 });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::port::tests::{listener, service};
+use crate::settings::{Balance, Frontend};
+
+fn client(number: u8) -> IpAddr {
+    [203, 0, 113, number].into()
+}
+
+fn addresses(chosen: impl IntoIterator<Item = Option<Chosen>>) -> Vec<SocketAddr> {
+    let chosen: Option<Vec<Chosen>> = chosen.into_iter().collect();
+    chosen
+        .expect("there is a backend")
+        .iter()
+        .map(|chosen| chosen.backend.address)
+        .collect()
+}
+
+#[test]
+fn those_of_the_own_zone_come_first_while_any_works() {
+    let mut settings = service();
+    settings.is_cross_zone = false;
+    let mut listener = listener(Frontend::Tcp, 3);
+    for (backend, zone) in listener.backends.iter_mut().zip(["a", "b", "a"]) {
+        backend.zone = Some(zone.into());
+    }
+    let backends = Backends::default();
+    backends.set(&settings, &listener, Some("a"));
+    let [first, second, third] = [0, 1, 2].map(|number| listener.backends[number].address);
+    assert_eq!(
+        addresses((0..4).map(|_| backends.choose(client(1), &[]))),
+        [first, third, first, third]
+    );
+    assert_eq!(addresses([backends.choose(client(1), &[first, third])]), [second]);
+    settings.is_cross_zone = true;
+    backends.set(&settings, &listener, Some("a"));
+    let all: BTreeSet<SocketAddr> = addresses((0..3).map(|_| backends.choose(client(1), &[])))
+        .into_iter()
+        .collect();
+    assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn one_that_refuses_is_left_in_peace_but_never_all() {
+    let (settings, listener) = (service(), listener(Frontend::Tcp, 2));
+    let backends = Backends::default();
+    backends.set(&settings, &listener, None);
+    let [bad, good] = [0, 1].map(|number| backends.all()[number].clone());
+    (0..3).for_each(|_| backends.note(&bad, false));
+    assert_eq!(
+        addresses((0..3).map(|_| backends.choose(client(1), &[]))),
+        [good.address; 3]
+    );
+    (0..3).for_each(|_| backends.note(&good, false));
+    assert!(backends.choose(client(1), &[]).is_some());
+    backends.note(&bad, true);
+    assert_eq!(
+        addresses((0..3).map(|_| backends.choose(client(1), &[]))),
+        [bad.address; 3]
+    );
+}
+
+#[test]
+fn clients_stay_with_a_backend_that_works_and_no_longer() {
+    let mut settings = service();
+    settings.stickiness = Stickiness::Source {
+        timeout: Duration::from_secs(600),
+    };
+    let mut listener = listener(Frontend::Tcp, 4);
+    let backends = Backends::default();
+    backends.set(&settings, &listener, None);
+    let home = addresses([backends.choose(client(1), &[])])[0];
+    assert_eq!(
+        addresses((0..8).map(|_| backends.choose(client(1), &[]))),
+        [home; 8]
+    );
+    listener.backends.retain(|backend| backend.address != home);
+    let left = backends.set(&settings, &listener, None);
+    assert!(left.len() == 1 && left[0].address == home && left[0].has_left());
+    let next = addresses([backends.choose(client(1), &[])])[0];
+    assert_ne!(next, home);
+    assert_eq!(
+        addresses((0..8).map(|_| backends.choose(client(1), &[]))),
+        [next; 8]
+    );
+}
+
+#[test]
+fn what_is_under_way_counts_until_it_ends_and_outlives_changes() {
+    let mut settings = service();
+    settings.balance = Balance::LeastConnections;
+    let mut listener = listener(Frontend::Tcp, 2);
+    let backends = Backends::default();
+    backends.set(&settings, &listener, None);
+    let first = backends.choose(client(1), &[]).expect("a backend");
+    listener.backends.reverse();
+    backends.set(&settings, &listener, None);
+    assert_eq!(first.backend.under_way(), 1);
+    let second = backends.choose(client(1), &[]).expect("a backend");
+    assert_ne!(first.backend.address, second.backend.address);
+    drop(second);
+    let third = backends.choose(client(1), &[]).expect("a backend");
+    assert_ne!(first.backend.address, third.backend.address);
+}
+
+#[test]
+fn a_cookie_leads_to_its_backend_as_long_as_that_works() {
+    let (settings, mut listener) = (service(), listener(Frontend::Tcp, 3));
+    let backends = Backends::default();
+    backends.set(&settings, &listener, None);
+    let wanted = backends.all()[1].clone();
+    assert_eq!(addresses([backends.choose_by_id(wanted.id())]), [wanted.address]);
+    wanted.set_healthy(false);
+    assert!(backends.choose_by_id(wanted.id()).is_none());
+    wanted.set_healthy(true);
+    listener.backends[1].is_ready = false;
+    backends.set(&settings, &listener, None);
+    assert!(backends.choose_by_id(wanted.id()).is_none());
+}

@@ -1,0 +1,221 @@
+//! A client's connection, from where it was taken to where it goes on.
+
+mod early;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::counters::Refusal;
+use crate::http;
+use crate::log::ConnectionRecord;
+use crate::outbound::{self, Outbound};
+use crate::peer::Peer;
+use crate::port::{Current, Port, Seat};
+use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Read};
+use crate::relay::{Side, relay, reset_at_close};
+use crate::settings::Frontend;
+use crate::tls;
+use crate::workers::Place;
+pub(crate) use early::Early;
+
+/// How long a client has for its PROXY header: it is sent with the first packet.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client has for its TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read at once of a PROXY header; most are shorter.
+const HEADER_READ_BYTES: usize = 512;
+
+/// A connection that was taken.
+pub(crate) struct Arrival {
+    /// The connection.
+    pub stream: TcpStream,
+    /// Its other end.
+    pub from: SocketAddr,
+    /// Where it was taken.
+    pub at: SocketAddr,
+    /// Whose it is.
+    pub port: Arc<Port>,
+    /// Its place among all that are open.
+    pub seat: Seat,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(arrival: Arrival, place: Place) {
+    let Arrival {
+        stream,
+        from,
+        at,
+        port,
+        seat,
+    } = arrival;
+    if let Err(why) = welcome(Early::new(stream), from, at, &port, &place).await {
+        port.counters().refused(why);
+        tracing::debug!(port = %port.key, client = %from, reason = why.reason(), "a client is sent away");
+    }
+    drop(seat);
+}
+
+/// Asks who it is, and goes on with those who may come in.
+async fn welcome(
+    mut stream: Early,
+    from: SocketAddr,
+    at: SocketAddr,
+    port: &Arc<Port>,
+    place: &Place,
+) -> Result<(), Refusal> {
+    let mut peer = Peer::direct(from, at);
+    let admitted = introduce(&mut stream, &mut peer, port).await;
+    if let Err(why) = admitted {
+        reset_at_close(stream.socket());
+        return Err(why);
+    }
+    let current = port.current();
+    match &current.listener.frontend {
+        Frontend::Tcp => forward(&mut stream, &peer, port, &current, place).await,
+        Frontend::Ssl(_) => {
+            Box::pin(async move {
+                let mut stream = shake_hands(stream, &mut peer, port, &current).await?;
+                forward(&mut stream, &peer, port, &current, place).await
+            })
+            .await
+        }
+        Frontend::Http { .. } => {
+            Box::pin(http::serve(stream, peer, port.clone())).await;
+            Ok(())
+        }
+        Frontend::Https(_) => {
+            let stream = Box::pin(shake_hands(stream, &mut peer, port, &current)).await?;
+            Box::pin(http::serve(stream, peer, port.clone())).await;
+            Ok(())
+        }
+        // Settings have changed since the connection was made.
+        Frontend::Udp => Err(Refusal::NoBackend),
+    }
+}
+
+/// Finds out for whom the connection is, and whether that client may come in.
+async fn introduce(stream: &mut Early, peer: &mut Peer, port: &Port) -> Result<(), Refusal> {
+    if port.expects_header_from(peer.transport.ip()) {
+        let header = timeout(HEADER_TIMEOUT, Box::pin(read_header(stream))).await;
+        let header = header.ok().flatten().ok_or(Refusal::ProxyHeader)?;
+        if let Header::For(addresses) = header {
+            (peer.client, peer.destination) = (addresses.source, addresses.destination);
+        }
+    }
+    port.admit(peer.ip())
+}
+
+/// Reads a PROXY header; what follows it stays to be read. Nothing if it is malformed or breaks off.
+async fn read_header(stream: &mut Early) -> Option<Header> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut more = [0; HEADER_READ_BYTES];
+        let count = stream.read(&mut more).await.ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(more.get(..count)?);
+        match proxy_protocol::read(&bytes) {
+            Ok(Read::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
+            Ok(Read::Incomplete) => return None,
+            Ok(Read::Complete { header, bytes: taken }) => {
+                stream.put_back(bytes.get(taken..)?);
+                return Some(header);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a client is sent away");
+                return None;
+            }
+        }
+    }
+}
+
+/// Completes the TLS handshake, and says in `peer` what it agreed on.
+async fn shake_hands(
+    stream: Early,
+    peer: &mut Peer,
+    port: &Port,
+    current: &Current,
+) -> Result<TlsStream<Early>, Refusal> {
+    let ending = current.tls.as_ref().ok_or(Refusal::NoCertificate)?;
+    let acceptor = TlsAcceptor::from(ending.config.clone());
+    let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+    match accepted {
+        Ok(Ok(stream)) => {
+            let connection = stream.get_ref().1;
+            let is_resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+            port.counters().handshake(is_resumed);
+            peer.tls = Some(Arc::new(tls::agreed(connection)));
+            Ok(stream)
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, client = %peer.client, "a TLS handshake failed");
+            Err(Refusal::Handshake)
+        }
+        Err(_) => Err(Refusal::Handshake),
+    }
+}
+
+/// Joins a client with a backend.
+async fn forward<S: Side>(
+    stream: &mut S,
+    peer: &Peer,
+    port: &Arc<Port>,
+    current: &Current,
+    place: &Place,
+) -> Result<(), Refusal> {
+    let began = current.log.as_ref().map(|_| (SystemTime::now(), Instant::now()));
+    let log = |backend: Option<SocketAddr>, received_bytes: u64, sent_bytes: u64, outcome| {
+        if let (Some(log), Some((began, since))) = (&current.log, began) {
+            log.connection(&ConnectionRecord {
+                service: &port.key.service,
+                port: port.key.port,
+                began,
+                duration: since.elapsed(),
+                peer,
+                backend,
+                received_bytes,
+                sent_bytes,
+                outcome,
+            });
+        }
+    };
+    let connected = Box::pin(outbound::connect_any(port, peer)).await;
+    let Ok((chosen, mut backend)) = connected else {
+        log(None, 0, 0, "no backend");
+        if let Some(socket) = stream.bare() {
+            reset_at_close(socket);
+        }
+        return Err(Refusal::NoBackend);
+    };
+    place.belongs_to(&chosen.backend);
+    let idle = current.service.idle_timeout;
+    let relayed = relay(stream, &mut backend, idle, port.counters()).await;
+    let address = Some(chosen.backend.address);
+    log(
+        address,
+        relayed.received_bytes,
+        relayed.sent_bytes,
+        relayed.outcome.word(),
+    );
+    Ok(())
+}
+
+impl Side for TlsStream<Early> {
+    fn bare(&self) -> Option<&TcpStream> {
+        None
+    }
+}
+
+impl Side for Outbound {
+    fn bare(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(_) => None,
+        }
+    }
+}

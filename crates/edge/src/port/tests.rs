@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use super::*;
+use crate::settings::{self, BackendProtocol, Balance, Limits, Stickiness};
+
+/// A Service that asks for nothing special.
+pub(crate) fn service() -> ServiceSettings {
+    ServiceSettings {
+        addresses: vec![[127, 0, 0, 1].into()],
+        listeners: Vec::new(),
+        source_ranges: Vec::new(),
+        proxy_protocol_from: Vec::new(),
+        proxy_protocol_to_backends: None,
+        balance: Balance::RoundRobin,
+        stickiness: Stickiness::None,
+        health_check: None,
+        idle_timeout: Duration::from_secs(60),
+        connect_timeout: Duration::from_secs(5),
+        draining: None,
+        limits: Limits::default(),
+        is_cross_zone: true,
+        access_log: None,
+    }
+}
+
+/// A port with so many ready backends.
+pub(crate) fn listener(frontend: Frontend, backends: u8) -> Listener {
+    let backends = (1..=backends).map(|number| settings::Backend {
+        address: ([10, 0, 0, number], 8080).into(),
+        zone: None,
+        is_ready: true,
+        is_serving_while_terminating: false,
+    });
+    Listener {
+        name: "".into(),
+        port: 443,
+        frontend,
+        backend_protocol: BackendProtocol::Tcp,
+        backends: backends.collect(),
+    }
+}
+
+fn port(settings: ServiceSettings) -> Arc<Port> {
+    let key = PortKey {
+        service: ServiceName {
+            namespace: "shop".into(),
+            name: "web".into(),
+        },
+        port: 443,
+        transport: Transport::Tcp,
+    };
+    let current = Current {
+        service: Arc::new(settings),
+        listener: listener(Frontend::Tcp, 1),
+        log: None,
+        tls: None,
+    };
+    let shared = Shared::new(None, 100).expect("TLS can be set up");
+    Arc::new(Port::new(key, current, Arc::default(), Arc::new(shared)))
+}
+
+#[test]
+fn a_service_has_as_many_seats_as_it_asks_for() {
+    let mut settings = service();
+    settings.limits.connections_max = 2;
+    let port = port(settings);
+    let first = port.seat().expect("a seat");
+    let second = port.seat().expect("a seat");
+    assert_eq!(port.seat().err(), Some(Refusal::ServiceConnections));
+    drop(first);
+    assert!(port.seat().is_ok());
+    drop(second);
+    assert_eq!(port.shared.open.load(Ordering::Relaxed), 0);
+    assert_eq!(port.load.open.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn the_process_has_as_many_seats_as_it_can_bear() {
+    let port = port(service());
+    let seats: Vec<Seat> = (0..100).map_while(|_| port.seat().ok()).collect();
+    assert_eq!(seats.len(), 100);
+    assert_eq!(port.seat().err(), Some(Refusal::ProcessConnections));
+}
+
+#[test]
+fn clients_are_let_in_by_range_and_rate() {
+    let mut settings = service();
+    settings.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
+    settings.limits.connections_per_second = 2;
+    let port = port(settings);
+    let inside: IpAddr = "::ffff:192.0.2.9".parse().expect("an address");
+    assert_eq!(port.admit([198, 51, 100, 1].into()), Err(Refusal::SourceRange));
+    assert_eq!(port.admit(inside), Ok(()));
+    assert_eq!(port.admit(inside), Ok(()));
+    assert_eq!(port.admit(inside), Err(Refusal::Rate));
+}

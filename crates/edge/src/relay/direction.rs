@@ -1,0 +1,215 @@
+//! One direction of a relay.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::ReadBuf;
+
+use super::pipe::Pipe;
+use super::{Side, is_end};
+
+/// What is read at once, into a buffer that all connections of a thread share: silent ones hold none. A direction whose
+/// reader is slow holds as much until it was taken.
+const BUFFER_BYTES: usize = 64 << 10;
+/// A read of at least so much is one of a stream that has much to say.
+const MUCH_BYTES: usize = 16 << 10;
+/// So many of them in a row, and the stream gets a pipe.
+const MUCH_STEPS: u32 = 8;
+/// What one step through a pipe moves at least as long as the stream has much to say.
+const LITTLE_BYTES: usize = 8 << 10;
+/// So many steps in a row with less, and the pipe goes.
+const LITTLE_STEPS: u32 = 16;
+/// Steps that a direction has before other connections have their turn.
+const TURN_STEPS: u32 = 32;
+
+thread_local! {
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
+}
+
+/// The state of a direction.
+#[derive(Debug, Default)]
+pub(super) struct Direction {
+    /// What was read and not yet taken.
+    rest: Box<[u8]>,
+    /// Bytes of it that were.
+    taken: usize,
+    pipe: Option<Pipe>,
+    /// Steps in a row with much, or with little if there is a pipe.
+    steps: u32,
+    passed_bytes: u64,
+    /// The reader may hold back what it took until it is asked not to.
+    is_unflushed: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// There may be more.
+    #[default]
+    Open,
+    /// All was read, and the reader is to be told when it has taken that.
+    Ending,
+    /// It was told.
+    Ended,
+}
+
+/// How a step went on.
+enum Step {
+    /// So many bytes were read.
+    Read(usize),
+    /// The writer has said all.
+    End,
+}
+
+impl Direction {
+    /// Whether all was passed on, up to the end.
+    pub fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// Bytes that the reader took.
+    pub fn passed_bytes(&self) -> u64 {
+        self.passed_bytes
+    }
+
+    /// Passes on what there is. Ready when all was, and the reader was told of the end; `is_last` says that the other
+    /// direction has ended before, so that both connections are closed anyway.
+    pub fn poll<F: Side, T: Side>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut F,
+        to: &mut T,
+        is_last: bool,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..TURN_STEPS {
+            if self.stage == Stage::Ended {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_rest(cx, to))?;
+            if self.stage == Stage::Ending {
+                // Closing a plain connection says the same as its end.
+                if !(is_last && to.bare().is_some()) {
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                }
+                self.stage = Stage::Ended;
+                continue;
+            }
+            if self.pipe.is_some() && self.steps >= LITTLE_STEPS {
+                (self.pipe, self.steps) = (None, 0);
+            }
+            let step = match self.pipe {
+                Some(_) => self.poll_splice(cx, from)?,
+                None => self.poll_copy(cx, from, to)?,
+            };
+            match step {
+                Poll::Ready(Step::Read(_)) => {}
+                Poll::Ready(Step::End) => self.stage = Stage::Ending,
+                Poll::Pending => {
+                    if self.is_unflushed && Pin::new(&mut *to).poll_flush(cx)?.is_ready() {
+                        self.is_unflushed = false;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Passes on what was read before.
+    fn poll_rest<T: Side>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
+        while self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
+            let (Some(pipe), Some(socket)) = (&mut self.pipe, to.bare()) else {
+                break;
+            };
+            ready!(socket.poll_write_ready(cx))?;
+            match pipe.drain(socket) {
+                Ok(bytes) => self.passed_bytes += bytes as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        while let Some(left) = self.rest.get(self.taken..).filter(|left| !left.is_empty()) {
+            let bytes = ready!(Pin::new(&mut *to).poll_write(cx, left))?;
+            if bytes == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.note_taken(bytes);
+        }
+        if self.taken > 0 {
+            (self.rest, self.taken) = (Box::default(), 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn note_taken(&mut self, bytes: usize) {
+        self.taken += bytes;
+        self.passed_bytes += bytes as u64;
+        self.is_unflushed = true;
+    }
+
+    /// A step of a stream that says little: through the thread's buffer.
+    fn poll_copy<F: Side, T: Side>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut F,
+        to: &mut T,
+    ) -> io::Result<Poll<Step>> {
+        let bytes = BUFFER.with_borrow_mut(|buffer| -> io::Result<Poll<usize>> {
+            let mut read = ReadBuf::new(buffer);
+            match Pin::new(from).poll_read(cx, &mut read) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(error)) if is_end(&error) => return Ok(Poll::Ready(0)),
+                Poll::Ready(result) => result?,
+            }
+            let words = read.filled();
+            if !words.is_empty() {
+                let taken = match Pin::new(&mut *to).poll_write(cx, words) {
+                    Poll::Ready(taken) => taken?,
+                    Poll::Pending => 0,
+                };
+                self.rest = words.get(taken..).unwrap_or_default().into();
+                self.passed_bytes += taken as u64;
+                self.is_unflushed = true;
+            }
+            Ok(Poll::Ready(words.len()))
+        })?;
+        let Poll::Ready(bytes) = bytes else {
+            return Ok(Poll::Pending);
+        };
+        if bytes == 0 {
+            return Ok(Poll::Ready(Step::End));
+        }
+        self.steps = if bytes >= MUCH_BYTES { self.steps + 1 } else { 0 };
+        if self.steps >= MUCH_STEPS {
+            self.steps = 0;
+            if from.bare().is_some() && to.bare().is_some() {
+                self.pipe = Pipe::take();
+            }
+        }
+        Ok(Poll::Ready(Step::Read(bytes)))
+    }
+
+    /// A step of a stream with much to say: into the pipe, from which it goes on before the next step.
+    fn poll_splice<F: Side>(&mut self, cx: &mut Context<'_>, from: &mut F) -> io::Result<Poll<Step>> {
+        let (Some(pipe), Some(socket)) = (&mut self.pipe, from.bare()) else {
+            return Ok(Poll::Ready(Step::Read(0)));
+        };
+        loop {
+            if socket.poll_read_ready(cx)?.is_pending() {
+                return Ok(Poll::Pending);
+            }
+            match pipe.fill(socket) {
+                Ok(0) => return Ok(Poll::Ready(Step::End)),
+                Ok(bytes) => {
+                    self.steps = if bytes < LITTLE_BYTES { self.steps + 1 } else { 0 };
+                    return Ok(Poll::Ready(Step::Read(bytes)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Two connections joined: what one says the other hears, each direction ends by itself, and what breaks one breaks the
+//! other.
+
+mod direction;
+mod pipe;
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+
+use crate::counters::Counters;
+use direction::Direction;
+
+/// A side of a relay.
+pub(crate) trait Side: AsyncRead + AsyncWrite + Unpin {
+    /// The connection, if its bytes are passed on as they are: then the kernel can be asked to do it.
+    fn bare(&self) -> Option<&TcpStream>;
+}
+
+/// How a relay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Both sides have said all.
+    Finished,
+    /// Nobody has said anything for too long.
+    Idle,
+    /// One side broke off.
+    Broken,
+}
+
+impl Outcome {
+    /// In one word, for logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Finished => "ok",
+            Self::Idle => "idle",
+            Self::Broken => "reset",
+        }
+    }
+}
+
+/// What was passed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relayed {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Bytes from the client to the backend.
+    pub received_bytes: u64,
+    /// Bytes from the backend to the client.
+    pub sent_bytes: u64,
+}
+
+/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`.
+pub(crate) async fn relay<C: Side, B: Side>(
+    client: &mut C,
+    backend: &mut B,
+    idle: Duration,
+    counters: &Counters,
+) -> Relayed {
+    let (mut up, mut down) = (Direction::default(), Direction::default());
+    let mut last = Instant::now();
+    let mut timer = pin!(sleep_until(last + idle));
+    let outcome = poll_fn(|cx| {
+        let before = (up.passed_bytes(), down.passed_bytes());
+        let both = [
+            up.poll(cx, client, backend, down.is_ended()),
+            down.poll(cx, backend, client, up.is_ended()),
+        ];
+        let has_moved = before != (up.passed_bytes(), down.passed_bytes());
+        if has_moved {
+            last = Instant::now();
+            counters.received(up.passed_bytes() - before.0);
+            counters.sent(down.passed_bytes() - before.1);
+        }
+        match both {
+            [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
+                tracing::trace!(%error, "a connection broke");
+                return Poll::Ready(Outcome::Broken);
+            }
+            [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => return Poll::Ready(Outcome::Finished),
+            _ => {}
+        }
+        // The timer is set once, and set again only when it comes: most connections say something meanwhile.
+        while timer.as_mut().poll(cx).is_ready() {
+            if last + idle <= Instant::now() {
+                return Poll::Ready(Outcome::Idle);
+            }
+            timer.as_mut().reset(last + idle);
+        }
+        Poll::Pending
+    })
+    .await;
+    if outcome != Outcome::Finished {
+        for stream in [client.bare(), backend.bare()].into_iter().flatten() {
+            reset_at_close(stream);
+        }
+    }
+    Relayed {
+        outcome,
+        received_bytes: up.passed_bytes(),
+        sent_bytes: down.passed_bytes(),
+    }
+}
+
+/// Has the peer told by a reset, as soon as the connection is dropped.
+pub(crate) fn reset_at_close(stream: &TcpStream) {
+    let told = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+    if let Err(error) = told {
+        tracing::debug!(%error, "a connection is closed rather than reset");
+    }
+}
+
+/// A broken-off TLS stream, without the alert that should end it, has ended all the same.
+fn is_end(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+impl Side for TcpStream {
+    fn bare(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
+}
+
+async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (near.expect("connected"), far.expect("accepted").0)
+}
+
+/// A client and a backend with a relay between them.
+async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<Relayed>, Arc<Counters>) {
+    let (client, mut from_client) = pair().await;
+    let (mut to_backend, backend) = pair().await;
+    let counters = Arc::new(Counters::default());
+    let counted = counters.clone();
+    let task = tokio::spawn(async move { relay(&mut from_client, &mut to_backend, idle, &counted).await });
+    (client, backend, task, counters)
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+#[tokio::test]
+async fn each_direction_ends_by_itself() {
+    let (mut client, mut backend, task, counters) = joined(LONG).await;
+    client.write_all(b"question").await.expect("written");
+    client.shutdown().await.expect("ended");
+    let mut question = String::new();
+    backend
+        .read_to_string(&mut question)
+        .await
+        .expect("read to the end");
+    assert_eq!(question, "question");
+    backend.write_all(b"a late answer").await.expect("written");
+    drop(backend);
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.expect("read to the end");
+    assert_eq!(answer, "a late answer");
+    let relayed = task.await.expect("it ends");
+    assert_eq!(relayed.outcome, Outcome::Finished);
+    assert_eq!((relayed.received_bytes, relayed.sent_bytes), (8, 13));
+    assert_eq!(counters.bytes(), (8, 13));
+}
+
+#[tokio::test]
+async fn long_streams_pass_whole_whatever_way_they_take() {
+    let (client, backend, task, _) = joined(LONG).await;
+    let (mut client_reads, mut client_writes) = client.into_split();
+    let (mut backend_reads, mut backend_writes) = backend.into_split();
+    // Long at first, then many short words: through the pipe and out of it again.
+    let mut words: Vec<Vec<u8>> = vec![(0..8 << 20).map(|n| (n % 251) as u8).collect()];
+    words.extend((0..200_u8).map(|n| vec![n; 10]));
+    words.push(vec![7; 1 << 20]);
+    let expected = words.concat();
+    let sent = words.clone();
+    let writer = tokio::spawn(async move {
+        for word in sent {
+            client_writes.write_all(&word).await.expect("written");
+            tokio::task::yield_now().await;
+        }
+    });
+    let echo = tokio::spawn(async move {
+        tokio::io::copy(&mut backend_reads, &mut backend_writes)
+            .await
+            .expect("echoed");
+    });
+    let mut received = Vec::new();
+    client_reads
+        .read_to_end(&mut received)
+        .await
+        .expect("read to the end");
+    assert!(
+        received == expected,
+        "{} of {} bytes",
+        received.len(),
+        expected.len()
+    );
+    writer.await.expect("written");
+    echo.await.expect("echoed");
+    assert_eq!(task.await.expect("it ends").outcome, Outcome::Finished);
+}
+
+#[tokio::test]
+async fn what_breaks_one_breaks_the_other() {
+    let (client, mut backend, task, _) = joined(LONG).await;
+    reset_at_close(&client);
+    drop(client);
+    let error = backend.read_u8().await.expect_err("a reset");
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(task.await.expect("it ends").outcome, Outcome::Broken);
+}
+
+#[tokio::test]
+async fn silence_ends_both() {
+    let (mut client, _backend, task, _) = joined(Duration::from_millis(20)).await;
+    assert_eq!(task.await.expect("it ends").outcome, Outcome::Idle);
+    assert!(client.read_u8().await.is_err());
+}
