@@ -1,0 +1,12 @@
+//! The edge over loopback: real clients, real backends, real listeners.
+
+mod draining;
+mod faults;
+mod handover;
+mod health;
+mod limits;
+mod proxy_protocol;
+mod setting;
+mod tcp;
+mod tls;
+mod udp;

@@ -1,0 +1,157 @@
+//! The PROXY protocol, taken and sent.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr};
+
+use edge::proxy_protocol::{Addresses, Header, Read as Parsed, read, write_version1, write_version2};
+use edge::settings::{Frontend, ProxyVersion};
+
+use crate::setting::{Setting, backend, connect, exchange, first_line, greeting, is_closed, named, service};
+
+/// A backend that answers with all that it was sent before the end.
+fn repeater() -> SocketAddr {
+    backend(|mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all)?;
+        stream.write_all(&all)
+    })
+}
+
+fn addresses() -> Addresses {
+    Addresses {
+        source: "203.0.113.7:4711".parse().expect("an address"),
+        destination: "198.51.100.1:443".parse().expect("an address"),
+    }
+}
+
+/// What the backend of a Service was sent when a client sent this.
+fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
+    let mut client = setting.connect();
+    client.write_all(words).expect("written");
+    client.shutdown(Shutdown::Write).expect("ended");
+    let mut all = Vec::new();
+    client.read_to_end(&mut all).expect("read to the end");
+    all
+}
+
+#[test]
+fn backends_are_told_of_the_client_in_both_versions() {
+    let mut settings = service(Frontend::Tcp, &[repeater()]);
+    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    let mut setting = Setting::new(settings);
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        setting.service.proxy_protocol_to_backends = Some(version);
+        setting.apply();
+        let all = passed_on(&setting, b"hello");
+        let Ok(Parsed::Complete {
+            header: Header::For(told),
+            bytes,
+        }) = read(&all)
+        else {
+            panic!("{}", all.escape_ascii());
+        };
+        assert_eq!(told.destination, setting.address());
+        assert!(told.source.ip().is_loopback() && told.source.port() != 0);
+        assert_eq!(&all[bytes..], b"hello");
+    }
+}
+
+#[test]
+fn what_a_trusted_sender_tells_is_told_on() {
+    let mut settings = service(Frontend::Tcp, &[repeater()]);
+    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    let setting = Setting::new(settings);
+    let expected = "PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
+    for write in [
+        write_version1,
+        |header: Header, out: &mut Vec<u8>| write_version2(header, None, out),
+    ] {
+        let mut words = Vec::new();
+        write(Header::For(addresses()), &mut words);
+        words.extend_from_slice(b"hello");
+        assert_eq!(String::from_utf8_lossy(&passed_on(&setting, &words)), expected);
+    }
+    let mut own = Vec::new();
+    write_version2(Header::Own, None, &mut own);
+    let told = passed_on(&setting, &own);
+    assert!(told.starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 "), "{}", told.escape_ascii());
+}
+
+#[test]
+fn a_header_may_come_byte_by_byte() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    let setting = Setting::new(settings);
+    let mut client = setting.connect();
+    client.set_nodelay(true).expect("an option");
+    let mut header = Vec::new();
+    write_version2(Header::For(addresses()), None, &mut header);
+    for byte in header {
+        client.write_all(&[byte]).expect("written");
+    }
+    assert_eq!(greeting(&mut client).expect("a greeting"), "a");
+    assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
+}
+
+#[test]
+fn malformed_headers_are_never_passed_on() {
+    let mut settings = service(Frontend::Tcp, &[repeater()]);
+    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    let setting = Setting::new(settings);
+    let junk: [&[u8]; 5] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\nhello",
+        b"PROXY TCP4 203.0.113.7\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff",
+        b"PROX",
+    ];
+    for words in junk {
+        let mut client = setting.connect();
+        client.write_all(words).expect("written");
+        client.shutdown(Shutdown::Write).expect("ended");
+        assert!(is_closed(&mut client), "{}", words.escape_ascii());
+    }
+    let refused = setting.metric("portolan_edge_refused_total", "proxy_header");
+    assert_eq!(refused, Some(junk.len() as u64));
+}
+
+#[test]
+fn from_others_a_header_is_what_the_client_says() {
+    let mut settings = service(Frontend::Tcp, &[repeater()]);
+    settings.proxy_protocol_from = vec!["192.0.2.0/24".parse().expect("a range")];
+    let setting = Setting::new(settings);
+    let words = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
+    assert_eq!(passed_on(&setting, words), words);
+}
+
+#[test]
+fn source_ranges_judge_the_address_that_is_told() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.source_ranges = vec!["203.0.113.0/24".parse().expect("a range")];
+    let setting = Setting::new(settings);
+    let told = |source: &str| {
+        let mut client = connect(setting.address()).expect("connected");
+        let header = format!("PROXY TCP4 {source} 198.51.100.1 4711 443\r\n");
+        client.write_all(header.as_bytes()).expect("written");
+        greeting(&mut client)
+    };
+    assert_eq!(told("203.0.113.9").expect("it is let in"), "a");
+    assert!(told("198.51.100.9").is_err());
+}
+
+#[test]
+fn a_backend_hears_the_header_before_anything_else() {
+    let lines = backend(|stream| {
+        let (line, reader) = first_line(stream)?;
+        let mut stream = reader.into_inner();
+        stream.write_all(line.replace("\r\n", "\n").as_bytes())
+    });
+    let mut settings = service(Frontend::Tcp, &[lines]);
+    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    let setting = Setting::new(settings);
+    // The client says nothing.
+    let line = setting.taker().expect("a line");
+    assert!(line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{line}");
+}

@@ -1,0 +1,156 @@
+//! Listeners that pass on bytes.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use edge::settings::{Balance, Frontend, Stickiness};
+
+use crate::setting::{Setting, backend, exchange, greeting, is_closed, named, nobody, service};
+
+#[test]
+fn both_directions_pass_and_end_by_themselves() {
+    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = setting.connect();
+    assert_eq!(greeting(&mut client).expect("a greeting"), "a");
+    assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
+    client.write_all(b"last words").expect("written");
+    client.shutdown(Shutdown::Write).expect("ended");
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).expect("read to the end");
+    assert_eq!(rest, "last words");
+    drop(client);
+    crate::setting::wait_until("nothing is open", || setting.metric("portolan_edge_connections", "") == Some(0));
+    assert_eq!(setting.metric("portolan_edge_connections_total", ""), Some(1));
+    assert_eq!(setting.metric("portolan_edge_received_bytes_total", ""), Some(15));
+    assert_eq!(setting.metric("portolan_edge_sent_bytes_total", ""), Some(17));
+}
+
+#[test]
+fn much_passes_whole_in_both_directions_at_once() {
+    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = setting.connect();
+    greeting(&mut client).expect("a greeting");
+    let words: Vec<u8> = (0..24 << 20).map(|number| (number % 249) as u8).collect();
+    let mut writer = client.try_clone().expect("a second handle");
+    let sent = words.clone();
+    let writing = std::thread::spawn(move || {
+        writer.write_all(&sent).expect("written");
+        writer.shutdown(Shutdown::Write).expect("ended");
+    });
+    let mut heard = Vec::new();
+    client.read_to_end(&mut heard).expect("read to the end");
+    writing.join().expect("it was written");
+    assert!(heard == words, "{} of {} bytes", heard.len(), words.len());
+}
+
+#[test]
+fn backends_take_turns() {
+    let setting = Setting::new(service(Frontend::Tcp, &[named("a"), named("b"), named("c")]));
+    let mut takers = BTreeMap::<String, usize>::new();
+    for _ in 0..9 {
+        *takers.entry(setting.taker().expect("a backend")).or_default() += 1;
+    }
+    assert_eq!(takers.into_values().collect::<Vec<_>>(), [3, 3, 3]);
+}
+
+#[test]
+fn the_one_with_the_fewest_connections_takes_the_next() {
+    let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
+    settings.balance = Balance::LeastConnections;
+    let setting = Setting::new(settings);
+    let mut first = setting.connect();
+    let home = greeting(&mut first).expect("a greeting");
+    let mut second = setting.connect();
+    let other = greeting(&mut second).expect("a greeting");
+    assert_ne!(home, other);
+    drop(second);
+    let other_is_free = || setting.metric("portolan_edge_connections", "") == Some(1);
+    crate::setting::wait_until("the second is closed", other_is_free);
+    assert_eq!(setting.taker().expect("a backend"), other);
+}
+
+#[test]
+fn a_client_stays_with_its_backend() {
+    let mut settings = service(Frontend::Tcp, &[named("a"), named("b"), named("c")]);
+    settings.stickiness = Stickiness::Source {
+        timeout: Duration::from_secs(600),
+    };
+    let mut setting = Setting::new(settings);
+    let home = setting.taker().expect("a backend");
+    for _ in 0..6 {
+        assert_eq!(setting.taker().expect("a backend"), home);
+    }
+    setting.service.stickiness = Stickiness::None;
+    setting.service.balance = Balance::Maglev;
+    setting.apply();
+    let home = setting.taker().expect("a backend");
+    for _ in 0..6 {
+        assert_eq!(setting.taker().expect("a backend"), home);
+    }
+}
+
+#[test]
+fn another_backend_takes_what_one_refuses() {
+    let setting = Setting::new(service(Frontend::Tcp, &[nobody(), named("good"), nobody()]));
+    for _ in 0..12 {
+        assert_eq!(setting.taker().expect("a backend"), "good");
+    }
+    assert_eq!(setting.metric("portolan_edge_refused_total", "no_backend"), Some(0));
+}
+
+#[test]
+fn without_a_backend_clients_are_told_by_a_reset() {
+    let setting = Setting::new(service(Frontend::Tcp, &[nobody()]));
+    let error = setting.taker().expect_err("a reset");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    crate::setting::wait_until("it is counted", || {
+        setting.metric("portolan_edge_refused_total", "no_backend") == Some(1)
+    });
+}
+
+#[test]
+fn silent_connections_end() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    settings.idle_timeout = Duration::from_millis(50);
+    let setting = Setting::new(settings);
+    let mut client = setting.connect();
+    greeting(&mut client).expect("a greeting");
+    assert!(is_closed(&mut client));
+}
+
+#[test]
+fn a_client_that_ends_its_side_still_hears_the_answer() {
+    let slow = backend(|mut stream| {
+        let mut question = String::new();
+        stream.read_to_string(&mut question)?;
+        stream.write_all(format!("you said {question}").as_bytes())
+    });
+    let setting = Setting::new(service(Frontend::Tcp, &[slow]));
+    let mut client = setting.connect();
+    client.write_all(b"hello").expect("written");
+    client.shutdown(Shutdown::Write).expect("ended");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("read to the end");
+    assert_eq!(answer, "you said hello");
+}
+
+#[test]
+fn settings_change_under_a_listener_that_goes_on() {
+    let (a, b) = (named("a"), named("b"));
+    let mut setting = Setting::new(service(Frontend::Tcp, &[a]));
+    let mut early = setting.connect();
+    assert_eq!(greeting(&mut early).expect("a greeting"), "a");
+    setting.set_backends(&[b]);
+    assert_eq!(setting.taker().expect("a backend"), "b");
+    assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
+    setting.service.listeners.clear();
+    setting.apply();
+    crate::setting::wait_until("nobody listens", || setting_is_closed(&setting));
+    assert_eq!(exchange(&mut early, "even now").expect("an echo"), "even now");
+}
+
+fn setting_is_closed(setting: &Setting) -> bool {
+    setting.edge.metrics().lines().all(|line| !line.starts_with("portolan_edge_connections{"))
+}
