@@ -20,6 +20,7 @@ pub mod mirroring;
 pub mod node_ipam;
 pub mod node_lifecycle;
 mod owned;
+mod owners;
 pub mod queue;
 pub mod replicaset;
 pub mod run;

@@ -148,6 +148,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stream_that_lasts_gets_a_task_of_its_own_and_ends_with_its_connection() {
+        let mut streams = Streams::default();
+        let (held, mut dropped) = oneshot::channel::<()>();
+        let (wake, woken) = oneshot::channel::<()>();
+        streams.executor().execute(async move {
+            let _held = held;
+            woken.await.unwrap();
+            std::future::pending().await
+        });
+        let mut look = async || std::future::poll_fn(|context| Poll::Ready(streams.poll(context))).await;
+        look().await;
+        std::thread::sleep(OWN_TASK_AGE * 2);
+        wake.send(()).unwrap();
+        look().await;
+        tokio::task::yield_now().await;
+        assert!(streams.running.is_empty() && streams.have_own_tasks());
+        assert!(dropped.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        drop(streams);
+        assert!(dropped.await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_stream_that_never_ran_ends_with_its_connection() {
         let streams = Streams::default();
         let executor = streams.executor();

@@ -1,6 +1,6 @@
 //! Deployments and ReplicaSets in; steps out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Instant;
 
 use api::object::{Deployment, ObjectKey, ReplicaSet};
@@ -9,9 +9,8 @@ use client::{Event, WallClock};
 use super::reconcile::{Inputs, OldPods, reconcile};
 use super::write::{Answer, Job};
 use crate::keeper::{Keeper, Look};
-use crate::owned::{Concerned, Owned, read_selector, selects};
+use crate::owners::Owners;
 use crate::queue::Queue;
-use crate::world::ByKey;
 
 /// Something that arrived; a complete list comes with its revision.
 #[expect(
@@ -26,119 +25,18 @@ pub(super) enum Change {
 /// The state of the controller.
 pub(super) struct Deployments {
     clock: WallClock,
-    are_deployments_synced: bool,
-    are_sets_synced: bool,
-    deployments: ByKey<Deployment>,
-    keys: BTreeMap<String, ObjectKey>,
-    sets: Owned<ReplicaSet>,
+    owners: Owners<Deployment, ReplicaSet>,
     /// What the server said of Pods of old templates, and of which generation of the Deployment that is true.
     old_pods: HashMap<ObjectKey, (i64, OldPods)>,
-    /// Deployments of which it is open what the last job on them did.
-    doubtful: HashSet<ObjectKey>,
 }
 
 impl Deployments {
     pub(super) fn new(clock: WallClock) -> Self {
         Self {
             clock,
-            are_deployments_synced: false,
-            are_sets_synced: false,
-            deployments: ByKey::default(),
-            keys: BTreeMap::new(),
-            sets: Owned::default(),
+            owners: Owners::new(|deployment| &deployment.spec.selector),
             old_pods: HashMap::new(),
-            doubtful: HashSet::new(),
         }
-    }
-
-    fn take_deployment(
-        &mut self,
-        event: Event<Deployment>,
-        revision: u64,
-        queue: &mut Queue<ObjectKey>,
-        now: Instant,
-    ) {
-        match event {
-            Event::Applied(deployment) => {
-                let key = deployment.metadata.key();
-                self.keys.insert(deployment.metadata.uid.clone(), key.clone());
-                self.deployments.apply(deployment);
-                queue.add(key, now);
-            }
-            Event::Deleted(key) => {
-                self.deployments.remove(&key);
-                self.forget(&key);
-            }
-            Event::Synced => {
-                self.are_deployments_synced = true;
-                for key in self.deployments.listed(revision) {
-                    self.forget(&key);
-                }
-                // Their jobs under way may have been answered before the list was, or not.
-                self.doubtful.extend(queue.under_way().cloned());
-            }
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Deployment", %key, error, "the object cannot be read and is skipped");
-            }
-        }
-    }
-
-    fn take_set(
-        &mut self,
-        event: Event<ReplicaSet>,
-        revision: u64,
-        queue: &mut Queue<ObjectKey>,
-        now: Instant,
-    ) {
-        let concerned = match event {
-            Event::Applied(set) => vec![self.sets.apply(set)],
-            Event::Deleted(key) => vec![self.sets.remove(&key)],
-            Event::Synced => {
-                self.are_sets_synced = true;
-                self.doubtful.extend(queue.under_way().cloned());
-                self.sets.listed(revision)
-            }
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "ReplicaSet", %key, error, "the object cannot be read and is skipped");
-                Vec::new()
-            }
-        };
-        for concerned in concerned {
-            self.look_at(&concerned, queue, now);
-        }
-    }
-
-    fn look_at(&self, concerned: &Concerned, queue: &mut Queue<ObjectKey>, now: Instant) {
-        let keys = concerned.owners.iter().filter_map(|owner| self.keys.get(owner));
-        for key in keys {
-            queue.add(key.clone(), now);
-        }
-        let Some((set, labels)) = &concerned.orphan else {
-            return;
-        };
-        for (key, deployment) in self.deployments.in_namespace(&set.namespace) {
-            if read_selector(&deployment.spec.selector).is_some_and(|selector| selects(&selector, labels)) {
-                queue.add(key.clone(), now);
-            }
-        }
-    }
-
-    /// The Deployment of a key is gone.
-    fn forget(&mut self, key: &ObjectKey) {
-        if self.deployments.get(key).is_none() {
-            self.keys.retain(|_, known| known != key);
-            self.doubtful.remove(key);
-            self.old_pods.remove(key);
-        }
-    }
-
-    /// The ReplicaSets of a Deployment, and those that it may take.
-    fn sets_of(&self, deployment: &Deployment) -> Vec<&ReplicaSet> {
-        let mut sets: Vec<&ReplicaSet> = self.sets.of(&deployment.metadata.uid).collect();
-        if let Some(selector) = read_selector(&deployment.spec.selector) {
-            sets.extend(self.sets.orphans(&deployment.metadata.namespace, &selector));
-        }
-        sets
     }
 }
 
@@ -152,13 +50,20 @@ impl Keeper for Deployments {
 
     fn take(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
         match change {
-            Change::Deployment(event, revision) => self.take_deployment(event, revision, queue, now),
-            Change::Set(event, revision) => self.take_set(event, revision, queue, now),
+            Change::Deployment(event, revision) => {
+                let may_be_gone = !matches!(event, Event::Applied(_));
+                self.owners.take(event, revision, queue, now);
+                if may_be_gone {
+                    let deployments = &self.owners.objects;
+                    self.old_pods.retain(|key, _| deployments.get(key).is_some());
+                }
+            }
+            Change::Set(event, revision) => self.owners.take_owned(event, revision, queue, now),
         }
     }
 
     fn is_synced(&self) -> bool {
-        self.are_deployments_synced && self.are_sets_synced
+        self.owners.are_synced()
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -168,7 +73,7 @@ impl Keeper for Deployments {
     fn turn(&mut self, _: &mut Queue<ObjectKey>, _: Instant) {}
 
     fn look(&mut self, key: &ObjectKey, _: Instant) -> Look<Job> {
-        let Some(deployment) = self.deployments.get(key) else {
+        let Some(deployment) = self.owners.objects.get(key) else {
             return Look::Fine;
         };
         let generation = deployment.metadata.generation;
@@ -180,11 +85,11 @@ impl Keeper for Deployments {
         }
         let outcome = reconcile(&Inputs {
             deployment,
-            sets: &self.sets_of(deployment),
+            sets: &self.owners.owned_by(deployment),
             old_pods,
             now: self.clock.now(),
         });
-        let is_doubtful = self.doubtful.contains(key);
+        let is_doubtful = self.owners.is_doubtful(key);
         match (outcome.step, outcome.again_after) {
             (None, Some(pause)) if !is_doubtful => Look::Again(pause),
             (None, None) if !is_doubtful => Look::Fine,
@@ -197,33 +102,26 @@ impl Keeper for Deployments {
     }
 
     fn failed(&mut self, key: &ObjectKey) {
-        self.doubtful.insert(key.clone());
+        self.owners.doubt(key);
     }
 
     fn answered(&mut self, key: &ObjectKey, answer: Answer, queue: &mut Queue<ObjectKey>, now: Instant) {
+        let owners = &mut self.owners;
         if answer.is_gone {
-            if let Some(deployment) = self.deployments.get(key) {
-                let meta = deployment.metadata.clone();
-                self.deployments.deleted(&meta);
-            }
-            self.forget(key);
+            owners.is_gone(key);
+            self.old_pods.remove(key);
         }
         if let Some(deployment) = answer.deployment {
-            self.deployments.answered(*deployment);
+            owners.objects.answered(*deployment);
         }
-        if let Some(listed) = answer.listed
-            && let Some(deployment) = self.deployments.get(key)
-        {
-            let selector = read_selector(&deployment.spec.selector).unwrap_or_default();
-            self.sets
-                .answered_all(&deployment.metadata.uid, &selector, listed);
-            self.doubtful.remove(key);
+        if let Some(listed) = answer.listed {
+            owners.listed(key, listed);
         }
         for set in answer.sets {
-            self.sets.answered(set);
+            owners.owned.answered(set);
         }
         for meta in answer.gone {
-            self.sets.deleted(&meta);
+            owners.owned.deleted(&meta);
         }
         if let Some(said) = answer.old_pods {
             self.old_pods.insert(key.clone(), said);

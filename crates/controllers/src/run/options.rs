@@ -62,19 +62,8 @@ impl Options {
             Controller::EndpointSlice => self.concurrent_service_endpoint_syncs,
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::EndpointSliceMirroring => self.mirroring_concurrent_service_endpoint_syncs,
-            // These have loops and bounds of their own.
-            Controller::PodPlacement
-            | Controller::GarbageCollector
-            | Controller::ServiceCidr
-            | Controller::NodeLifecycle
-            | Controller::BackendHealth
-            | Controller::Deployment
-            | Controller::ReplicaSet
-            | Controller::NodeIpam
-            | Controller::CertificateApproving
-            | Controller::CertificateSigning
-            | Controller::CertificateCleaner
-            | Controller::TokenCleaner => 0,
+            // The others have loops and bounds of their own.
+            _ => 0,
         }
     }
 
@@ -84,18 +73,7 @@ impl Options {
             Controller::EndpointSlice => self.endpointslice_updates_batch_period,
             Controller::Endpoints => self.endpoint_updates_batch_period,
             Controller::EndpointSliceMirroring => self.mirroring_endpointslice_updates_batch_period,
-            Controller::PodPlacement
-            | Controller::GarbageCollector
-            | Controller::ServiceCidr
-            | Controller::NodeLifecycle
-            | Controller::BackendHealth
-            | Controller::Deployment
-            | Controller::ReplicaSet
-            | Controller::NodeIpam
-            | Controller::CertificateApproving
-            | Controller::CertificateSigning
-            | Controller::CertificateCleaner
-            | Controller::TokenCleaner => Duration::ZERO,
+            _ => Duration::ZERO,
         }
     }
 }

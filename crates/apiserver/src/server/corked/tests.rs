@@ -66,8 +66,8 @@ async fn what_is_written_at_once_is_sent_at_once() {
         far.read_exact(&mut all).await.unwrap();
         all
     };
-    let connection = pin!(connection);
-    let (all, ()) = tokio::join!(reading, cork.drive(connection));
+    let (connection, mut streams) = (pin!(connection), Streams::default());
+    let (all, ()) = tokio::join!(reading, cork.drive(connection, &mut streams));
     assert_eq!(all, b"frame".repeat(100));
     assert_eq!(*writes.lock().unwrap(), 1);
 }
@@ -92,8 +92,8 @@ async fn a_slow_reader_gets_everything_in_order() {
         far.read_to_end(&mut all).await.unwrap();
         all
     };
-    let connection = pin!(connection);
-    let (all, ()) = tokio::join!(reading, cork.drive(connection));
+    let (connection, mut streams) = (pin!(connection), Streams::default());
+    let (all, ()) = tokio::join!(reading, cork.drive(connection, &mut streams));
     assert!(all == expected, "{} bytes came", all.len());
 }
 
@@ -113,7 +113,8 @@ async fn a_peer_that_is_gone_is_told() {
             tokio::task::yield_now().await;
         }
     };
-    assert_eq!(cork.drive(pin!(connection)).await, io::ErrorKind::BrokenPipe);
+    let ended = cork.drive(pin!(connection), &mut Streams::default()).await;
+    assert_eq!(ended, io::ErrorKind::BrokenPipe);
 }
 
 #[tokio::test]
@@ -124,7 +125,7 @@ async fn a_connection_that_goes_on_as_something_else_sends_by_itself() {
         corked.write_all(b"101 ").await.unwrap();
         corked
     };
-    let mut corked = cork.drive(pin!(connection)).await;
+    let mut corked = cork.drive(pin!(connection), &mut Streams::default()).await;
     drop(cork);
     corked.write_all(b"tunnel").await.unwrap();
     let mut all = [0; 10];
