@@ -6,6 +6,7 @@
 mod balancer;
 mod controllers;
 mod dns;
+mod edge;
 mod lists;
 mod percentiles;
 mod process;
@@ -56,6 +57,12 @@ enum Benchmark {
     Pods(standalone::PodsFlags),
     /// Replace the Pods of a Deployment under load: requests that fail
     Rollout(standalone::RolloutFlags),
+    /// Send streams, connections and TLS handshakes through the edge and through haproxy by turns: rates, CPU; memory of
+    /// idle connections
+    Edge(edge::Flags),
+    /// The edge that `bench edge` measures
+    #[command(hide = true)]
+    EdgeUnderTest(edge::UnderTestFlags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -72,6 +79,8 @@ fn main() -> ExitCode {
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
+        Benchmark::Edge(flags) => edge::run(&flags),
+        Benchmark::EdgeUnderTest(flags) => edge::under_test(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

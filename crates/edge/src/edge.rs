@@ -105,10 +105,7 @@ impl Edge {
             workers,
             logs: Logs::start(options.log_places, control.clone()),
             control: control.clone(),
-            serving: Mutex::new(Serving {
-                inherited,
-                ..Serving::default()
-            }),
+            serving: Mutex::new(Serving::new(inherited)),
             predecessor: Mutex::new(predecessor),
             handover_socket: options.handover_socket,
             is_offered: Mutex::new(false),
@@ -130,8 +127,6 @@ impl Edge {
         let inner = &self.inner;
         let mut serving = inner.serving();
         let left = serving.apply(settings, &inner.means());
-        // What nobody asks for now is not served any more.
-        serving.inherited.clear();
         inner.tell_faults(&serving);
         drop(serving);
         for (backends, patience) in left.into_iter().filter(|(backends, _)| !backends.is_empty()) {

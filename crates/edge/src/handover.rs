@@ -28,6 +28,7 @@ use tokio::time::timeout;
 
 use crate::port::Transport;
 use crate::serving::Spot;
+use crate::sockets::awaited;
 use crate::workers::THREADS_MAX;
 
 /// What ends the list of sockets.
@@ -71,7 +72,7 @@ pub(crate) type Sockets = BTreeMap<Spot, Vec<OwnedFd>>;
 
 /// A predecessor that waits until its sockets are served.
 #[derive(Debug)]
-pub(crate) struct Predecessor(AsyncFd<OwnedFd>);
+pub(crate) struct Predecessor(AsyncFd<Arc<OwnedFd>>);
 
 /// Asks the edge behind `path` for its listening sockets; nothing if none runs there.
 pub(crate) async fn ask(path: &Path) -> Result<Option<(Sockets, Predecessor)>, HandoverError> {
@@ -86,7 +87,7 @@ pub(crate) async fn ask(path: &Path) -> Result<Option<(Sockets, Predecessor)>, H
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
         Err(error) => return Err(failed(error.into())),
     }
-    let socket = AsyncFd::with_interest(socket, Interest::READABLE).map_err(failed)?;
+    let socket = awaited(Arc::new(socket), Interest::READABLE).map_err(failed)?;
     let mut sockets = Sockets::new();
     while sockets.len() < SPOTS_MAX {
         let received = timeout(STEP_TIMEOUT, receive(&socket)).await;
@@ -126,7 +127,7 @@ pub(crate) async fn offer(
         source,
     };
     let listener = open(path).map_err(failed)?;
-    let listener = AsyncFd::with_interest(listener, Interest::READABLE).map_err(failed)?;
+    let listener = awaited(Arc::new(listener), Interest::READABLE).map_err(failed)?;
     loop {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let accepted = listener.async_io(Interest::READABLE, |listener| Ok(accept_with(listener, flags)?));
@@ -146,12 +147,12 @@ pub(crate) async fn offer(
 async fn hand_over(
     successor: OwnedFd,
     sockets: Vec<(Spot, Vec<Arc<OwnedFd>>)>,
-) -> io::Result<Option<AsyncFd<OwnedFd>>> {
+) -> io::Result<Option<AsyncFd<Arc<OwnedFd>>>> {
     let theirs = sockopt::socket_peercred(&successor)?.uid;
     if theirs != rustix::process::geteuid() && !theirs.is_root() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let successor = AsyncFd::new(successor)?;
+    let successor = awaited(Arc::new(successor), Interest::READABLE | Interest::WRITABLE)?;
     for ((at, transport), sockets) in sockets {
         let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
         let text = format!("{} {at}", transport.name());
@@ -214,7 +215,7 @@ fn is_for(socket: &OwnedFd, (at, transport): Spot) -> bool {
             .is_ok_and(|bound| bound.as_socket() == Some(at))
 }
 
-async fn send_with(to: &AsyncFd<OwnedFd>, text: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+async fn send_with(to: &AsyncFd<Arc<OwnedFd>>, text: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
     to.async_io(Interest::WRITABLE, |to| {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(THREADS_MAX))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -233,7 +234,7 @@ async fn send_with(to: &AsyncFd<OwnedFd>, text: &str, sockets: &[BorrowedFd<'_>]
 }
 
 /// A packet; an empty one is the end.
-async fn receive(from: &AsyncFd<OwnedFd>) -> io::Result<(String, Vec<OwnedFd>)> {
+async fn receive(from: &AsyncFd<Arc<OwnedFd>>) -> io::Result<(String, Vec<OwnedFd>)> {
     from.async_io(Interest::READABLE, |from| {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(THREADS_MAX))];
         let mut rights = RecvAncillaryBuffer::new(&mut space);

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use crate::backends::{self, Backend};
 use crate::faults::{Fault, Faults};
+use crate::handover::Sockets;
 use crate::log::Logs;
 use crate::port::{Current, Load, Port, PortKey, Shared, Transport};
 use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings, Settings};
@@ -40,7 +41,7 @@ pub(crate) struct Serving {
     /// Where ports are to be listened at and are not.
     missing: BTreeSet<(PortKey, SocketAddr)>,
     /// Sockets that a predecessor handed over and nobody has asked for yet.
-    pub inherited: BTreeMap<Spot, Vec<OwnedFd>>,
+    inherited: Sockets,
     pub faults: Faults,
 }
 
@@ -77,6 +78,14 @@ struct Listening {
 pub(crate) type Left = (Vec<Arc<Backend>>, Duration);
 
 impl Serving {
+    /// Nothing yet; sockets of a predecessor are used where the first settings ask for their addresses.
+    pub fn new(inherited: Sockets) -> Self {
+        Self {
+            inherited,
+            ..Self::default()
+        }
+    }
+
     /// Serves these settings. Returns the backends that left and whose connections are to be ended in a while.
     pub fn apply(&mut self, settings: &Settings, means: &Means<'_>) -> Vec<Left> {
         let mut left = Vec::new();
@@ -104,6 +113,8 @@ impl Serving {
             }
         }
         self.listen(means);
+        // What nobody asks for now is not served any more.
+        self.inherited.clear();
         left
     }
 
@@ -194,7 +205,8 @@ impl Serving {
         self.missing
             .retain(|(owner, at)| owner != key || spots.contains(at));
         for at in spots {
-            if !self.sockets.contains_key(&(*at, key.transport)) {
+            let listening = self.sockets.get(&(*at, key.transport));
+            if listening.is_none_or(|listening| listening.owner != *key) {
                 self.missing.insert((key.clone(), *at));
             }
         }

@@ -3,9 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use crate::port::Transport;
 
@@ -42,6 +45,14 @@ pub(crate) fn open(at: SocketAddr, transport: Transport) -> io::Result<OwnedFd> 
         socket.listen(BACKLOG)?;
     }
     Ok(socket.into())
+}
+
+/// A socket that a task can wait for, until it has something to say or takes something.
+pub(crate) fn awaited(socket: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: an owned descriptor stays open, and the same one, until its owner is dropped; `AsyncFd` owns it, and nothing
+    // here replaces it.
+    let registered = unsafe { AsyncFd::register_with_interest(socket, interest) };
+    Ok(registered?)
 }
 
 /// Lets this process have as many descriptors as it may have; how many connections it can bear with them.

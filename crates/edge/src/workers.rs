@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use slab::Slab;
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use crate::backends::Backend;
 use crate::inbound::{self, Arrival};
 use crate::port::{Port, Seat};
+use crate::sockets;
 
 /// Threads at most.
 pub(crate) const THREADS_MAX: usize = 64;
@@ -183,7 +184,7 @@ async fn take_connections(worker: Arc<Worker>, team: Arc<[Arc<Worker>]>, door: D
         mut stop,
     } = door;
     let taking = Taking::begin(&port);
-    let socket = match AsyncFd::new(socket) {
+    let socket = match sockets::awaited(socket, Interest::READABLE) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, %at, "connections cannot be taken"),
     };

@@ -57,8 +57,8 @@ enum Stage {
 
 /// How a step went on.
 enum Step {
-    /// So many bytes were read.
-    Read(usize),
+    /// Something was read.
+    Read,
     /// The writer has said all.
     End,
 }
@@ -104,7 +104,7 @@ impl Direction {
                 None => self.poll_copy(cx, from, to)?,
             };
             match step {
-                Poll::Ready(Step::Read(_)) => {}
+                Poll::Ready(Step::Read) => {}
                 Poll::Ready(Step::End) => self.stage = Stage::Ending,
                 Poll::Pending => {
                     if self.is_unflushed && Pin::new(&mut *to).poll_flush(cx)?.is_ready() {
@@ -159,7 +159,7 @@ impl Direction {
     ) -> io::Result<Poll<Step>> {
         let bytes = BUFFER.with_borrow_mut(|buffer| -> io::Result<Poll<usize>> {
             let mut read = ReadBuf::new(buffer);
-            match Pin::new(from).poll_read(cx, &mut read) {
+            match Pin::new(&mut *from).poll_read(cx, &mut read) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if is_end(&error) => return Ok(Poll::Ready(0)),
                 Poll::Ready(result) => result?,
@@ -189,13 +189,13 @@ impl Direction {
                 self.pipe = Pipe::take();
             }
         }
-        Ok(Poll::Ready(Step::Read(bytes)))
+        Ok(Poll::Ready(Step::Read))
     }
 
     /// A step of a stream with much to say: into the pipe, from which it goes on before the next step.
     fn poll_splice<F: Side>(&mut self, cx: &mut Context<'_>, from: &mut F) -> io::Result<Poll<Step>> {
         let (Some(pipe), Some(socket)) = (&mut self.pipe, from.bare()) else {
-            return Ok(Poll::Ready(Step::Read(0)));
+            return Ok(Poll::Ready(Step::Read));
         };
         loop {
             if socket.poll_read_ready(cx)?.is_pending() {
@@ -205,7 +205,7 @@ impl Direction {
                 Ok(0) => return Ok(Poll::Ready(Step::End)),
                 Ok(bytes) => {
                     self.steps = if bytes < LITTLE_BYTES { self.steps + 1 } else { 0 };
-                    return Ok(Poll::Ready(Step::Read(bytes)));
+                    return Ok(Poll::Ready(Step::Read));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),

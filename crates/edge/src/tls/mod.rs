@@ -66,10 +66,11 @@ impl Ending {
 }
 
 fn versions(policy: TlsPolicy) -> &'static [&'static SupportedProtocolVersion] {
+    const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
     match policy {
-        TlsPolicy::Tls12And13 => &[&TLS13, &TLS12],
-        TlsPolicy::Tls13 => &[&TLS13],
-        TlsPolicy::Tls12 => &[&TLS12],
+        TlsPolicy::Tls12And13 => BOTH,
+        TlsPolicy::Tls13 => &BOTH[..1],
+        TlsPolicy::Tls12 => &BOTH[1..],
     }
 }
 

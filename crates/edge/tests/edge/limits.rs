@@ -44,8 +44,14 @@ fn who_is_outside_of_the_ranges_is_sent_away() {
     settings.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     let mut setting = Setting::new(settings);
     assert!(setting.taker().is_err());
-    setting.service.source_ranges.push("127.0.0.0/8".parse().expect("a range"));
+    setting
+        .service
+        .source_ranges
+        .push("127.0.0.0/8".parse().expect("a range"));
     setting.apply();
     assert_eq!(setting.taker().expect("a backend"), "a");
-    assert_eq!(setting.metric("portolan_edge_refused_total", "source_range"), Some(1));
+    assert_eq!(
+        setting.metric("portolan_edge_refused_total", "source_range"),
+        Some(1)
+    );
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use edge::settings::{
-    self, Balance, BackendProtocol, Frontend, Limits, Listener, ServiceName, ServiceSettings, Settings,
+    self, BackendProtocol, Balance, Frontend, Limits, Listener, ServiceName, ServiceSettings, Settings,
     Stickiness,
 };
 use edge::{Edge, Options};
@@ -74,7 +74,10 @@ impl Setting {
 
     /// An edge with these options that serves this.
     pub fn with(options: Options, service: ServiceSettings) -> Self {
-        let options = Options { threads: 2, ..options };
+        let options = Options {
+            threads: 2,
+            ..options
+        };
         let this = Self {
             edge: Edge::start(options).expect("the edge starts"),
             service,

@@ -21,7 +21,9 @@ fn both_directions_pass_and_end_by_themselves() {
     client.read_to_string(&mut rest).expect("read to the end");
     assert_eq!(rest, "last words");
     drop(client);
-    crate::setting::wait_until("nothing is open", || setting.metric("portolan_edge_connections", "") == Some(0));
+    crate::setting::wait_until("nothing is open", || {
+        setting.metric("portolan_edge_connections", "") == Some(0)
+    });
     assert_eq!(setting.metric("portolan_edge_connections_total", ""), Some(1));
     assert_eq!(setting.metric("portolan_edge_received_bytes_total", ""), Some(15));
     assert_eq!(setting.metric("portolan_edge_sent_bytes_total", ""), Some(17));
@@ -97,7 +99,10 @@ fn another_backend_takes_what_one_refuses() {
     for _ in 0..12 {
         assert_eq!(setting.taker().expect("a backend"), "good");
     }
-    assert_eq!(setting.metric("portolan_edge_refused_total", "no_backend"), Some(0));
+    assert_eq!(
+        setting.metric("portolan_edge_refused_total", "no_backend"),
+        Some(0)
+    );
 }
 
 #[test]
@@ -152,5 +157,9 @@ fn settings_change_under_a_listener_that_goes_on() {
 }
 
 fn setting_is_closed(setting: &Setting) -> bool {
-    setting.edge.metrics().lines().all(|line| !line.starts_with("portolan_edge_connections{"))
+    setting
+        .edge
+        .metrics()
+        .lines()
+        .all(|line| !line.starts_with("portolan_edge_connections{"))
 }

@@ -157,9 +157,9 @@ proptest! {
     ) {
         let good = standings.iter().flatten().count();
         let chosen = chosen_among(Balance::RoundRobin, &standings, &vec![1; good * rounds]);
-        for number in 0..standings.len() {
+        for (number, standing) in standings.iter().enumerate() {
             let turns = chosen.iter().filter(|chosen| **chosen == Some(number)).count();
-            prop_assert_eq!(turns, if standings[number].is_some() { rounds } else { 0 });
+            prop_assert_eq!(turns, if standing.is_some() { rounds } else { 0 });
         }
     }
 }

@@ -1,0 +1,115 @@
+//! The edge alone in a process, for what is measured of it.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use edge::settings::{
+    Backend, BackendProtocol, Balance, Certificate, Frontend, Limits, Listener, ServiceName, ServiceSettings,
+    Settings, Stickiness, Tls, TlsPolicy,
+};
+use edge::{Edge, Options};
+
+use crate::Failure;
+
+/// How long connections may be silent: longer than any measurement.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
+
+/// Flags of `bench edge-under-test`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Address to listen at
+    #[arg(long)]
+    address: IpAddr,
+    /// Port for bytes
+    #[arg(long)]
+    port: u16,
+    /// Port for bytes inside of TLS
+    #[arg(long)]
+    tls_port: u16,
+    /// Where connections go on
+    #[arg(long)]
+    backend: SocketAddr,
+    /// Threads; 0 for one a core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// File with a certificate and its key in PEM
+    #[arg(long)]
+    certificate: PathBuf,
+}
+
+/// Serves until the process is ended.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    let pem = fs::read(&flags.certificate)?;
+    let certificate = Certificate {
+        source: flags.certificate.display().to_string().into(),
+        chain_pem: pem.clone(),
+        key_pem: pem,
+    };
+    let tls = Tls {
+        certificates: vec![Arc::new(certificate)],
+        policy: TlsPolicy::default(),
+    };
+    let edge = Edge::start(Options {
+        threads: flags.threads,
+        ..Options::default()
+    })?;
+    let listeners = [(flags.port, Frontend::Tcp), (flags.tls_port, Frontend::Ssl(tls))];
+    let service = ServiceSettings {
+        addresses: vec![flags.address],
+        listeners: listeners
+            .map(|(port, frontend)| listener(flags, port, frontend))
+            .into(),
+        source_ranges: Vec::new(),
+        proxy_protocol_from: Vec::new(),
+        proxy_protocol_to_backends: None,
+        balance: Balance::RoundRobin,
+        stickiness: Stickiness::None,
+        health_check: None,
+        idle_timeout: IDLE_TIMEOUT,
+        connect_timeout: Duration::from_secs(5),
+        draining: None,
+        limits: Limits::default(),
+        is_cross_zone: true,
+        access_log: None,
+    };
+    let name = ServiceName {
+        namespace: "bench".into(),
+        name: "measured".into(),
+    };
+    edge.apply(&Settings::from([(name, Arc::new(service))]));
+    for (port, faults) in edge.faults().borrow().iter() {
+        eprintln!("{port}: {faults:?}");
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+fn listener(flags: &Flags, port: u16, frontend: Frontend) -> Listener {
+    Listener {
+        name: "".into(),
+        port,
+        frontend,
+        backend_protocol: BackendProtocol::Tcp,
+        backends: vec![Backend {
+            address: flags.backend,
+            zone: None,
+            is_ready: true,
+            is_serving_while_terminating: false,
+        }],
+    }
+}
+
+/// Writes a certificate of ECDSA P-256 and its key into one file, as haproxy reads them.
+pub fn write_certificate(file: &Path) -> Result<(), Failure> {
+    let key = rcgen::KeyPair::generate()?;
+    let params = rcgen::CertificateParams::new(vec!["bench.test".to_owned()])?;
+    let certificate = params.self_signed(&key)?;
+    fs::write(file, certificate.pem() + &key.serialize_pem())?;
+    Ok(())
+}

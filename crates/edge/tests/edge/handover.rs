@@ -1,0 +1,103 @@
+//! One edge takes the place of another.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use edge::settings::Frontend;
+use edge::{Edge, Options};
+
+use crate::setting::{PATIENCE, Setting, connect, exchange, greeting, named, service};
+
+/// Clients that connect all the time, until they are told to stop: how many did, or the first error.
+fn crowd(to: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<std::io::Result<usize>> {
+    let stop = stop.clone();
+    std::thread::spawn(move || {
+        let mut count = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let mut stream = connect(to)?;
+            greeting(&mut stream)?;
+            exchange(&mut stream, "hello")?;
+            count += 1;
+        }
+        Ok(count)
+    })
+}
+
+fn drain(edge: &Edge) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        edge.handed_over().await;
+        edge.drain(PATIENCE).await;
+    });
+}
+
+#[test]
+fn no_connection_is_refused_or_broken_while_one_edge_follows_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = || Options {
+        handover_socket: Some(directory.path().join("handover.sock")),
+        ..Options::default()
+    };
+    let settings = service(Frontend::Tcp, &[named("a"), named("b")]);
+    let mut setting = Setting::with(options(), settings.clone());
+    let stop = Arc::new(AtomicBool::new(false));
+    let crowds: Vec<_> = (0..4).map(|_| crowd(setting.address(), &stop)).collect();
+    for _ in 0..5 {
+        let mut early = setting.connect();
+        greeting(&mut early).expect("a greeting");
+        // The next one may find the socket not yet offered; it is there as soon as settings are served.
+        crate::setting::wait_until("it can be taken over", || {
+            directory.path().join("handover.sock").exists()
+        });
+        let next = Setting::with(options(), settings.clone());
+        let talking = std::thread::spawn(move || {
+            let heard = exchange(&mut early, "still here");
+            drop(early);
+            heard
+        });
+        drain(&setting.edge);
+        assert_eq!(talking.join().expect("it spoke").expect("an echo"), "still here");
+        setting = next;
+        assert!(setting.taker().is_ok());
+    }
+    stop.store(true, Ordering::Relaxed);
+    for crowd in crowds {
+        let count = crowd.join().expect("it ran").expect("no connection failed");
+        assert!(count > 0);
+    }
+}
+
+#[test]
+fn what_a_dead_process_left_is_no_predecessor() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("handover.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    // A stream socket that nobody listens on any more, as a crash leaves one.
+    let options = Options {
+        handover_socket: Some(path),
+        ..Options::default()
+    };
+    let setting = Setting::with(options, service(Frontend::Tcp, &[named("a")]));
+    assert_eq!(setting.taker().expect("a backend"), "a");
+}
+
+#[test]
+fn addresses_that_the_successor_does_not_serve_are_closed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("handover.sock");
+    let options = || Options {
+        handover_socket: Some(path.clone()),
+        ..Options::default()
+    };
+    let backend = named("a");
+    let former = Setting::with(options(), service(Frontend::Tcp, &[backend]));
+    crate::setting::wait_until("it can be taken over", || path.exists());
+    let next = Setting::with(options(), service(Frontend::Tcp, &[backend]));
+    assert_ne!(former.address(), next.address());
+    drain(&former.edge);
+    assert!(connect(former.address()).is_err());
+    assert_eq!(next.taker().expect("a backend"), "a");
+}

@@ -1,0 +1,112 @@
+//! Checks of backends.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use edge::settings::{Frontend, HealthCheck, HealthProbe, ProxyVersion};
+
+use crate::setting::{Setting, backend, first_line, named, nobody, service, wait_until};
+
+fn check(probe: HealthProbe) -> HealthCheck {
+    HealthCheck {
+        probe,
+        port: None,
+        interval: Duration::from_millis(100),
+        timeout: Duration::from_secs(5),
+        healthy_threshold: 2,
+        unhealthy_threshold: 2,
+    }
+}
+
+fn http(path: &str) -> HealthProbe {
+    HealthProbe::Http {
+        is_https: false,
+        path: path.into(),
+        host: Some("shop.test".into()),
+        good_statuses: vec![(200, 299), (404, 404)],
+    }
+}
+
+fn healthy(setting: &Setting, backend: SocketAddr) -> Option<u64> {
+    setting.metric("portolan_edge_backend_healthy", &backend.to_string())
+}
+
+/// A server whose answer to any request has the status that is in `status`; it wants a PROXY line before each if told so.
+fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
+    let status = status.clone();
+    backend(move |stream| {
+        let (mut line, reader) = first_line(stream)?;
+        let mut stream = reader.get_ref().try_clone()?;
+        let mut lines = io::BufRead::lines(reader);
+        if wants_header {
+            if !line.starts_with("PROXY ") {
+                return Ok(());
+            }
+            line = lines.next().transpose()?.unwrap_or_default();
+        }
+        let is_asked = line.starts_with("GET /ready?full=1 HTTP/1.1");
+        let mut has_host = false;
+        for line in lines {
+            let line = line?;
+            has_host |= line.eq_ignore_ascii_case("host: shop.test");
+            if line.is_empty() {
+                break;
+            }
+        }
+        let status = match is_asked && has_host {
+            true => status.load(Ordering::Relaxed),
+            false => 500,
+        };
+        stream.write_all(format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n").as_bytes())
+    })
+}
+
+#[test]
+fn a_backend_that_takes_no_connections_is_not_used() {
+    let (good, bad) = (named("good"), nobody());
+    let mut settings = service(Frontend::Tcp, &[good, bad]);
+    settings.health_check = Some(check(HealthProbe::Tcp));
+    let mut setting = Setting::new(settings);
+    wait_until("it is found out", || healthy(&setting, bad) == Some(0));
+    assert_eq!(healthy(&setting, good), Some(1));
+    let failures = || setting.metric("portolan_edge_backend_failures_total", &bad.to_string());
+    let before = failures();
+    for _ in 0..6 {
+        assert_eq!(setting.taker().expect("a backend"), "good");
+    }
+    assert_eq!(failures(), before);
+    setting.service.health_check = None;
+    setting.apply();
+    wait_until("it counts as healthy", || healthy(&setting, bad) == Some(1));
+}
+
+#[test]
+fn statuses_decide_and_thresholds_are_kept() {
+    for wants_header in [false, true] {
+        let status = Arc::new(AtomicU16::new(204));
+        let server = web(&status, wants_header);
+        let mut settings = service(Frontend::Tcp, &[server]);
+        settings.health_check = Some(check(http("/ready?full=1")));
+        settings.proxy_protocol_to_backends = wants_header.then_some(ProxyVersion::V1);
+        let setting = Setting::new(settings);
+        assert_eq!(healthy(&setting, server), Some(1));
+        status.store(503, Ordering::Relaxed);
+        wait_until("it fails", || healthy(&setting, server) == Some(0));
+        status.store(404, Ordering::Relaxed);
+        wait_until("it is well again", || healthy(&setting, server) == Some(1));
+    }
+}
+
+#[test]
+fn a_backend_without_tls_fails_a_check_for_it() {
+    let plain = named("plain");
+    let mut settings = service(Frontend::Tcp, &[plain]);
+    settings.health_check = Some(check(HealthProbe::Ssl));
+    let setting = Setting::new(settings);
+    wait_until("it is found out", || healthy(&setting, plain) == Some(0));
+    // It is the only one, and better than none.
+    assert_eq!(setting.taker().expect("a backend"), "plain");
+}
