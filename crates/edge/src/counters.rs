@@ -51,9 +51,6 @@ impl Refusal {
     }
 }
 
-/// Classes of status codes: 1xx to 5xx.
-const STATUS_CLASSES: usize = 5;
-
 /// Counts of a port, since it has been served.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -64,7 +61,6 @@ pub struct Counters {
     handshakes: AtomicU64,
     resumed_handshakes: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
-    requests: [AtomicU64; STATUS_CLASSES],
 }
 
 impl Counters {
@@ -100,14 +96,6 @@ impl Counters {
         }
     }
 
-    /// Counts a request that was answered with this status code.
-    pub fn request(&self, status: u16) {
-        let class = usize::from(status / 100).checked_sub(1);
-        if let Some(count) = class.and_then(|class| self.requests.get(class)) {
-            add(count, 1);
-        }
-    }
-
     /// Connections and flows that were taken, those that were then refused among them.
     pub fn connections(&self) -> u64 {
         get(&self.connections)
@@ -132,11 +120,6 @@ impl Counters {
     /// Clients that were sent away for a reason.
     pub fn refusals(&self, why: Refusal) -> u64 {
         self.refused.get(why as usize).map_or(0, get)
-    }
-
-    /// Requests by class of status code, from 1xx on.
-    pub fn requests(&self) -> [u64; STATUS_CLASSES] {
-        self.requests.each_ref().map(get)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The edge as a whole.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::faults::Faults;
 use crate::handover::{self, HandoverError, Predecessor, Sockets};
+use crate::http::cookie::StickyKey;
 use crate::log::{self, Logs};
 use crate::metrics;
 use crate::port::Shared;
@@ -24,8 +26,11 @@ use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
 /// How often it is looked whether connections have finished.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
+/// How long the last lines of access logs may take to be written.
+const LOGS_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How an edge is started.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// The zone of this node, if it is in one.
     pub zone: Option<Arc<str>>,
@@ -33,9 +38,24 @@ pub struct Options {
     pub threads: usize,
     /// Where access logs may go.
     pub log_places: log::Places,
+    /// A secret of which cookies for stickiness are made, the same for all edges that serve the same clients. Without one,
+    /// who tries all addresses can find out which one a cookie stands for.
+    pub sticky_secret: Vec<u8>,
     /// Where the listening sockets of an edge that runs are taken over from, and where they are handed over later
     /// (`--edge-handover-socket`).
     pub handover_socket: Option<PathBuf>,
+}
+
+/// The secret stays out of logs.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("zone", &self.zone)
+            .field("threads", &self.threads)
+            .field("log_places", &self.log_places)
+            .field("handover_socket", &self.handover_socket)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why an edge did not start.
@@ -86,7 +106,9 @@ impl Edge {
     /// # Errors
     /// See [`StartError`].
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let shared = Shared::new(options.zone, sockets::connections_max()).map_err(StartError::Tls)?;
+        let sticky_key = StickyKey::new(&options.sticky_secret);
+        let shared = Shared::new(options.zone, sockets::connections_max(), sticky_key);
+        let shared = shared.map_err(StartError::Tls)?;
         let (end, ended) = watch::channel(());
         let (control, thread) =
             spawn_runtime("edge-control".to_owned(), ended).map_err(StartError::Threads)?;
@@ -151,7 +173,7 @@ impl Edge {
     /// Metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
         let ports: Vec<_> = self.inner.serving().ports().cloned().collect();
-        metrics::text(&ports)
+        metrics::text(&ports, &self.inner.logs)
     }
 
     /// Returns when a successor has taken over the listening sockets; this edge takes no connections from then on, and
@@ -165,7 +187,7 @@ impl Edge {
     }
 
     /// Takes no more connections and lets those that are open finish; returns when none is left, or after `patience`
-    /// with those that are left closed.
+    /// with those that are left closed, and when access logs are written.
     pub async fn drain(&self, patience: Duration) {
         let inner = self.inner.clone();
         let drained = self.inner.control.spawn(async move {
@@ -182,6 +204,7 @@ impl Edge {
                 );
                 inner.workers.cut_all();
             }
+            inner.finish_logs().await;
         });
         if let Err(error) = drained.await {
             tracing::error!(%error, "the edge does not drain");
@@ -246,6 +269,16 @@ impl Inner {
         let mut serving = self.serving();
         serving.close();
         serving.ports().for_each(|port| port.begin_draining());
+    }
+
+    /// Writes what access logs have gathered; what cannot be written soon is lost.
+    async fn finish_logs(&self) {
+        if tokio::time::timeout(LOGS_PATIENCE, self.logs.finish())
+            .await
+            .is_err()
+        {
+            tracing::warn!("access logs cannot be written in time, and lines are lost");
+        }
     }
 
     /// Whether connections are open, or are still being taken.

@@ -6,10 +6,12 @@ use exposition::{Counted, Text};
 
 use crate::backends::Backend;
 use crate::counters::Refusal;
+use crate::http;
+use crate::log::Logs;
 use crate::port::Port;
 
-/// The metrics of these ports.
-pub(crate) fn text(ports: &[Arc<Port>]) -> String {
+/// The metrics of these ports, and of access logs.
+pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
     let mut text = Text::default();
     let labels: Vec<String> = ports.iter().map(|port| labels(port)).collect();
     let mut each = |name: &str, counted: Counted, value: &dyn Fn(&Port) -> u64| {
@@ -37,8 +39,9 @@ pub(crate) fn text(ports: &[Arc<Port>]) -> String {
         port.counters().handshakes().1
     });
     refusals(&mut text, ports, &labels);
-    requests(&mut text, ports, &labels);
+    http::metrics(ports.iter().map(|port| (&port.key, port.requests())), &mut text);
     backends(&mut text, ports, &labels);
+    logs.metrics(&mut text);
     text.finish()
 }
 
@@ -60,18 +63,6 @@ fn refusals(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
         for why in Refusal::ALL {
             let labels = format!("{labels},reason=\"{}\"", why.reason());
             text.sample(name, &labels, port.counters().refusals(why));
-        }
-    }
-}
-
-fn requests(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
-    let name = "portolan_edge_requests_total";
-    text.family(name, Counted::Counter);
-    for (port, labels) in ports.iter().zip(labels) {
-        for (class, count) in (1..).zip(port.counters().requests()) {
-            if count > 0 {
-                text.sample(name, &format!("{labels},code=\"{class}xx\""), count);
-            }
         }
     }
 }

@@ -85,6 +85,20 @@ pub enum ConnectError {
 /// Connects to a backend that was chosen, within `connect_timeout`: sends the PROXY header if the Service asks for one, and
 /// completes the TLS handshake if the backend protocol has it. What comes of it counts for the backend's ejection.
 pub async fn connect(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError> {
+    connect_with(port, chosen, peer, true).await
+}
+
+/// The same, with HTTP/2 not offered to the backend: other protocols can take the place of HTTP/1.1 only.
+pub async fn connect_http1(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError> {
+    connect_with(port, chosen, peer, false).await
+}
+
+async fn connect_with(
+    port: &Arc<Port>,
+    chosen: &Chosen,
+    peer: &Peer,
+    offers_http2: bool,
+) -> Result<Outbound, ConnectError> {
     let current = port.current();
     let to = chosen.backend.address;
     let header = Header::For(Addresses {
@@ -97,7 +111,9 @@ pub async fn connect(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<O
     );
     let tls = match current.listener.backend_protocol {
         BackendProtocol::Tcp | BackendProtocol::Http => None,
-        BackendProtocol::Ssl | BackendProtocol::Https if is_http => Some(&port.shared.tls_to_http_backends),
+        BackendProtocol::Ssl | BackendProtocol::Https if is_http && offers_http2 => {
+            Some(&port.shared.tls_to_http_backends)
+        }
         BackendProtocol::Ssl | BackendProtocol::Https => Some(&port.shared.tls_to_backends),
     };
     let limit = current.service.connect_timeout;

@@ -13,6 +13,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::backends::{Backend, Backends, Chosen};
 use crate::counters::{Counters, Refusal};
+use crate::http::Requests;
+use crate::http::cookie::StickyKey;
 use crate::limits::Rates;
 use crate::log::Log;
 use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings};
@@ -88,19 +90,26 @@ pub(crate) struct Shared {
     pub open: AtomicUsize,
     /// How many may be.
     pub open_max: usize,
+    /// What makes the values of cookies.
+    pub sticky_key: StickyKey,
     /// Tasks that take connections.
     pub takers: AtomicUsize,
 }
 
 impl Shared {
     /// For an edge in a zone that can bear so many connections.
-    pub fn new(zone: Option<Arc<str>>, open_max: usize) -> Result<Self, client::ConfigError> {
+    pub fn new(
+        zone: Option<Arc<str>>,
+        open_max: usize,
+        sticky_key: StickyKey,
+    ) -> Result<Self, client::ConfigError> {
         Ok(Self {
             zone,
             tls_to_backends: Arc::new(tls::to_backends(false)?),
             tls_to_http_backends: Arc::new(tls::to_backends(true)?),
             open: AtomicUsize::new(0),
             open_max,
+            sticky_key,
             takers: AtomicUsize::new(0),
         })
     }
@@ -132,6 +141,7 @@ pub struct Port {
     current: ArcSwap<Current>,
     backends: Backends,
     counters: Counters,
+    requests: Requests,
     drain: watch::Sender<bool>,
     changed: Notify,
     load: Arc<Load>,
@@ -148,6 +158,7 @@ impl Port {
             current: ArcSwap::from_pointee(current),
             backends,
             counters: Counters::default(),
+            requests: Requests::default(),
             drain: watch::Sender::new(false),
             changed: Notify::new(),
             load,
@@ -159,6 +170,12 @@ impl Port {
     pub(crate) fn set(&self, current: Current) -> Vec<Arc<Backend>> {
         let zone = self.shared.zone.as_deref();
         let left = self.backends.set(&current.service, &current.listener, zone);
+        let former_protocol = self.current.load().listener.backend_protocol;
+        if current.listener.backend_protocol != former_protocol {
+            // What is kept speaks the former one.
+            let backends = self.backends.all();
+            backends.iter().for_each(|backend| backend.pool().clear());
+        }
         self.current.store(Arc::new(current));
         self.changed.notify_waiters();
         left
@@ -180,14 +197,26 @@ impl Port {
         self.backends.choose(client, tried)
     }
 
-    /// The backend of that id ([`crate::backends::Backend::id`]), if it may take a connection or request: for cookies.
-    pub fn choose_by_id(&self, id: u64) -> Option<Chosen> {
-        self.backends.choose_by_id(id)
+    /// The backend that one of these numbers stands for in cookies, if it may take a request.
+    pub fn choose_by_cookie(&self, numbers: &[u64]) -> Option<Chosen> {
+        self.backends
+            .choose_by(|backend| numbers.contains(&self.cookie_number(backend)))
+    }
+
+    /// The number that stands for a backend in cookies.
+    pub fn cookie_number(&self, backend: &Backend) -> u64 {
+        let key = &self.shared.sticky_key;
+        backend.cookie_number(|address| key.number(&self.key.service, address))
     }
 
     /// Its backends.
     pub fn backends(&self) -> &Backends {
         &self.backends
+    }
+
+    /// What is counted of its requests.
+    pub fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// What is counted.

@@ -8,11 +8,12 @@ mod sticky;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::http::Pool;
 use crate::settings::{self, Listener, ServiceSettings, Stickiness};
 pub(crate) use checks::check;
 use choice::{Choice, Condition, Rank, Standing};
@@ -24,7 +25,8 @@ use sticky::Sticky;
 pub struct Backend {
     /// Where it is reached.
     pub address: SocketAddr,
-    id: u64,
+    cookie_number: OnceLock<u64>,
+    pool: Arc<Pool>,
     under_way: AtomicUsize,
     connections: AtomicU64,
     failures: AtomicU64,
@@ -42,7 +44,8 @@ impl Backend {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            id: plan::maglev::hash(address.to_string().as_bytes()),
+            cookie_number: OnceLock::new(),
+            pool: Arc::default(),
             under_way: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -55,9 +58,14 @@ impl Backend {
         }
     }
 
-    /// A number that stands for its address, the same on every machine: for cookies.
-    pub fn id(&self) -> u64 {
-        self.id
+    /// The number that stands for it in cookies of its Service: made when it is asked for first.
+    pub fn cookie_number(&self, make: impl FnOnce(SocketAddr) -> u64) -> u64 {
+        *self.cookie_number.get_or_init(|| make(self.address))
+    }
+
+    /// Connections that are kept for further requests.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// Connections and requests under way.
@@ -252,8 +260,11 @@ impl Backends {
             (Stickiness::None | Stickiness::Cookie { .. }, sticky) => *sticky = None,
         }
         let left = former.into_iter().map(|candidate| candidate.backend);
-        left.inspect(|backend| backend.has_left.store(true, Ordering::Relaxed))
-            .collect()
+        left.inspect(|backend| {
+            backend.has_left.store(true, Ordering::Relaxed);
+            backend.pool.clear();
+        })
+        .collect()
     }
 
     /// The backends, in the order of the settings.
@@ -298,11 +309,11 @@ impl Backends {
         Some(Chosen::of(backend))
     }
 
-    /// The backend of that id, if it is ready and works.
-    pub fn choose_by_id(&self, id: u64) -> Option<Chosen> {
+    /// The backend that is meant, if it is ready and works.
+    pub fn choose_by(&self, is_it: impl Fn(&Backend) -> bool) -> Option<Chosen> {
         let now = self.now();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidate = state.candidates.iter().find(|c| c.backend.id == id)?;
+        let candidate = state.candidates.iter().find(|c| is_it(&c.backend))?;
         let is_good = candidate.standing(now)?.rank.is_good();
         is_good.then(|| Chosen::of(&candidate.backend))
     }

@@ -110,11 +110,22 @@ fn a_cookie_leads_to_its_backend_as_long_as_that_works() {
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
     let wanted = backends.all()[1].clone();
-    assert_eq!(addresses([backends.choose_by_id(wanted.id())]), [wanted.address]);
+    assert_eq!(
+        addresses([backends.choose_by(|backend| backend.address == wanted.address)]),
+        [wanted.address]
+    );
     wanted.set_healthy(false);
-    assert!(backends.choose_by_id(wanted.id()).is_none());
+    assert!(
+        backends
+            .choose_by(|backend| backend.address == wanted.address)
+            .is_none()
+    );
     wanted.set_healthy(true);
     listener.backends[1].is_ready = false;
     backends.set(&settings, &listener, None);
-    assert!(backends.choose_by_id(wanted.id()).is_none());
+    assert!(
+        backends
+            .choose_by(|backend| backend.address == wanted.address)
+            .is_none()
+    );
 }

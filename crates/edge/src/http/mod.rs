@@ -1,4 +1,43 @@
-//! Requests: listeners of [`Frontend::Http`](crate::settings::Frontend::Http) and `Https`.
+//! Requests: listeners of [`Frontend::Http`](crate::settings::Frontend::Http) and `Https`. HTTP/1.1 and HTTP/2 end here, and
+//! each request goes on to a backend of its own choice, on a connection that was kept from an earlier one where possible.
+//!
+//! What comes in:
+//!
+//! - [`head`] and [`framing`] (pure): bytes of HTTP/1 that may be passed on; `guard` holds back the others
+//! - [`request`] (pure): what a request of either version must be like; [`refusal`]: why one is refused
+//! - `connection`: protocols, deadlines, draining; `activity` and `silence`: what they look at
+//!
+//! What goes on:
+//!
+//! - [`forward`], [`cookie`], [`redirect`] (pure): headers
+//! - `pass`: from a request to its answer; `send`: to which backend and when to another one; `pool`: kept connections
+//! - `exchange`, `request_body` and `answer_body`: what streams both ways; `tunnel`: other protocols
+//! - `failure`: what clients are told when no backend answers; `account`: what is written down
+//!
+//! Where a Service sends a PROXY header to its backends, a connection to one belongs to a client's connection and is closed
+//! with it. Bodies are never held as a whole. `Forwarded` (RFC 7239) is passed on as it is.
+
+mod account;
+mod activity;
+mod answer_body;
+mod connection;
+pub mod cookie;
+mod exchange;
+mod failure;
+pub mod forward;
+pub mod framing;
+mod guard;
+pub mod head;
+mod pass;
+mod pool;
+pub mod redirect;
+pub mod refusal;
+pub mod request;
+mod request_body;
+mod requests;
+mod send;
+mod silence;
+mod tunnel;
 
 use std::sync::Arc;
 
@@ -6,17 +45,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::peer::Peer;
 use crate::port::Port;
+pub use pool::Pool;
+pub use requests::{Requests, metrics};
 
 /// Serves the connection of a client until it ends. Limits, source ranges, the PROXY header and the TLS handshake are behind
-/// it; the connection is counted as long as this runs. It runs on a thread of its own runtime (`current_thread`), so that
-/// `tokio::spawn` stays on that thread; whoever calls aborts it when the edge's patience ends.
+/// it; the connection is counted as long as this runs.
 ///
-/// Of `port` it uses: [`Port::current`] (settings as they are now, asked anew for each request), [`Port::choose`] and
-/// [`Port::choose_by_id`] for backends, [`crate::outbound::connect`] to reach them, [`Port::counters`], and
-/// [`Port::drain`], after which no connection is kept open for further requests.
+/// Of `port` it uses its settings as they are when a request comes, its backends, and [`Port::drain`], after which no
+/// connection is kept open for further requests.
 pub async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    drop((stream, peer, port));
+    connection::serve(stream, peer, port).await;
 }

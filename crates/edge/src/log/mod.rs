@@ -1,37 +1,127 @@
-//! The access log.
+//! The access log: a line for each request, and for each connection of listeners that know no requests. Lines are gathered
+//! per Service and written as a file at an interval. Traffic never waits for it: what cannot be queued or written is counted.
+//!
+//! - `line`: what a line looks like
+//! - `part`: which lines make a file, when, and under what name
+//! - `places`: directory and bucket
+//! - `writer`: from the queue to the file
 
+mod line;
+mod part;
+mod places;
+mod writer;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use exposition::{Counted, Text};
+use object_store::ObjectStore;
 use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
 
 use crate::peer::Peer;
-use crate::settings::{AccessLog, ServiceName};
+use crate::settings::{AccessLog, LogDestination, ServiceName};
+pub use places::{PlaceError, Places, S3};
+use writer::{Tries, Writer};
 
-/// Where access logs may go.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The directory of [`crate::settings::LogDestination::Directory`].
-    pub directory: Option<PathBuf>,
-}
+#[cfg(test)]
+mod tests;
 
-/// All access logs. They are written by tasks of the runtime that it was given; dropping it writes what is gathered.
+/// Lines of a Service that wait to be gathered: what comes within some tens of milliseconds on a busy machine.
+const QUEUE_LINES_MAX: usize = 8192;
+
+/// All access logs. They are written by tasks of the runtime that it was given.
 #[derive(Debug)]
 pub struct Logs {
     places: Places,
     runtime: Handle,
+    services: Mutex<HashMap<ServiceName, Known>>,
+    /// Places that are in use, as Services commonly share them: a client of a bucket is dear to make.
+    stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
+    finish: watch::Sender<bool>,
+    tries: Tries,
 }
 
-/// The access log of a Service.
+#[derive(Debug)]
+struct Known {
+    log: Weak<Log>,
+    counts: Arc<Counts>,
+}
+
+/// The access log of a Service. When the last one who has it drops it, what is gathered is written.
 #[derive(Debug)]
 pub struct Log {
     settings: AccessLog,
+    queue: mpsc::Sender<String>,
+    counts: Arc<Counts>,
+}
+
+/// What became of lines.
+#[derive(Debug, Default)]
+struct Counts {
+    written_files: AtomicU64,
+    /// Found no room in the queue.
+    dropped_lines: AtomicU64,
+    /// Could not be written.
+    lost_lines: AtomicU64,
+}
+
+impl Counts {
+    fn add_file(&self) {
+        self.written_files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn drop_line(&self) {
+        self.dropped_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn lose(&self, lines: u64) {
+        self.lost_lines.fetch_add(lines, Ordering::Relaxed);
+    }
+}
+
+/// A request that has been answered, or given up.
+#[derive(Clone, Debug)]
+pub struct RequestRecord<'a> {
+    /// The Service.
+    pub service: &'a ServiceName,
+    /// The listener's port.
+    pub port: u16,
+    /// When its head had come.
+    pub began: SystemTime,
+    /// From then on to the end of the answer.
+    pub duration: Duration,
+    /// Whose it was.
+    pub peer: &'a Peer,
+    /// Who answered it; nobody if the edge did.
+    pub backend: Option<SocketAddr>,
+    /// Its method.
+    pub method: &'a str,
+    /// Its path and query.
+    pub target: &'a str,
+    /// `HTTP/1.1` and the like.
+    pub version: &'static str,
+    /// The host that it was for.
+    pub host: Option<&'a str>,
+    /// `Referer`.
+    pub referer: Option<&'a str>,
+    /// `User-Agent`.
+    pub user_agent: Option<&'a str>,
+    /// The answer's status.
+    pub status: u16,
+    /// Bytes of its body.
+    pub received_bytes: u64,
+    /// Bytes of the answer's body.
+    pub sent_bytes: u64,
+    /// How it ended, as `ok`, `no backend`, `backend failed`, `timeout`, `client left`.
+    pub outcome: &'static str,
 }
 
 /// A connection of a TCP or SSL listener that has ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectionRecord<'a> {
     /// The Service.
     pub service: &'a ServiceName,
@@ -56,21 +146,136 @@ pub struct ConnectionRecord<'a> {
 impl Logs {
     /// Begins.
     pub fn start(places: Places, runtime: Handle) -> Self {
-        Self { places, runtime }
+        Self {
+            places,
+            runtime,
+            services: Mutex::default(),
+            stores: Mutex::default(),
+            finish: watch::Sender::new(false),
+            tries: Tries::default(),
+        }
     }
 
-    /// The log of a Service. Called anew when its settings change; equal settings lead to the same log.
+    /// The log of a Service. Called anew when its settings change; equal settings lead to the same log. With a destination
+    /// that cannot be used ([`Places::check`]), all its lines count as lost.
     pub fn of(&self, service: &ServiceName, settings: &AccessLog) -> Arc<Log> {
-        let _ = (service, &self.places, &self.runtime);
-        Arc::new(Log {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = None;
+        if let Some(known) = services.get(service) {
+            match known.log.upgrade() {
+                Some(log) if log.settings == *settings => return log,
+                _ => counts = Some(known.counts.clone()),
+            }
+        }
+        services.retain(|_, known| known.log.strong_count() > 0);
+        let counts = counts.unwrap_or_default();
+        let (queue, lines) = mpsc::channel(QUEUE_LINES_MAX);
+        match self.store(&settings.destination) {
+            Ok(store) => self.write(service, settings, store, counts.clone(), lines),
+            Err(error) => tracing::warn!(%service, %error, "there will be no access log"),
+        }
+        let log = Arc::new(Log {
             settings: settings.clone(),
-        })
+            queue,
+            counts: counts.clone(),
+        });
+        services.insert(
+            service.clone(),
+            Known {
+                log: Arc::downgrade(&log),
+                counts,
+            },
+        );
+        log
+    }
+
+    fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, PlaceError> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|(_, store)| store.strong_count() > 0);
+        let known = stores.iter().find(|(known, _)| known == destination);
+        if let Some(store) = known.and_then(|(_, store)| store.upgrade()) {
+            return Ok(store);
+        }
+        let store = self.places.store(destination)?;
+        stores.push((destination.clone(), Arc::downgrade(&store)));
+        Ok(store)
+    }
+
+    fn write(
+        &self,
+        service: &ServiceName,
+        settings: &AccessLog,
+        store: Arc<dyn ObjectStore>,
+        counts: Arc<Counts>,
+        lines: mpsc::Receiver<String>,
+    ) {
+        let writer = Writer {
+            service: service.clone(),
+            host: self.places.host().into(),
+            settings: settings.clone(),
+            store,
+            tries: self.tries,
+            counts,
+        };
+        drop(self.runtime.spawn(writer.run(lines, self.finish.subscribe())));
+    }
+
+    /// Takes no more lines, writes what is gathered, and returns when that is done.
+    pub async fn finish(&self) {
+        self.finish.send_replace(true);
+        self.finish.closed().await;
+    }
+
+    /// Metrics of all logs.
+    pub fn metrics(&self, text: &mut Text) {
+        const FILES: &str = "portolan_edge_access_log_files_total";
+        const LINES: &str = "portolan_edge_access_log_dropped_lines_total";
+        let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known: Vec<_> = services
+            .iter()
+            .map(|(service, known)| (service, &known.counts))
+            .collect();
+        known.sort_by_key(|(service, _)| *service);
+        let labels = |service: &ServiceName| {
+            format!("namespace=\"{}\",service=\"{}\"", service.namespace, service.name)
+        };
+        text.family(FILES, Counted::Counter);
+        for (service, counts) in &known {
+            text.sample(
+                FILES,
+                &labels(service),
+                counts.written_files.load(Ordering::Relaxed),
+            );
+        }
+        text.family(LINES, Counted::Counter);
+        for (service, counts) in &known {
+            for (reason, count) in [
+                ("queue", &counts.dropped_lines),
+                ("destination", &counts.lost_lines),
+            ] {
+                let labels = format!("{},reason=\"{reason}\"", labels(service));
+                text.sample(LINES, &labels, count.load(Ordering::Relaxed));
+            }
+        }
     }
 }
 
 impl Log {
+    /// Writes down a request. It never waits: what there is no room for is counted and dropped.
+    pub fn request(&self, record: &RequestRecord<'_>) {
+        self.push(line::of_request(record, self.settings.format));
+    }
+
     /// Writes down a connection. It never waits: what there is no room for is counted and dropped.
     pub fn connection(&self, record: &ConnectionRecord<'_>) {
-        let _ = (record, &self.settings);
+        self.push(line::of_connection(record, self.settings.format));
+    }
+
+    fn push(&self, line: String) {
+        match self.queue.try_send(line) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.counts.drop_line(),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.counts.lose(1),
+        }
     }
 }

@@ -55,7 +55,7 @@ fn port(settings: ServiceSettings) -> Arc<Port> {
         log: None,
         tls: None,
     };
-    let shared = Shared::new(None, 100).expect("TLS can be set up");
+    let shared = Shared::new(None, 100, StickyKey::new(b"")).expect("TLS can be set up");
     Arc::new(Port::new(key, current, Arc::default(), Arc::new(shared)))
 }
 

@@ -1,0 +1,68 @@
+//! What goes on on a client's connection.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::silence::Silence;
+
+/// What goes on: shared by a connection, its requests and their bodies.
+#[derive(Debug)]
+pub struct Activity {
+    silence: Silence,
+    requests: AtomicUsize,
+    is_reading_head: AtomicBool,
+}
+
+/// A request that is being answered, until it is dropped.
+#[derive(Debug)]
+pub struct UnderWay(Arc<Activity>);
+
+impl Activity {
+    /// Of a connection that begins.
+    pub fn new() -> Self {
+        Self {
+            silence: Silence::new(),
+            requests: AtomicUsize::new(0),
+            is_reading_head: AtomicBool::new(false),
+        }
+    }
+
+    /// Since when nothing has happened.
+    pub fn silence(&self) -> &Silence {
+        &self.silence
+    }
+
+    /// A head has begun to come, or is there.
+    pub fn reading_head(&self, is_reading: bool) {
+        self.silence.broken();
+        self.is_reading_head.store(is_reading, Ordering::Relaxed);
+    }
+
+    /// A request begins.
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.silence.broken();
+        UnderWay(self.clone())
+    }
+
+    /// Whether a request is coming or being answered.
+    pub fn is_busy(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0 || self.is_reading_head.load(Ordering::Relaxed)
+    }
+}
+
+impl Deref for UnderWay {
+    type Target = Activity;
+
+    fn deref(&self) -> &Activity {
+        &self.0
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.silence.broken();
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,177 @@
+use std::convert::Infallible;
+
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn guard(stream: DuplexStream, timeout: Duration) -> Guard<DuplexStream> {
+    Guard::new(stream, BytesMut::new(), timeout, Arc::new(Activity::new()))
+}
+
+/// The paths and bodies that a parser behind a guard sees, when `parts` are sent one after the other.
+fn served(parts: Vec<Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (mut client, server) = duplex(64);
+        let (seen, mut all) = tokio::sync::mpsc::unbounded_channel();
+        let service = service_fn(|request: Request<Incoming>| {
+            let seen = seen.clone();
+            async move {
+                let path = request.uri().path().to_owned();
+                let body = request.into_body().collect().await;
+                if let Ok(body) = body {
+                    seen.send((path, body.to_bytes().to_vec())).unwrap();
+                }
+                Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+            }
+        });
+        let connection = http1::Builder::new()
+            .half_close(true)
+            .serve_connection(TokioIo::new(guard(server, TIMEOUT)), service);
+        let talk = async {
+            let (mut from, mut to) = tokio::io::split(&mut client);
+            let send = async {
+                for part in parts {
+                    if to.write_all(&part).await.is_err() {
+                        break;
+                    }
+                }
+                to.shutdown().await.unwrap_or_default();
+            };
+            let mut answers = Vec::new();
+            tokio::join!(send, async {
+                from.read_to_end(&mut answers).await.unwrap_or_default()
+            });
+        };
+        let _ended: (Result<(), hyper::Error>, ()) = tokio::join!(connection, talk);
+        drop(seen);
+        let mut list = Vec::new();
+        while let Some(request) = all.recv().await {
+            list.push(request);
+        }
+        list
+    })
+}
+
+fn request(number: usize, body: &[u8], is_chunked: bool, chunk: usize) -> Vec<u8> {
+    let mut bytes = format!("POST /{number} HTTP/1.1\r\nHost: a\r\n").into_bytes();
+    if !is_chunked {
+        bytes.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
+        bytes.extend(body);
+        return bytes;
+    }
+    bytes.extend(b"Transfer-Encoding: chunked\r\n\r\n");
+    for part in body.chunks(chunk) {
+        bytes.extend(format!("{:x}\r\n", part.len()).bytes());
+        bytes.extend(part);
+        bytes.extend(b"\r\n");
+    }
+    bytes.extend(b"0\r\n\r\n");
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The guard and the parser behind it agree on where each request ends, and what its body is.
+    #[test]
+    fn the_parser_sees_the_requests_that_were_sent(
+        bodies in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), any::<bool>(), 1usize..50), 0..5),
+        part in 1usize..100,
+    ) {
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for (number, (body, is_chunked, chunk)) in bodies.iter().enumerate() {
+            bytes.extend(request(number, body, *is_chunked, *chunk));
+            expected.push((format!("/{number}"), body.clone()));
+        }
+        let parts = bytes.chunks(part).map(<[u8]>::to_vec).collect();
+        prop_assert_eq!(served(parts), expected);
+    }
+}
+
+#[test]
+fn a_refused_request_is_replaced_in_its_turn() {
+    let good = request(0, b"abc", false, 1);
+    let list = served(vec![
+        good,
+        b"POST /bad HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
+    ]);
+    // What the parser is given in its place says nothing of it.
+    assert_eq!(
+        list,
+        [("/0".to_owned(), b"abc".to_vec()), ("/".to_owned(), Vec::new())]
+    );
+}
+
+#[tokio::test]
+async fn the_guard_tells_which_request_is_refused() {
+    let (mut client, server) = duplex(1024);
+    let mut guard = guard(server, TIMEOUT);
+    let told = guard.told();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n(")
+        .await
+        .unwrap();
+    let mut buffer = [0; 1024];
+    let first = guard.read(&mut buffer).await.unwrap();
+    assert_eq!(&buffer[..first], b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((told.refusal(1), told.refusal(2)), (None, None));
+    let second = guard.read(&mut buffer).await.unwrap();
+    assert_eq!(&buffer[..second], REPLACEMENT);
+    assert_eq!(told.refusal(1), None);
+    assert!(matches!(told.refusal(2), Some(Refusal::Malformed(_))));
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_in_time_is_refused() {
+    let (mut client, server) = duplex(1024);
+    let mut guard = guard(server, Duration::from_millis(10));
+    let told = guard.told();
+    client.write_all(b"GET / HT").await.unwrap();
+    let mut buffer = [0; 1024];
+    let count = guard.read(&mut buffer).await.unwrap();
+    assert_eq!(&buffer[..count], REPLACEMENT);
+    assert_eq!(told.refusal(1), Some(Refusal::Slow));
+}
+
+#[tokio::test]
+async fn a_body_that_is_refused_ends_with_an_error() {
+    let (mut client, server) = duplex(1024);
+    let mut guard = guard(server, TIMEOUT);
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write_all(head).await.unwrap();
+    client.write_all(b"3\r\nabcd").await.unwrap();
+    let mut all = Vec::new();
+    let error = guard.read_to_end(&mut all).await.unwrap_err();
+    assert_eq!(all, [&head[..], b"3\r\nabc"].concat());
+    let refusal = error.get_ref().and_then(|error| error.downcast_ref::<Refusal>());
+    assert!(matches!(refusal, Some(Refusal::Malformed(_))), "{error}");
+}
+
+#[tokio::test]
+async fn a_changed_protocol_passes_as_it_comes() {
+    let (mut client, server) = duplex(1024);
+    let mut guard = guard(server, TIMEOUT);
+    let head = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\n\r\n";
+    client.write_all(head).await.unwrap();
+    client.write_all(b"\0\x01").await.unwrap();
+    let mut buffer = vec![0; head.len()];
+    guard.read_exact(&mut buffer).await.unwrap();
+    guard.told().tunnel();
+    let mut next = [0; 2];
+    guard.read_exact(&mut next).await.unwrap();
+    assert_eq!(next, [0, 1]);
+}

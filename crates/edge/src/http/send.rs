@@ -1,0 +1,216 @@
+//! Sending a request: to which backend, on which connection, and when to send it again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+
+use super::account::Account;
+use super::answer_body::asked;
+use super::connection::Connection;
+use super::exchange::Exchange;
+use super::failure::Failure;
+use super::forward::Onward;
+use super::pool::Sender;
+use super::refusal::Refusal;
+use super::request_body::RequestBody;
+use crate::backends::Chosen;
+use crate::outbound;
+
+/// Backends that are tried until one takes a connection.
+const BACKENDS_MAX: usize = 4;
+/// A header section of an answer, with its status line.
+const ANSWER_HEAD_BYTES_MAX: usize = 64 << 10;
+/// What HTTP/2 may have under way from a backend: for one answer, and for all of a connection.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+
+/// What a backend has answered, as far as its head.
+pub(super) struct BackendAnswer {
+    pub response: Response<Incoming>,
+    pub sender: Sender,
+    pub chosen: Chosen,
+    /// What the client's cookies say.
+    pub numbers: Vec<u64>,
+    pub wanted_upgrade: bool,
+}
+
+/// How a request is sent.
+pub(super) struct Outgoing {
+    pub onward: Onward,
+    /// What the client's cookies say.
+    pub numbers: Vec<u64>,
+    pub holds_body: bool,
+    /// Whether doing it twice is as good as once, and all of it is still there (RFC 9110, 9.2.2).
+    pub is_repeatable: bool,
+    pub exchange: Arc<Exchange>,
+}
+
+/// A request without an answer.
+enum Unanswered {
+    /// Nothing of it was sent.
+    Unsent(Box<Request<RequestBody>>, hyper::Error),
+    /// Some of it may have been.
+    Sent(Failure),
+}
+
+impl Connection {
+    /// Sends a request to a backend, and to another one as long as nothing of it was sent.
+    pub(super) async fn pass(
+        &self,
+        outgoing: &Outgoing,
+        mut parts: Parts,
+        mut body: RequestBody,
+        account: &Account,
+    ) -> Result<BackendAnswer, Failure> {
+        let mut tried: Vec<SocketAddr> = Vec::new();
+        let mut failure = Failure::NoBackend;
+        // A kept connection may turn out to be dead; after that, a new one shows how the backend is.
+        let mut takes_kept = true;
+        while tried.len() < BACKENDS_MAX {
+            let Some(chosen) = self.choose(&outgoing.numbers, &tried) else {
+                break;
+            };
+            let address = chosen.backend.address;
+            let connected = self
+                .connect(&chosen, outgoing.onward.wants_upgrade(), takes_kept)
+                .await;
+            let (sender, is_kept) = match connected {
+                Ok(connected) => connected,
+                Err(error) => {
+                    failure = error;
+                    tried.push(address);
+                    continue;
+                }
+            };
+            outgoing.onward.direct(&mut parts, sender.version());
+            let again = (is_kept && outgoing.is_repeatable).then(|| parts.clone());
+            let request = Request::from_parts(parts, body);
+            match self.send(outgoing, account, &chosen, sender, request).await {
+                Ok((response, sender)) => {
+                    let answer = BackendAnswer {
+                        response,
+                        sender,
+                        chosen,
+                        numbers: Vec::new(),
+                        wanted_upgrade: false,
+                    };
+                    return Ok(answer);
+                }
+                Err(Unanswered::Unsent(request, error)) => {
+                    (parts, body) = request.into_parts();
+                    failure = Failure::Broken(error);
+                    if !is_kept {
+                        tried.push(address);
+                    }
+                }
+                Err(Unanswered::Sent(Failure::Broken(error))) => match again {
+                    Some(same) => {
+                        (parts, body) = (same, RequestBody::empty(outgoing.exchange.clone()));
+                        failure = Failure::Broken(error);
+                    }
+                    None => return Err(Failure::Broken(error)),
+                },
+                Err(Unanswered::Sent(failure)) => return Err(failure),
+            }
+            takes_kept = false;
+        }
+        Err(failure)
+    }
+
+    fn choose(&self, numbers: &[u64], tried: &[SocketAddr]) -> Option<Chosen> {
+        let sticky = match numbers {
+            [] => None,
+            numbers => self.port.choose_by_cookie(numbers),
+        };
+        sticky
+            .filter(|chosen| !tried.contains(&chosen.backend.address))
+            .or_else(|| self.port.choose(self.peer.ip(), tried))
+    }
+
+    /// A connection to a backend, and whether it was kept from an earlier request.
+    async fn connect(
+        &self,
+        chosen: &Chosen,
+        is_http1: bool,
+        takes_kept: bool,
+    ) -> Result<(Sender, bool), Failure> {
+        let pool = self.pool(chosen);
+        if takes_kept && let Some(sender) = pool.take(is_http1).await {
+            return Ok((sender, true));
+        }
+        let outbound = match is_http1 {
+            true => outbound::connect_http1(&self.port, chosen, &self.peer).await,
+            false => outbound::connect(&self.port, chosen, &self.peer).await,
+        };
+        let outbound = outbound.map_err(Failure::Unreachable)?;
+        let is_http2 = outbound.alpn() == Some(b"h2");
+        let io = TokioIo::new(outbound);
+        if is_http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                .max_header_list_size(u32::try_from(ANSWER_HEAD_BYTES_MAX).unwrap_or(u32::MAX));
+            let (sender, connection) = builder.handshake(io).await.map_err(Failure::Broken)?;
+            drop(tokio::spawn(ended(connection)));
+            return Ok((pool.http2(sender), false));
+        }
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(ANSWER_HEAD_BYTES_MAX);
+        let (sender, connection) = builder.handshake(io).await.map_err(Failure::Broken)?;
+        drop(tokio::spawn(ended(connection.with_upgrades())));
+        Ok((pool.http1(sender), false))
+    }
+
+    /// Sends a request and waits for its answer.
+    async fn send(
+        &self,
+        outgoing: &Outgoing,
+        account: &Account,
+        chosen: &Chosen,
+        mut sender: Sender,
+        mut request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Sender), Unanswered> {
+        if outgoing.holds_body && matches!(sender, Sender::Http1(_)) && !request.body().is_end_stream() {
+            RequestBody::hold(&mut request);
+        }
+        let exchange = &outgoing.exchange;
+        exchange.progress();
+        let mut cut = chosen.backend.cut();
+        let sent = async {
+            match &mut sender {
+                Sender::Http1(http1) => http1.sender.try_send_request(request).await,
+                Sender::Http2(http2) => http2.sender.try_send_request(request).await,
+            }
+        };
+        let sent = tokio::select! {
+            sent = sent => sent,
+            () = exchange.silence().lasts(account.current().service.idle_timeout) => {
+                let is_client = exchange.waits_for_client() && !exchange.is_received();
+                return Err(Unanswered::Sent(if is_client { Refusal::Slow.into() } else { Failure::Timeout }));
+            }
+            () = asked(&mut cut) => return Err(Unanswered::Sent(Failure::BackendLeft)),
+        };
+        exchange.progress();
+        sent.map(|response| (response, sender)).map_err(|mut error| {
+            match (exchange.refusal(), error.take_message()) {
+                (Some(refusal), _) => Unanswered::Sent(refusal.into()),
+                (None, Some(request)) => Unanswered::Unsent(Box::new(request), error.into_error()),
+                (None, None) => Unanswered::Sent(Failure::Broken(error.into_error())),
+            }
+        })
+    }
+}
+
+/// Runs a connection to a backend until it ends; whoever waits for an answer of it learns of errors.
+async fn ended(connection: impl Future<Output = Result<(), hyper::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::trace!(%error, "a connection to a backend ended early");
+    }
+}

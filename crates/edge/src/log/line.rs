@@ -1,0 +1,206 @@
+//! What a line looks like. Nothing that a client sends can end a line or a field of it: what is no plain ASCII is escaped.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::{ConnectionRecord, RequestRecord};
+use crate::settings::LogFormat;
+
+#[cfg(test)]
+mod tests;
+
+/// Characters that a line keeps of something that a client chose: enough to recognize it.
+const TEXT_CHARS_MAX: usize = 2048;
+
+/// The line of a request, with its line feed.
+pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
+    match format {
+        LogFormat::Common => common_request(record),
+        LogFormat::Json => json(&JsonRequest::of(record)),
+    }
+}
+
+/// The line of a connection, with its line feed.
+pub fn of_connection(record: &ConnectionRecord<'_>, format: LogFormat) -> String {
+    match format {
+        LogFormat::Common => common_connection(record),
+        LogFormat::Json => json(&JsonConnection::of(record)),
+    }
+}
+
+/// `client - - [time] "request line" status bytes`: the Common Log Format, where `-` is what is not known.
+fn common_request(record: &RequestRecord<'_>) -> String {
+    let mut line = beginning(&record.peer.ip().to_string(), record.began);
+    escape(&mut line, record.method);
+    line.push(' ');
+    escape(&mut line, record.target);
+    line.push(' ');
+    escape(&mut line, record.version);
+    append(&mut line, format_args!("\" {} ", record.status));
+    append_bytes(&mut line, record.sent_bytes);
+    line
+}
+
+/// The same shape, with `"TCP where-to backend"` (or `SSL`) as the request line and no status.
+fn common_connection(record: &ConnectionRecord<'_>) -> String {
+    let mut line = beginning(&record.peer.ip().to_string(), record.began);
+    let kind = kind(record);
+    append(&mut line, format_args!("{kind} {} ", record.peer.destination));
+    match record.backend {
+        Some(backend) => append(&mut line, format_args!("{backend}")),
+        None => line.push('-'),
+    }
+    line.push_str("\" - ");
+    append_bytes(&mut line, record.sent_bytes);
+    line
+}
+
+fn kind(record: &ConnectionRecord<'_>) -> &'static str {
+    if record.peer.tls.is_some() { "SSL" } else { "TCP" }
+}
+
+fn beginning(client: &str, began: std::time::SystemTime) -> String {
+    let began = time(began).to_zoned(TimeZone::UTC);
+    format!("{client} - - [{}] \"", began.strftime("%d/%b/%Y:%H:%M:%S %z"))
+}
+
+fn append_bytes(line: &mut String, bytes: u64) {
+    match bytes {
+        0 => line.push_str("-\n"),
+        bytes => append(line, format_args!("{bytes}\n")),
+    }
+}
+
+fn append(line: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    line.write_fmt(arguments).unwrap_or_default();
+}
+
+/// Quotes, backslashes and all but printable ASCII as servers write them: `\"`, `\\`, `\xHH` for each byte.
+fn escape(line: &mut String, text: &str) {
+    for char in text.chars().take(TEXT_CHARS_MAX) {
+        match char {
+            '"' | '\\' => line.extend(['\\', char]),
+            ' '..='~' => line.push(char),
+            _ => {
+                for byte in char.encode_utf8(&mut [0; 4]).bytes() {
+                    append(line, format_args!("\\x{byte:02x}"));
+                }
+            }
+        }
+    }
+}
+
+/// The time, or the epoch for a clock that nobody has set.
+fn time(time: std::time::SystemTime) -> Timestamp {
+    Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn json(record: &impl Serialize) -> String {
+    // Texts and numbers can always be written.
+    let mut line = serde_json::to_string(record).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+fn shortened(text: &str) -> &str {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => text.get(..end).unwrap_or_default(),
+        None => text,
+    }
+}
+
+#[derive(Serialize)]
+struct JsonRequest<'a> {
+    time: String,
+    namespace: &'a str,
+    service: &'a str,
+    port: u16,
+    client: String,
+    backend: Option<String>,
+    method: &'a str,
+    target: &'a str,
+    version: &'a str,
+    host: Option<&'a str>,
+    status: u16,
+    received_bytes: u64,
+    sent_bytes: u64,
+    duration_seconds: f64,
+    tls_version: Option<&'a str>,
+    tls_cipher_suite: Option<&'a str>,
+    referer: Option<&'a str>,
+    user_agent: Option<&'a str>,
+    outcome: &'a str,
+}
+
+impl<'a> JsonRequest<'a> {
+    fn of(record: &RequestRecord<'a>) -> Self {
+        let tls = record.peer.tls.as_deref();
+        Self {
+            time: time(record.began).to_string(),
+            namespace: &record.service.namespace,
+            service: &record.service.name,
+            port: record.port,
+            client: record.peer.client.to_string(),
+            backend: record.backend.map(|backend| backend.to_string()),
+            method: shortened(record.method),
+            target: shortened(record.target),
+            version: record.version,
+            host: record.host.map(shortened),
+            status: record.status,
+            received_bytes: record.received_bytes,
+            sent_bytes: record.sent_bytes,
+            duration_seconds: record.duration.as_secs_f64(),
+            tls_version: tls.map(|tls| tls.version),
+            tls_cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
+            referer: record.referer.map(shortened),
+            user_agent: record.user_agent.map(shortened),
+            outcome: record.outcome,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonConnection<'a> {
+    time: String,
+    namespace: &'a str,
+    service: &'a str,
+    port: u16,
+    client: String,
+    destination: String,
+    backend: Option<String>,
+    protocol: &'a str,
+    received_bytes: u64,
+    sent_bytes: u64,
+    duration_seconds: f64,
+    tls_version: Option<&'a str>,
+    tls_cipher_suite: Option<&'a str>,
+    tls_server_name: Option<&'a str>,
+    outcome: &'a str,
+}
+
+impl<'a> JsonConnection<'a> {
+    fn of(record: &ConnectionRecord<'a>) -> Self {
+        let tls = record.peer.tls.as_deref();
+        Self {
+            time: time(record.began).to_string(),
+            namespace: &record.service.namespace,
+            service: &record.service.name,
+            port: record.port,
+            client: record.peer.client.to_string(),
+            destination: record.peer.destination.to_string(),
+            backend: record.backend.map(|backend| backend.to_string()),
+            protocol: kind(record),
+            received_bytes: record.received_bytes,
+            sent_bytes: record.sent_bytes,
+            duration_seconds: record.duration.as_secs_f64(),
+            tls_version: tls.map(|tls| tls.version),
+            tls_cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
+            tls_server_name: tls.and_then(|tls| tls.server_name.as_deref()).map(shortened),
+            outcome: record.outcome,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use super::*;
+use crate::settings::LogFormat;
+
+fn service(name: &str) -> ServiceName {
+    ServiceName {
+        namespace: "shop".into(),
+        name: name.into(),
+    }
+}
+
+fn settings(prefix: &str) -> AccessLog {
+    AccessLog {
+        destination: LogDestination::Directory,
+        prefix: prefix.into(),
+        interval: Duration::from_secs(3600),
+        format: LogFormat::Common,
+    }
+}
+
+fn write(log: &Log, count: usize) {
+    let service = service("web");
+    let peer = Peer::direct(
+        "192.0.2.7:40000".parse().unwrap(),
+        "203.0.113.5:80".parse().unwrap(),
+    );
+    for _ in 0..count {
+        log.connection(&ConnectionRecord {
+            service: &service,
+            port: 80,
+            began: SystemTime::now(),
+            duration: Duration::ZERO,
+            peer: &peer,
+            backend: None,
+            received_bytes: 0,
+            sent_bytes: 0,
+            outcome: "ok",
+        });
+    }
+}
+
+/// All files below a directory, with how many lines each has.
+fn files(directory: &std::path::Path) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path.to_str().unwrap().to_owned(), text.lines().count()));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn each_service_has_files_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let places = Places {
+        directory: Some(directory.path().join("logs")),
+        host: "node-1".to_owned(),
+        ..Places::default()
+    };
+    let logs = Logs::start(places, Handle::current());
+    let (web, db) = (
+        logs.of(&service("web"), &settings("a/b")),
+        logs.of(&service("db"), &settings("a/b")),
+    );
+    write(&web, 2);
+    write(&db, 3);
+    logs.finish().await;
+    let mut files = files(directory.path());
+    files.sort();
+    let [(db, 3), (web, 2)] = &files[..] else {
+        panic!("{files:?}")
+    };
+    assert!(
+        db.contains("/logs/a/b/20") && db.contains("/shop_db_node-1_"),
+        "{db}"
+    );
+    assert!(
+        web.contains("/shop_web_node-1_") && web.ends_with(".log"),
+        "{web}"
+    );
+}
+
+#[tokio::test]
+async fn equal_settings_lead_to_the_same_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let places = Places {
+        directory: Some(directory.path().to_owned()),
+        ..Places::default()
+    };
+    let logs = Logs::start(places, Handle::current());
+    let first = logs.of(&service("web"), &settings("a"));
+    assert!(Arc::ptr_eq(&first, &logs.of(&service("web"), &settings("a"))));
+    let other = logs.of(&service("web"), &settings("b"));
+    assert!(!Arc::ptr_eq(&first, &other));
+    assert!(Arc::ptr_eq(&first.counts, &other.counts));
+}
+
+#[tokio::test]
+async fn what_there_is_no_room_for_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let places = Places {
+        directory: Some(directory.path().to_owned()),
+        ..Places::default()
+    };
+    let logs = Logs::start(places, Handle::current());
+    let log = logs.of(&service("web"), &settings("a"));
+    // Nothing is taken from the queue: the only thread is here.
+    write(&log, QUEUE_LINES_MAX + 5);
+    let mut text = Text::default();
+    logs.metrics(&mut text);
+    let text = text.finish();
+    let dropped = "portolan_edge_access_log_dropped_lines_total{namespace=\"shop\",service=\"web\",reason=\"queue\"} 5\n";
+    assert!(text.contains(dropped), "{text}");
+    logs.finish().await;
+    assert_eq!(
+        files(directory.path())
+            .iter()
+            .map(|(_, lines)| lines)
+            .sum::<usize>(),
+        QUEUE_LINES_MAX
+    );
+}
+
+#[tokio::test]
+async fn a_log_without_a_place_loses_its_lines() {
+    let logs = Logs::start(Places::default(), Handle::current());
+    let log = logs.of(&service("web"), &settings("a"));
+    write(&log, 2);
+    assert_eq!(log.counts.lost_lines.load(Ordering::Relaxed), 2);
+    assert!(matches!(
+        logs.places.check(&LogDestination::Directory),
+        Err(PlaceError::NoDirectory)
+    ));
+    logs.finish().await;
+}
+
+#[test]
+fn the_environment_says_where_s3_is() {
+    let variables = HashMap::from([
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+        ("AWS_DEFAULT_REGION", "eu-west-1"),
+        ("AWS_REGION", ""),
+        ("AWS_SECRET_ACCESS_KEY", "hush"),
+    ]);
+    let s3 = S3::from_environment(|name| variables.get(name).map(|value| (*value).to_owned()));
+    assert_eq!(s3.endpoint.as_deref(), Some("http://127.0.0.1:1"));
+    assert_eq!(s3.region.as_deref(), Some("eu-west-1"));
+    assert_eq!(s3.access_key_id, None);
+    assert!(!format!("{s3:?}").contains("hush"));
+}

@@ -1,0 +1,194 @@
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions, PutOptions,
+    PutResult,
+};
+
+use super::*;
+use crate::settings::{LogDestination, LogFormat};
+
+/// A store whose first writes fail.
+#[derive(Debug)]
+struct Flaky {
+    inner: InMemory,
+    failures_left: AtomicU32,
+}
+
+impl fmt::Display for Flaky {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Flaky")
+    }
+}
+
+impl Flaky {
+    fn new(failures: u32) -> Arc<Self> {
+        Arc::new(Self {
+            inner: InMemory::new(),
+            failures_left: AtomicU32::new(failures),
+        })
+    }
+
+    async fn files(&self) -> Vec<String> {
+        let list: Vec<ObjectMeta> = self.inner.list(None).try_collect().await.unwrap();
+        let mut files = Vec::new();
+        for meta in list {
+            let bytes = self
+                .inner
+                .get(&meta.location)
+                .await
+                .unwrap()
+                .bytes()
+                .await
+                .unwrap();
+            files.push(String::from_utf8(bytes.to_vec()).unwrap());
+        }
+        files
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Flaky {
+    async fn put_opts(
+        &self,
+        at: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        let failed = self
+            .failures_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match failed {
+            Ok(_) => Err(object_store::Error::Generic {
+                store: "Flaky",
+                source: "not yet".into(),
+            }),
+            Err(_) => self.inner.put_opts(at, payload, options).await,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        at: &Path,
+        options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(at, options).await
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        self.inner.get_opts(at, options).await
+    }
+
+    async fn delete(&self, at: &Path) -> object_store::Result<()> {
+        self.inner.delete(at).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.inner.copy(from, to).await
+    }
+
+    async fn copy_if_not_exists(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.inner.copy_if_not_exists(from, to).await
+    }
+}
+
+fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
+    Writer {
+        service: ServiceName {
+            namespace: "a".into(),
+            name: "b".into(),
+        },
+        host: "host".into(),
+        settings: AccessLog {
+            destination: LogDestination::Directory,
+            prefix: "".into(),
+            interval,
+            format: LogFormat::Common,
+        },
+        store,
+        tries: Tries {
+            count: 3,
+            first_pause: Duration::from_millis(1),
+        },
+        counts: Arc::default(),
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn the_last_part_is_written_when_nobody_writes_any_more() {
+    let store = Flaky::new(0);
+    let (_finish, finishing) = watch::channel(false);
+    let (queue, lines) = mpsc::channel(10);
+    for line in ["a\n", "b\n"] {
+        queue.send(line.to_owned()).await.unwrap();
+    }
+    drop(queue);
+    writer(store.clone(), HOUR).run(lines, finishing).await;
+    assert_eq!(store.files().await, ["a\nb\n"]);
+}
+
+#[tokio::test]
+async fn the_last_part_is_written_when_it_is_asked_for() {
+    let store = Flaky::new(0);
+    let (finish, finishing) = watch::channel(true);
+    let (queue, lines) = mpsc::channel(10);
+    queue.send("a\n".to_owned()).await.unwrap();
+    writer(store.clone(), HOUR).run(lines, finishing).await;
+    assert_eq!(store.files().await, ["a\n"]);
+    assert!(queue.is_closed());
+    drop(finish);
+}
+
+#[tokio::test]
+async fn a_part_is_written_at_its_interval() {
+    let store = Flaky::new(0);
+    let (_finish, finishing) = watch::channel(false);
+    let (queue, lines) = mpsc::channel(10);
+    let writer = writer(store.clone(), Duration::from_millis(1));
+    let counts = writer.counts.clone();
+    let running = tokio::spawn(writer.run(lines, finishing));
+    for files in 1..=2 {
+        queue.send(format!("{files}\n")).await.unwrap();
+        while counts.written_files.load(Ordering::Relaxed) < files {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    drop(queue);
+    running.await.unwrap();
+    let mut files = store.files().await;
+    files.sort();
+    assert_eq!(files, ["1\n", "2\n"]);
+}
+
+#[tokio::test]
+async fn a_place_that_fails_is_tried_again_and_then_given_up() {
+    for (failures, files, lost) in [(2, 1, 0), (3, 0, 2)] {
+        let store = Flaky::new(failures);
+        let (_finish, finishing) = watch::channel(false);
+        let (queue, lines) = mpsc::channel(10);
+        for line in ["a\n", "b\n"] {
+            queue.send(line.to_owned()).await.unwrap();
+        }
+        drop(queue);
+        let writer = writer(store.clone(), HOUR);
+        let counts = writer.counts.clone();
+        writer.run(lines, finishing).await;
+        assert_eq!(store.files().await.len(), files);
+        assert_eq!(counts.lost_lines.load(Ordering::Relaxed), lost);
+    }
+}

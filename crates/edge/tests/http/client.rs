@@ -1,0 +1,123 @@
+//! A client that sends bytes as they are.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A test that waits so long for bytes has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection.
+pub struct Client {
+    stream: TcpStream,
+    waiting: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            stream,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Sends bytes. The other end may be gone already.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        match self.stream.write_all(bytes.as_ref()) {
+            Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                panic!("{error}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends no more.
+    pub fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// The next answer's head.
+    pub fn head(&mut self) -> String {
+        loop {
+            if let Some(end) = self.waiting.windows(4).position(|window| window == b"\r\n\r\n") {
+                return self.take(end + 4);
+            }
+            assert!(
+                self.more(),
+                "the connection ended: {}",
+                String::from_utf8_lossy(&self.waiting)
+            );
+        }
+    }
+
+    /// The next answer, whose body has a length.
+    pub fn answer(&mut self) -> String {
+        let head = self.head();
+        let lower = head.to_ascii_lowercase();
+        let length = lower.split("\r\ncontent-length: ").nth(1).map_or(0, |rest| {
+            let end = rest.find("\r\n").unwrap();
+            rest[..end].parse().unwrap()
+        });
+        head + &self.take(length)
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, count: usize) -> String {
+        while self.waiting.len() < count {
+            assert!(
+                self.more(),
+                "the connection ended: {}",
+                String::from_utf8_lossy(&self.waiting)
+            );
+        }
+        let rest = self.waiting.split_off(count);
+        let taken = std::mem::replace(&mut self.waiting, rest);
+        String::from_utf8(taken).unwrap()
+    }
+
+    /// All until the connection ends.
+    pub fn rest(&mut self) -> String {
+        while self.more() {}
+        String::from_utf8_lossy(&std::mem::take(&mut self.waiting)).into_owned()
+    }
+
+    /// Whether more came; not, if the connection has ended.
+    fn more(&mut self) -> bool {
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.waiting.extend_from_slice(&buffer[..count]);
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("{error}; so far: {}", String::from_utf8_lossy(&self.waiting)),
+        }
+    }
+}
+
+/// Sends a request and returns all that is answered until the connection ends.
+pub fn exchange(to: SocketAddr, request: impl AsRef<[u8]>) -> String {
+    let mut client = Client::connect(to);
+    client.send(request);
+    client.rest()
+}
+
+/// A GET that ends its connection.
+pub fn get(to: SocketAddr, path: &str) -> String {
+    exchange(
+        to,
+        format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
+    )
+}
+
+/// Whether an answer has this status.
+#[track_caller]
+pub fn assert_status(answer: &str, status: u16) {
+    assert!(
+        answer.starts_with(&format!("HTTP/1.1 {status} ")),
+        "expected {status}: {answer}"
+    );
+}

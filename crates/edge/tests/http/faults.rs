@@ -1,0 +1,123 @@
+//! Backends that fail.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use crate::backend::{Backend, OK};
+use crate::client::{Client, assert_status, exchange, get};
+use crate::served::{Served, served, service};
+
+#[test]
+fn without_a_backend_nobody_answers() {
+    let mut service = service(&[]);
+    let served = Served::new(service.clone());
+    assert_status(&get(served.address, "/"), 503);
+    let backend = Backend::answering(OK);
+    service.listeners[0].backends = crate::served::service(&[backend.address]).listeners[0]
+        .backends
+        .clone();
+    service.listeners[0].backends[0].is_ready = false;
+    let unready = Served { service, ..served };
+    unready.apply();
+    assert_status(&get(unready.address, "/"), 503);
+}
+
+#[test]
+fn a_backend_that_refuses_is_replaced_with_another() {
+    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let backend = Backend::answering(OK);
+    let served = served(&[refusing, backend.address]);
+    for _ in 0..4 {
+        let answer = exchange(
+            served.address,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab",
+        );
+        assert_status(&answer, 200);
+    }
+    assert!(
+        backend
+            .recorded()
+            .iter()
+            .all(|request| request.ends_with("\r\n\r\nab"))
+    );
+}
+
+#[test]
+fn a_backend_that_cannot_be_reached_is_told_as_failed() {
+    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let served = served(&[refusing]);
+    let answer = get(served.address, "/");
+    assert_status(&answer, 502);
+    assert!(!answer.contains("127.0.0.1"), "{answer}");
+}
+
+#[test]
+fn answers_that_are_none_are_told_as_failed() {
+    for answer in [
+        &b""[..],
+        b"rubbish\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    ] {
+        let backend = Backend::start(move |connection| {
+            connection.request();
+            connection.answer(answer);
+        });
+        let served = served(&[backend.address]);
+        assert_status(&get(served.address, "/"), 502);
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_off_ends_the_connection() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n",
+    ] {
+        let backend = Backend::start(move |connection| {
+            connection.request();
+            connection.answer(answer.as_bytes());
+        });
+        let served = served(&[backend.address]);
+        let mut client = Client::connect(served.address);
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = client.rest();
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"),
+            "{answer}"
+        );
+        assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
+    }
+}
+
+#[test]
+fn a_backend_that_is_silent_is_given_up() {
+    let backend = Backend::start(|connection| while connection.request().is_some() {});
+    let mut service = service(&[backend.address]);
+    service.idle_timeout = Duration::from_millis(300);
+    let served = Served::new(service);
+    let answer = exchange(
+        served.address,
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab",
+    );
+    assert_status(&answer, 504);
+    assert_eq!(backend.recorded().len(), 1);
+}
+
+#[test]
+fn an_answer_that_falls_silent_is_given_up() {
+    let backend = Backend::start(|connection| {
+        connection.request();
+        connection.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+        connection.request();
+    });
+    let mut service = service(&[backend.address]);
+    service.idle_timeout = Duration::from_millis(300);
+    let served = Served::new(service);
+    let mut client = Client::connect(served.address);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.rest().ends_with("hello"));
+}

@@ -1,0 +1,250 @@
+//! Clients of HTTP/2.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Version};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
+use crate::backend::{Backend, OK};
+use crate::served::{Served, served, service};
+
+type Sender<B> = hyper::client::conn::http2::SendRequest<B>;
+
+async fn connect<B>(to: SocketAddr) -> Sender<B>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
+{
+    let stream = tokio::net::TcpStream::connect(to).await.unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn requests_become_ones_of_http11() {
+    let backend = Backend::echoing();
+    let served = served(&[backend.address]);
+    let mut client = connect(served.address).await;
+    let request = Request::post("http://a.example/b?c=d")
+        .version(Version::HTTP_2)
+        .header("cookie", "a=b")
+        .header("cookie", "c=d")
+        .header("te", "trailers")
+        .body(Full::new(Bytes::from("hello")))
+        .unwrap();
+    let answer = client.send_request(request).await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), answer.version()),
+        (200, Version::HTTP_2)
+    );
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let seen = String::from_utf8(body.to_vec()).unwrap();
+    assert!(
+        seen.starts_with("POST /b?c=d HTTP/1.1\r\n") && seen.ends_with("\r\n\r\nhello"),
+        "{seen}"
+    );
+    for field in [
+        "host: a.example",
+        "cookie: a=b; c=d",
+        "te: trailers",
+        "x-forwarded-for: 127.0.0.1",
+        "content-length: 5",
+    ] {
+        assert!(seen.contains(&format!("\r\n{field}\r\n")), "{field}: {seen}");
+    }
+}
+
+#[tokio::test]
+async fn streams_with_trailers_go_both_ways() {
+    let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
+    let backend = Backend::answering(answer);
+    let served = served(&[backend.address]);
+    let mut client = connect(served.address).await;
+    let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), "5".parse().unwrap())]);
+    let frames = [Frame::data(Bytes::from("hello")), Frame::trailers(trailers)].map(Ok::<_, std::io::Error>);
+    let body = StreamBody::new(futures_util::stream::iter(frames));
+    let request = Request::post("http://a/")
+        .header("trailer", "x-sum")
+        .body(body)
+        .unwrap();
+    let answer = client.send_request(request).await.unwrap();
+    let collected = answer.into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers().unwrap()["x-sum"], "2");
+    assert_eq!(collected.to_bytes(), "ok");
+    let seen = &backend.recorded()[0];
+    assert!(
+        seen.ends_with("\r\n\r\n5\r\nhello\r\n0\r\nx-sum: 5\r\n\r\n"),
+        "{seen}"
+    );
+}
+
+#[tokio::test]
+async fn many_requests_share_a_connection() {
+    let backend = Backend::echoing();
+    let served = served(&[backend.address]);
+    let client = connect(served.address).await;
+    let requests = (0..50).map(|number| {
+        let mut client = client.clone();
+        async move {
+            let request = Request::get(format!("http://a/{number}"))
+                .body(Full::<Bytes>::default())
+                .unwrap();
+            let answer = client.send_request(request).await.unwrap();
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            assert!(body.starts_with(format!("GET /{number} HTTP/1.1").as_bytes()));
+        }
+    });
+    futures_util::future::join_all(requests).await;
+    assert_eq!(backend.recorded().len(), 50);
+}
+
+#[tokio::test]
+async fn a_drained_edge_says_goodbye() {
+    let backend = Backend::answering(OK);
+    let served = served(&[backend.address]);
+    let mut client = connect(served.address).await;
+    let request = || Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
+    let answer = client.send_request(request()).await.unwrap();
+    answer.into_body().collect().await.unwrap();
+    served.edge.drain(Duration::from_secs(20)).await;
+    assert!(client.send_request(request()).await.is_err());
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// Fields as literals without indexing, names included.
+fn fields(list: &[(&str, &str)]) -> Vec<u8> {
+    let text = |text: &str| {
+        assert!(text.len() < 127);
+        [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
+    };
+    list.iter()
+        .flat_map(|(name, value)| [vec![0], text(name), text(value)].concat())
+        .collect()
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// What kind of frames come back for a request on stream 1, until one ends it, and its payload.
+fn raw(to: SocketAddr, frames: &[Vec<u8>]) -> (u8, Vec<u8>) {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    stream.write_all(&frames.concat()).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload).unwrap();
+        if matches!(head[3], HEADERS | RST_STREAM | GOAWAY) {
+            return (head[3], payload);
+        }
+    }
+}
+
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "a"),
+    (":path", "/"),
+];
+
+#[test]
+fn malformed_requests_are_refused() {
+    let with = |more: &[(&str, &str)]| {
+        frame(
+            HEADERS,
+            END_STREAM | END_HEADERS,
+            1,
+            &fields(&[&GET, more].concat()),
+        )
+    };
+    let pseudo = |list: &[(&str, &str)]| frame(HEADERS, END_STREAM | END_HEADERS, 1, &fields(list));
+    let shapes = [
+        with(&[("connection", "close")]),
+        with(&[("transfer-encoding", "chunked")]),
+        with(&[("upgrade", "websocket")]),
+        with(&[("keep-alive", "1")]),
+        with(&[("Upper", "a")]),
+        with(&[("a b", "c")]),
+        with(&[("a", "b\r\nc: d")]),
+        with(&[("a", "b\0")]),
+        with(&[("a", " b")]),
+        with(&[("host", "b")]),
+        with(&[("content-length", "5")]),
+        with(&[("content-length", "0"), ("content-length", "0")]),
+        with(&[("te", "gzip")]),
+        with(&[(":path", "/b")]),
+        pseudo(&[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/b c"),
+        ]),
+        pseudo(&[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/b\r\nc: d"),
+        ]),
+        pseudo(&[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "a@b"),
+            (":path", "/"),
+        ]),
+        pseudo(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]),
+        pseudo(&[
+            (":method", "GET /a HTTP/1.1\r\nb: c"),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/"),
+        ]),
+        pseudo(&[(":method", "CONNECT"), (":authority", "b:443")]),
+    ];
+    let backend = Backend::answering(OK);
+    let served = served(&[backend.address]);
+    for shape in shapes {
+        let (kind, payload) = raw(served.address, std::slice::from_ref(&shape));
+        // The first field of an answer is its status: 400 from the static table, 405 as a literal.
+        let is_answer =
+            kind == HEADERS && (payload[0] == 0x8c || payload.windows(3).any(|window| window == b"405"));
+        let is_coded = kind == HEADERS && payload.first().is_some_and(|first| first & 0xc0 == 0x40);
+        assert!(
+            kind == RST_STREAM || kind == GOAWAY || is_answer || is_coded,
+            "{shape:?}: {kind} {payload:?}"
+        );
+    }
+    assert_eq!(backend.recorded(), Vec::<String>::new());
+}
+
+#[test]
+fn a_connection_of_http2_that_asks_for_nothing_is_closed() {
+    let backend = Backend::answering(OK);
+    let mut service = service(&[backend.address]);
+    service.idle_timeout = Duration::from_millis(300);
+    let served = Served::new(service);
+    let (kind, _) = raw(served.address, &[]);
+    assert_eq!(kind, GOAWAY);
+}

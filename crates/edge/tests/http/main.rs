@@ -1,0 +1,15 @@
+//! The edge's listeners for HTTP, over loopback: bytes in at one end, and what comes out at the other.
+
+mod backend;
+mod client;
+mod draining;
+mod faults;
+mod forwarding;
+mod http2;
+mod logging;
+mod pooling;
+mod refusing;
+mod served;
+mod sticking;
+mod tls;
+mod upgrading;

@@ -1,0 +1,143 @@
+//! Connections to backends that are used again.
+
+use std::time::Duration;
+
+use edge::settings::ProxyVersion;
+
+use crate::backend::{Backend, OK};
+use crate::client::{Client, assert_status, exchange, get};
+use crate::served::{Served, served, service};
+
+#[test]
+fn requests_of_one_client_after_the_other_share_a_connection() {
+    let backend = Backend::answering(OK);
+    let served = served(&[backend.address]);
+    let mut client = Client::connect(served.address);
+    for _ in 0..10 {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_status(&client.answer(), 200);
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn a_connection_whose_backend_closes_is_not_used_again() {
+    let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    let backend = Backend::start(|connection| {
+        connection.request();
+        connection.answer(closing);
+    });
+    let served = served(&[backend.address]);
+    let mut client = Client::connect(served.address);
+    for requests in 1..=3 {
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
+        // What ends the backend's connection does not end the client's.
+        let answer = client.answer();
+        assert_status(&answer, 200);
+        assert!(!answer.contains("connection: close"), "{answer}");
+        assert_eq!(backend.connections(), requests);
+    }
+}
+
+/// Answers the first request of each connection, and the second one by ending the connection.
+fn forgetful() -> Backend {
+    Backend::start(|connection| {
+        connection.request();
+        connection.answer(OK);
+        connection.request();
+    })
+}
+
+#[test]
+fn a_request_that_changes_nothing_is_sent_again_when_a_kept_connection_dies() {
+    let backend = forgetful();
+    let served = served(&[backend.address]);
+    let mut client = Client::connect(served.address);
+    for path in ["/1", "/2"] {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_status(&client.answer(), 200);
+    }
+    let paths: Vec<String> = backend
+        .recorded()
+        .iter()
+        .map(|request| request[..6].to_owned())
+        .collect();
+    assert_eq!(paths, ["GET /1", "GET /2", "GET /2"]);
+}
+
+#[test]
+fn a_request_that_may_change_something_is_never_sent_twice() {
+    let backend = forgetful();
+    let served = served(&[backend.address]);
+    let mut client = Client::connect(served.address);
+    client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_status(&client.answer(), 200);
+    client.send("POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
+    assert_status(&client.answer(), 502);
+    assert_eq!(backend.recorded().len(), 2);
+}
+
+#[test]
+fn a_request_that_dies_on_a_new_connection_is_not_sent_again() {
+    let backend = Backend::start(|connection| {
+        connection.request();
+    });
+    let served = served(&[backend.address]);
+    assert_status(&get(served.address, "/"), 502);
+    assert_eq!(backend.recorded().len(), 1);
+}
+
+#[test]
+fn connections_that_tell_of_a_client_are_that_clients_own() {
+    let backend = Backend::start(|connection| {
+        let mut line = String::new();
+        while !line.ends_with("\r\n") {
+            let Some(byte) = connection.take(1) else { return };
+            line += &byte;
+        }
+        while connection.request().is_some() {
+            let length = line.len();
+            connection
+                .answer(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{line}").as_bytes());
+        }
+    });
+    let mut service = service(&[backend.address]);
+    service.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    let served = Served::new(service);
+    let (mut one, mut other) = (Client::connect(served.address), Client::connect(served.address));
+    let mut told = Vec::new();
+    for client in [&mut one, &mut other] {
+        for _ in 0..2 {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.answer();
+            told.push(answer.split("\r\n\r\n").nth(1).unwrap().to_owned());
+        }
+    }
+    assert!(told[0].starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{told:?}");
+    assert_eq!((&told[0], &told[2]), (&told[1], &told[3]));
+    assert_ne!(told[0], told[2]);
+    assert_eq!(backend.connections(), 2);
+}
+
+#[test]
+fn an_answer_before_the_end_of_its_request_does_not_mix_with_the_next() {
+    let backend = Backend::start(|connection| {
+        let head = connection.head().unwrap();
+        if head.starts_with("POST") {
+            connection.answer(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n");
+            // The body may come or not.
+            std::thread::sleep(Duration::from_millis(50));
+            return;
+        }
+        connection.answer(OK);
+    });
+    let served = served(&[backend.address]);
+    let mut client = Client::connect(served.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc");
+    assert_status(&client.rest(), 413);
+    let answer = exchange(
+        served.address,
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    assert_status(&answer, 200);
+}

@@ -1,0 +1,103 @@
+//! An edge with one Service.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use edge::settings::{
+    Backend, BackendProtocol, Balance, Frontend, Limits, Listener, ServiceName, ServiceSettings, Settings,
+    Stickiness,
+};
+use edge::{Edge, Options};
+
+/// An edge that serves a Service.
+pub struct Served {
+    pub edge: Edge,
+    pub address: SocketAddr,
+    pub service: ServiceSettings,
+}
+
+/// A Service with a listener for HTTP and these backends.
+pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
+    let backend = |address: &SocketAddr| Backend {
+        address: *address,
+        zone: None,
+        is_ready: true,
+        is_serving_while_terminating: false,
+    };
+    let listener = Listener {
+        name: "web".into(),
+        port: free_port(),
+        frontend: Frontend::Http {
+            redirects_to_https: None,
+        },
+        backend_protocol: BackendProtocol::Http,
+        backends: backends.iter().map(backend).collect(),
+    };
+    ServiceSettings {
+        addresses: vec![Ipv4Addr::LOCALHOST.into()],
+        listeners: vec![listener],
+        source_ranges: Vec::new(),
+        proxy_protocol_from: Vec::new(),
+        proxy_protocol_to_backends: None,
+        balance: Balance::RoundRobin,
+        stickiness: Stickiness::None,
+        health_check: None,
+        idle_timeout: Duration::from_secs(60),
+        connect_timeout: Duration::from_secs(5),
+        draining: None,
+        limits: Limits::default(),
+        is_cross_zone: true,
+        access_log: None,
+    }
+}
+
+pub fn name() -> ServiceName {
+    ServiceName {
+        namespace: "shop".into(),
+        name: "web".into(),
+    }
+}
+
+impl Served {
+    pub fn new(service: ServiceSettings) -> Self {
+        Self::with(Options::default(), service)
+    }
+
+    pub fn with(options: Options, service: ServiceSettings) -> Self {
+        let edge = Edge::start(Options {
+            threads: 2,
+            ..options
+        })
+        .unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, service.listeners[0].port));
+        let served = Self {
+            edge,
+            address,
+            service,
+        };
+        served.apply();
+        assert!(
+            served.edge.faults().borrow().is_empty(),
+            "{:?}",
+            served.edge.faults().borrow()
+        );
+        served
+    }
+
+    /// Puts into force what was changed in the settings.
+    pub fn apply(&self) {
+        let settings = Settings::from([(name(), Arc::new(self.service.clone()))]);
+        self.edge.apply(&settings);
+    }
+}
+
+/// Serves a Service with these backends and nothing special.
+pub fn served(backends: &[SocketAddr]) -> Served {
+    Served::new(service(backends))
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,182 @@
+//! HTTP inside of TLS, at both ends.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use edge::settings::{BackendProtocol, Certificate, Frontend, Tls, TlsPolicy};
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::served::{Served, service};
+
+type Identity = rcgen::CertifiedKey<rcgen::KeyPair>;
+
+fn identity() -> Identity {
+    rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap()
+}
+
+/// What a backend saw of a request.
+type Seen = (Version, String, String);
+
+/// A backend that speaks what it is asked for by ALPN, and the connections that it took.
+async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
+    let identity = identity();
+    let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![identity.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (seen, connections) = (Arc::<Mutex<Vec<Seen>>>::default(), Arc::<Mutex<usize>>::default());
+    let (all, counted) = (seen.clone(), connections.clone());
+    tokio::spawn(async move {
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        while let Ok((stream, _)) = listener.accept().await {
+            *counted.lock().unwrap() += 1;
+            let (acceptor, all) = (acceptor.clone(), all.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let all = all.clone();
+                    async move {
+                        let proto = request.headers()["x-forwarded-proto"]
+                            .to_str()
+                            .unwrap()
+                            .to_owned();
+                        all.lock()
+                            .unwrap()
+                            .push((request.version(), request.uri().to_string(), proto));
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        Ok::<_, Infallible>(Response::new(Full::new(body)))
+                    }
+                });
+                auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+                    .unwrap_or_default();
+            });
+        }
+    });
+    (address, seen, connections)
+}
+
+/// An edge with a certificate of its own.
+fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity) {
+    let identity = identity();
+    let certificate = Certificate {
+        source: "shop/a".into(),
+        chain_pem: identity.cert.pem().into_bytes(),
+        key_pem: identity.signing_key.serialize_pem().into_bytes(),
+    };
+    let mut service = service(&[backend]);
+    service.listeners[0].frontend = Frontend::Https(Tls {
+        certificates: vec![Arc::new(certificate)],
+        policy: TlsPolicy::default(),
+    });
+    service.listeners[0].backend_protocol = protocol;
+    (Served::new(service), identity)
+}
+
+async fn connect(
+    served: &Served,
+    trusted: &CertificateDer<'static>,
+    alpn: &str,
+) -> TlsStream<tokio::net::TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+    let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let name = ServerName::try_from("a.example").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .unwrap()
+}
+
+async fn post2(stream: TlsStream<tokio::net::TcpStream>, count: usize) {
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let io = TokioIo::new(stream);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    for _ in 0..count {
+        let request = Request::post("https://a.example/b")
+            .body(Full::new(Bytes::from("hello")))
+            .unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_goes_on_as_http2_where_backends_have_it() {
+    let (backend, seen, connections) = backend(&["h2", "http/1.1"]).await;
+    let (served, identity) = secured(backend, BackendProtocol::Https);
+    post2(connect(&served, identity.cert.der(), "h2").await, 3).await;
+    let expected = (
+        Version::HTTP_2,
+        "https://a.example/b".to_owned(),
+        "https".to_owned(),
+    );
+    assert_eq!(*seen.lock().unwrap(), vec![expected; 3]);
+    assert_eq!(*connections.lock().unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_goes_on_as_http11_where_backends_have_no_other() {
+    let (backend, seen, connections) = backend(&["http/1.1"]).await;
+    let (served, identity) = secured(backend, BackendProtocol::Https);
+    post2(connect(&served, identity.cert.der(), "h2").await, 3).await;
+    let expected = (Version::HTTP_11, "/b".to_owned(), "https".to_owned());
+    assert_eq!(*seen.lock().unwrap(), vec![expected; 3]);
+    assert_eq!(*connections.lock().unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http11_goes_on_as_http2_where_backends_have_it() {
+    let (backend, seen, _) = backend(&["h2", "http/1.1"]).await;
+    let (served, identity) = secured(backend, BackendProtocol::Https);
+    let stream = connect(&served, identity.cert.der(), "http/1.1").await;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request = Request::post("/b")
+        .header("host", "a.example")
+        .body(Full::new(Bytes::from("hello")))
+        .unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    let expected = (
+        Version::HTTP_2,
+        "https://a.example/b".to_owned(),
+        "https".to_owned(),
+    );
+    assert_eq!(*seen.lock().unwrap(), [expected]);
+}

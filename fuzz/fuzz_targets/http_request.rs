@@ -1,0 +1,37 @@
+//! Bytes of HTTP/1 before they reach a parser: where requests end, and which are refused.
+#![no_main]
+
+use edge::http::framing::{Framing, Place};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((cut, bytes)) = input.split_first() else {
+        return;
+    };
+    let whole = run(&[bytes]);
+    let cut = usize::from(*cut).min(bytes.len());
+    let (begin, end) = bytes.split_at(cut);
+    assert_eq!(whole, run(&[begin, end]), "it matters in which parts bytes come");
+});
+
+/// How many bytes are admitted, in how many heads, and whether one is refused.
+fn run(parts: &[&[u8]]) -> (usize, usize, bool) {
+    let (mut framing, mut waiting) = (Framing::default(), Vec::new());
+    let (mut bytes, mut heads) = (0, 0);
+    for part in parts {
+        waiting.extend_from_slice(part);
+        loop {
+            match framing.admit(&waiting) {
+                Err(_) => return (bytes, heads, true),
+                Ok(admitted) if admitted.bytes == 0 && framing.place() == Place::Held => framing.keep(),
+                Ok(admitted) if admitted.bytes == 0 => break,
+                Ok(admitted) => {
+                    waiting.drain(..admitted.bytes);
+                    bytes += admitted.bytes;
+                    heads += usize::from(admitted.ends_a_head);
+                }
+            }
+        }
+    }
+    (bytes, heads, false)
+}
