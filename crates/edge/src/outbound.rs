@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -20,6 +22,13 @@ use crate::port::{Current, Port};
 use crate::proxy_protocol::{Addresses, Header, write_version1, write_version2};
 use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 
+/// How long what was sent may be without acknowledgement: a machine that is gone without a word is found out, also
+/// where many requests share its connection.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+/// When a silent connection is asked whether it is still there, and how often again until it is given up.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
+const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
 const TRIES_MAX: usize = 4;
 
@@ -75,7 +84,7 @@ pub enum ConnectError {
         /// Whom.
         to: SocketAddr,
         /// How long it had.
-        limit: std::time::Duration,
+        limit: Duration,
     },
     /// There is no backend, or no other one after those that failed.
     #[error("no backend is left to be asked")]
@@ -195,6 +204,13 @@ async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_PERIOD)
+        .with_retries(KEEPALIVE_PROBES);
+    let options = SockRef::from(&socket);
+    options.set_tcp_keepalive(&keepalive)?;
+    options.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
     socket.connect(to).await
 }
 

@@ -1,6 +1,7 @@
 //! What stands between a connection of HTTP/1 and its parser: only bytes that [`Framing`] admits are passed on. A request that
 //! is refused is replaced with an empty one, so that its refusal is answered in its turn, behind the answers before it.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -21,6 +22,12 @@ mod tests;
 
 /// Read at once.
 const READ_BYTES: usize = 16 << 10;
+
+thread_local! {
+    /// Where bytes are read to: connections that wait need no room of their own.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
 /// Read ahead while it is not known whether the protocol changes: enough to see that the client is gone.
 const HELD_BYTES_MAX: usize = 16 << 10;
 /// In the place of a request that is refused.
@@ -188,7 +195,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
         if self.framing.place() == Place::Held && self.buffer.len() >= HELD_BYTES_MAX {
             return Poll::Pending;
         }
-        self.buffer.reserve(READ_BYTES);
         match poll_append(&mut self.stream, cx, &mut self.buffer) {
             Poll::Ready(Ok(0)) => {
                 self.is_at_end = true;
@@ -211,7 +217,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
         }
         loop {
             self.buffer.clear();
-            self.buffer.reserve(READ_BYTES);
             let lingered = self.lingered.unwrap_or(0);
             match poll_append(&mut self.stream, cx, &mut self.buffer) {
                 Poll::Ready(Ok(read)) if read > 0 && lingered < LINGER_BYTES_MAX => {
@@ -236,6 +241,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
                 let count = this.admitted.min(out.remaining());
                 out.put_slice(this.buffer.get(..count).unwrap_or_default());
                 this.buffer.advance(count);
+                if this.buffer.is_empty() {
+                    this.buffer = BytesMut::new();
+                }
                 this.admitted -= count;
                 return Poll::Ready(Ok(()));
             }
@@ -291,12 +299,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     }
 }
 
-/// Reads once into the room that a buffer has.
+/// Reads once behind what a buffer has.
 fn poll_append<S: AsyncRead + Unpin>(
     stream: &mut S,
     cx: &mut Context<'_>,
     buffer: &mut BytesMut,
 ) -> Poll<io::Result<usize>> {
-    let read = std::pin::pin!(tokio::io::AsyncReadExt::read_buf(stream, buffer));
-    read.poll(cx)
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut read = ReadBuf::new(scratch);
+        ready!(Pin::new(stream).poll_read(cx, &mut read))?;
+        buffer.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
 }

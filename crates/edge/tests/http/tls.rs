@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -28,9 +29,7 @@ fn identity() -> Identity {
 /// What a backend saw of a request.
 type Seen = (Version, String, String);
 
-/// A backend that speaks what it is asked for by ALPN, and the connections that it took.
-async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
-    let identity = identity();
+fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
     let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -42,6 +41,13 @@ async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<
         .iter()
         .map(|protocol| protocol.as_bytes().to_vec())
         .collect();
+    config
+}
+
+/// A backend that speaks what it is asked for by ALPN, and the connections that it took.
+async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
+    let identity = identity();
+    let config = server(&identity, protocols);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (seen, connections) = (Arc::<Mutex<Vec<Seen>>>::default(), Arc::<Mutex<usize>>::default());
@@ -179,4 +185,44 @@ async fn http11_goes_on_as_http2_where_backends_have_it() {
         "https".to_owned(),
     );
     assert_eq!(*seen.lock().unwrap(), [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_protocols_are_asked_for_in_http11() {
+    let identity_of_backend = identity();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let backend = listener.local_addr().unwrap();
+    let config = server(&identity_of_backend, &["h2", "http/1.1"]);
+    tokio::spawn(async move {
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let answer = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+        let (mut from, mut to) = tokio::io::split(stream);
+        tokio::io::copy(&mut from, &mut to).await.unwrap();
+        to.shutdown().await.unwrap();
+    });
+    let (served, identity) = secured(backend, BackendProtocol::Https);
+    let mut client = connect(&served, identity.cert.der(), "http/1.1").await;
+    let request =
+        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhello";
+    client.write_all(request).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.unwrap());
+    }
+    assert!(
+        head.starts_with(b"HTTP/1.1 101 "),
+        "{}",
+        String::from_utf8_lossy(&head)
+    );
+    client.shutdown().await.unwrap();
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).await.unwrap();
+    assert_eq!(rest, "hello");
 }
