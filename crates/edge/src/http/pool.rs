@@ -75,8 +75,9 @@ pub struct Http2 {
 }
 
 impl Pool {
-    /// A kept connection. With `is_http1`, none of HTTP/2.
-    pub async fn take(&self, is_http1: bool) -> Option<Sender> {
+    /// A kept connection. With `is_http1`, none of HTTP/2. With `is_careful`, whether a connection has just been closed is
+    /// looked at once more: for requests that cannot be sent again.
+    pub async fn take(&self, is_http1: bool, is_careful: bool) -> Option<Sender> {
         if !is_http1 && let Some(shared) = self.kept().share() {
             return Some(Sender::Http2(shared));
         }
@@ -84,17 +85,18 @@ impl Pool {
             let Idle {
                 mut sender, thread, ..
             } = self.kept().pop()?;
-            if sender.is_ready()
+            if is_careful {
+                // What has come from the kernel reaches the connection's task before this one goes on.
+                tokio::task::yield_now().await;
+            }
+            let is_ready = sender.is_ready()
                 || matches!(
                     tokio::time::timeout(READY_PATIENCE, sender.ready()).await,
                     Ok(Ok(()))
-                )
-            {
-                return Some(Sender::Http1(Http1 {
-                    sender,
-                    pool: Arc::downgrade(&self.0),
-                    thread,
-                }));
+                );
+            if is_ready && !sender.is_closed() {
+                let pool = Arc::downgrade(&self.0);
+                return Some(Sender::Http1(Http1 { sender, pool, thread }));
             }
         }
     }

@@ -76,9 +76,7 @@ impl Connection {
                 break;
             };
             let address = chosen.backend.address;
-            let connected = self
-                .connect(&chosen, outgoing.onward.wants_upgrade(), takes_kept)
-                .await;
+            let connected = self.connect(&chosen, outgoing, takes_kept).await;
             let (sender, is_kept) = match connected {
                 Ok(connected) => connected,
                 Err(error) => {
@@ -136,11 +134,12 @@ impl Connection {
     async fn connect(
         &self,
         chosen: &Chosen,
-        is_http1: bool,
+        outgoing: &Outgoing,
         takes_kept: bool,
     ) -> Result<(Sender, bool), Failure> {
+        let is_http1 = outgoing.onward.wants_upgrade();
         let pool = self.pool(chosen);
-        if takes_kept && let Some(sender) = pool.take(is_http1).await {
+        if takes_kept && let Some(sender) = pool.take(is_http1, !outgoing.is_repeatable).await {
             return Ok((sender, true));
         }
         let outbound = match is_http1 {
