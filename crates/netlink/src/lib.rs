@@ -6,10 +6,13 @@
 //! - [`nftables`]: tables, chains, rules, sets and their elements, in transactions
 //! - [`conntrack`]: the flows that the kernel knows
 //! - [`ipset`]: address sets, listed and taken away
+//! - [`accounting`]: counters that rules of iptables add to
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
+//! - [`tcp`]: what the kernel knows of a connection
 //! - [`clock`]: the clock that goes on while the machine sleeps
 
+pub mod accounting;
 pub mod clock;
 pub mod conntrack;
 mod filter;
@@ -21,3 +24,4 @@ pub mod nftables;
 pub mod packet;
 pub mod route;
 pub mod socket;
+pub mod tcp;

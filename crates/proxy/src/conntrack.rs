@@ -7,24 +7,24 @@ use plan::Plan;
 use crate::care::{Flow, Scope};
 use crate::drain::Due;
 
-/// Makes the kernel forget all flows that are stale; tells how many there were.
+/// Makes the kernel forget all flows that are stale; tells how many there were, by family.
 pub(crate) fn forget_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
     scope: &Scope,
-) -> Result<usize, ConntrackError> {
-    let mut count = 0;
+) -> Result<[u64; 2], ConntrackError> {
+    let mut counts = [0; 2];
     for protocol in [Protocol::Udp, Protocol::Sctp] {
-        for family in [Family::V4, Family::V6] {
+        for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut counts) {
             let stale = conntrack.flows(family, protocol.number(), |flow| {
                 scope.is_stale(plan, &view(protocol, flow))
             })?;
             for flow in stale {
-                count += usize::from(conntrack.forget(&flow)?);
+                *count += u64::from(conntrack.forget(&flow)?);
             }
         }
     }
-    Ok(count)
+    Ok(counts)
 }
 
 /// Makes the kernel forget the TCP connections whose time to drain is over; tells how many there were.

@@ -1,7 +1,8 @@
 //! What kube-proxy leaves behind when it stops, taken away once our rules are in force: until then it carries
 //! the traffic, so that there is no gap (KPR-09, KPF-03).
 
-use dataplane::iptables::{IptablesDataplane, Leftovers};
+use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
+use netlink::accounting::Accounting;
 use netlink::ipset::IpSets;
 use netlink::nftables::{Nftables, TableFamily};
 use netlink::route::Connection;
@@ -33,6 +34,8 @@ const IPVS_SETS: [&str; 17] = [
     "HEALTH-CHECK-NODE-PORT",
     "IPVS-IPS",
 ];
+/// Counters that rules of its iptables mode add to (IPT-08, IPT-10).
+const COUNTERS: [&str; 2] = [INVALID_DROPPED_COUNTER, "localhost_nps_accepted_pkts"];
 /// Our own table, which another mode leaves behind.
 const OWN_TABLE: &str = "portolan";
 
@@ -68,9 +71,22 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
         Ok(false) => {}
         Err(error) => tracing::warn!(%error, "chains of iptables stay, if there are any"),
     }
+    if chains == Leftovers::All {
+        remove_counters();
+    }
     found.extend(remove_ipvs_sets());
     found.extend(remove_ipvs_link());
     found
+}
+
+/// The counters that no rule adds to any more. They are not worth a word.
+fn remove_counters() {
+    for name in COUNTERS {
+        // A kernel without counters by name says so.
+        if let Err(error) = Accounting::open().and_then(|mut accounting| accounting.remove(name)) {
+            tracing::debug!(%error, name, "a counter stays");
+        }
+    }
 }
 
 /// The address sets of its ipvs mode, which only its chains use.

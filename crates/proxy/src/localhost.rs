@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 pub(crate) struct LocalhostPorts {
     state: Mutex<Wanted>,
     changed: Notify,
+    /// Connections that were relayed.
+    accepted: AtomicU64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +63,11 @@ impl LocalhostPorts {
         }
     }
 
+    /// How many connections came (MET-19).
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
     fn wanted(&self) -> MutexGuard<'_, Wanted> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +98,7 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
                 Ok(listener) => {
                     let to = SocketAddr::new(node, port);
-                    let listener = listeners.spawn(accept(listener, to, places.clone()));
+                    let listener = listeners.spawn(accept(listener, to, places.clone(), ports.clone()));
                     open.insert(port, (node, listener));
                 }
                 Err(error) => {
@@ -108,14 +116,12 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
     }
 }
 
-async fn accept(listener: TcpListener, to: SocketAddr, places: Arc<Semaphore>) {
-    accept_each(
-        listener,
-        places,
-        move |stream| relay(stream, to),
-        |stream| refuse(&stream),
-    )
-    .await;
+async fn accept(listener: TcpListener, to: SocketAddr, places: Arc<Semaphore>, ports: Arc<LocalhostPorts>) {
+    let serve = move |stream| {
+        ports.accepted.fetch_add(1, Ordering::Relaxed);
+        relay(stream, to)
+    };
+    accept_each(listener, places, serve, |stream| refuse(&stream)).await;
 }
 
 /// Relays one connection until both sides have said all.

@@ -37,7 +37,8 @@ pub(crate) struct Values {
     pub(crate) sync_proxy_rules_service_changes_pending: u64,
     pub(crate) sync_proxy_rules_service_changes_total: u64,
     pub(crate) sync_proxy_rules_nftables_sync_failures_total: u64,
-    pub(crate) conntrack_reconciler_deleted_entries_total: u64,
+    /// By family.
+    pub(crate) conntrack_reconciler_deleted_entries_total: [u64; 2],
     /// Elements that were not as the plan wants them when they were read back; a metric of ours.
     pub(crate) repaired_elements_total: u64,
     /// TCP connections that were reset because their endpoint left and the time to drain was over; ours.
@@ -52,6 +53,19 @@ pub(crate) struct Values {
     pub(crate) totals: [Totals; 2],
     /// What the dataplane counts.
     pub(crate) counts: Counts,
+    /// Whether rules are those of iptables mode.
+    pub(crate) is_iptables: bool,
+}
+
+/// What is counted elsewhere, and read when somebody asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packets {
+    /// Those that iptables dropped since connection tracking knows nothing of them (MET-18); `None` where nobody counts
+    /// them.
+    pub(crate) invalid_dropped: Option<u64>,
+    /// Connections to node ports on 127.0.0.1 (MET-19): upstream's rule counts packets, and sees the first one of each
+    /// connection only.
+    pub(crate) localhost_accepted: u64,
 }
 
 impl Default for Values {
@@ -69,7 +83,7 @@ impl Default for Values {
             sync_proxy_rules_service_changes_pending: 0,
             sync_proxy_rules_service_changes_total: 0,
             sync_proxy_rules_nftables_sync_failures_total: 0,
-            conntrack_reconciler_deleted_entries_total: 0,
+            conntrack_reconciler_deleted_entries_total: [0; 2],
             repaired_elements_total: 0,
             drained_connections_total: 0,
             faulty_services: 0,
@@ -77,6 +91,7 @@ impl Default for Values {
             proxy_livez_total: [0; 2],
             totals: [Totals::default(); 2],
             counts: Counts::default(),
+            is_iptables: false,
         }
     }
 }
@@ -154,7 +169,7 @@ impl Metrics {
             "pendingEndpointChanges": values.sync_proxy_rules_endpoint_changes_pending,
             "failedSyncs": values.sync_proxy_rules_nftables_sync_failures_total,
             "repairedElements": values.repaired_elements_total,
-            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total,
+            "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total,
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
@@ -163,9 +178,10 @@ impl Metrics {
     }
 
     /// All of them as text.
-    pub(crate) fn render(&self) -> String {
+    pub(crate) fn render(&self, packets: Packets) -> String {
         let mut text = Text::default();
         self.values().write(&mut text);
+        packets.write(&mut text);
         text.0.finish()
     }
 
@@ -279,13 +295,12 @@ impl Values {
                 "sync_proxy_rules_nftables_cleanup_failures_total",
                 self.counts.cleanup_failures,
             ),
-            (
-                "conntrack_reconciler_deleted_entries_total",
-                self.conntrack_reconciler_deleted_entries_total,
-            ),
         ] {
-            text.kind(name, Counted::Counter);
-            text.by_family(name, value);
+            // Iptables mode has counters of its own for that.
+            if !self.is_iptables {
+                text.kind(name, Counted::Counter);
+                text.by_family(name, value);
+            }
         }
     }
 
@@ -335,6 +350,14 @@ impl Values {
             text.sample(name, "code=\"200\"", counts[0]);
             text.sample(name, "code=\"503\"", counts[1]);
         }
+        let name = "conntrack_reconciler_deleted_entries_total";
+        text.kind(name, Counted::Counter);
+        for (family, count) in FAMILIES
+            .iter()
+            .zip(self.conntrack_reconciler_deleted_entries_total)
+        {
+            text.sample(name, &format!("ip_family=\"{family}\""), count);
+        }
         let name = "sync_proxy_rules_no_local_endpoints_total";
         text.kind(name, Counted::Gauge);
         for (family, totals) in FAMILIES.iter().zip(&self.totals) {
@@ -347,6 +370,26 @@ impl Values {
                     &format!("ip_family=\"{family}\",traffic_policy=\"{policy}\""),
                     count,
                 );
+            }
+        }
+    }
+}
+
+impl Packets {
+    fn write(&self, text: &mut Text) {
+        for (name, count) in [
+            (
+                "iptables_ct_state_invalid_dropped_packets_total",
+                self.invalid_dropped,
+            ),
+            (
+                "iptables_localhost_nodeports_accepted_packets_total",
+                Some(self.localhost_accepted),
+            ),
+        ] {
+            if let Some(count) = count {
+                text.kind(name, Counted::Counter);
+                text.sample(name, "", count);
             }
         }
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Client;
+use dataplane::iptables::INVALID_DROPPED_COUNTER;
 use dataplane::{Dataplane, DataplaneError};
 use exposition::{Answer, Respond, listen, serve};
 use http::StatusCode;
 use jiff::Timestamp;
+use netlink::accounting::Accounting;
 use netlink::conntrack::{Conntrack, ConntrackError};
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,6 +21,7 @@ use crate::config::Config;
 use crate::events::Events;
 use crate::health::{Moment, serve_service_checks};
 use crate::localhost::relay_localhost;
+use crate::metrics::Packets;
 use crate::node;
 use crate::sources;
 use crate::worker::{Board, QUEUE_UPDATES_MAX, TrafficQuestion, Update, Worker};
@@ -246,7 +249,7 @@ fn health_answer(board: &Board, path: &str) -> Answer {
 /// Port 10249 (HLT-04).
 fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
     match path {
-        "/metrics" => Answer::metrics(board.metrics.render()),
+        "/metrics" => Answer::metrics(board.metrics.render(packets(board, config))),
         "/metrics/slis" => {
             let now = Moment::now();
             let is_live = board.health.is_healthy(now);
@@ -260,6 +263,21 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
         ),
         "/healthz" => Answer::text(StatusCode::OK, "ok"),
         _ => Answer::not_found(),
+    }
+}
+
+/// What is counted elsewhere.
+fn packets(board: &Board, config: &Config) -> Packets {
+    let invalid_dropped = (config.proxy_mode == "iptables").then(|| {
+        // There is none where the kernel has no counters by name.
+        Accounting::open().and_then(|mut accounting| accounting.packets(INVALID_DROPPED_COUNTER))
+    });
+    Packets {
+        invalid_dropped: invalid_dropped.and_then(|read| {
+            read.inspect_err(|error| tracing::debug!(%error, "dropped packets are not counted"))
+                .ok()?
+        }),
+        localhost_accepted: board.localhost.accepted(),
     }
 }
 

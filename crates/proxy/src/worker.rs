@@ -185,6 +185,11 @@ impl<D: Dataplane> Worker<D> {
             started: Timestamp::now(),
             ready_at: Instant::now(),
         };
+        let is_iptables = worker.config.proxy_mode == "iptables";
+        worker
+            .board
+            .metrics
+            .update(|values| values.is_iptables = is_iptables);
         worker.board.health.set_sync_period(worker.config.sync_period);
         worker.set_node(None);
         worker
@@ -450,10 +455,16 @@ impl<D: Dataplane> Worker<D> {
         };
         let began = Instant::now();
         match forget_stale(conntrack, &self.plan, &self.scope) {
-            Ok(count) => {
+            Ok(counts) => {
                 self.scope = Scope::default();
                 self.board.metrics.update(|values| {
-                    values.conntrack_reconciler_deleted_entries_total += count as u64;
+                    for (total, count) in values
+                        .conntrack_reconciler_deleted_entries_total
+                        .iter_mut()
+                        .zip(counts)
+                    {
+                        *total += count;
+                    }
                     values
                         .conntrack_reconciler_sync_duration_seconds
                         .observe(began.elapsed().as_secs_f64());

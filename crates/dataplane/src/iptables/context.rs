@@ -21,9 +21,19 @@ pub struct Context {
     pub node_ports: Vec<NodePortPlace>,
     /// The mark of what is to be masqueraded.
     pub masquerade_mark: u32,
-    /// Whether connection tracking takes TCP packets that are out of their window: then packets that it knows
-    /// nothing of are not dropped (IPT-08).
-    pub is_conntrack_liberal: bool,
+    /// What becomes of forwarded packets that connection tracking knows nothing of.
+    pub invalid: InvalidPackets,
+}
+
+/// What becomes of packets that connection tracking knows nothing of (IPT-08).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidPackets {
+    /// They go on: connection tracking takes TCP packets that are out of their window.
+    Accepted,
+    /// They are dropped.
+    Dropped,
+    /// They are dropped and counted in [`super::INVALID_DROPPED_COUNTER`].
+    Counted,
 }
 
 /// What connections of Pods match.
@@ -46,7 +56,7 @@ pub enum NodePortPlace {
 
 impl Context {
     /// The settings of a family.
-    pub fn new(family: Family, settings: &Settings, options: &Options, is_conntrack_liberal: bool) -> Self {
+    pub fn new(family: Family, settings: &Settings, options: &Options, invalid: InvalidPackets) -> Self {
         let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
             let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
             own.map(IpNet::trunc).collect()
@@ -70,7 +80,7 @@ impl Context {
             service_cidrs: IpNet::aggregate(&of_family(&settings.service_cidrs)),
             node_ports,
             masquerade_mark: options.masquerade_mark(),
-            is_conntrack_liberal,
+            invalid,
         }
     }
 }

@@ -3,7 +3,8 @@
 use api::object::{ObjectKey, Protocol};
 use plan::{HealthCheck, Plan};
 
-use super::context::{Context, NodePortPlace};
+use super::INVALID_DROPPED_COUNTER;
+use super::context::{Context, InvalidPackets, NodePortPlace};
 use super::names::{
     CANARY, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
 };
@@ -185,8 +186,15 @@ pub fn tail(place: Shared, context: &Context) -> Vec<String> {
 fn forward(context: &Context) -> Vec<String> {
     let mark = context.masquerade_mark;
     let mut rules = Vec::new();
-    if !context.is_conntrack_liberal {
-        rules.push(Rule::new().matching("conntrack --ctstate INVALID").jump("DROP"));
+    let invalid = Rule::new().matching("conntrack --ctstate INVALID");
+    match context.invalid {
+        InvalidPackets::Accepted => {}
+        InvalidPackets::Dropped => rules.push(invalid.jump("DROP")),
+        InvalidPackets::Counted => {
+            // Two spaces, as `iptables-save` has them there.
+            let counter = format!("nfacct --nfacct-name  {INVALID_DROPPED_COUNTER}");
+            rules.push(invalid.matching(&counter).jump("DROP"));
+        }
     }
     let marked = Rule::new().comment("kubernetes forwarding rules");
     rules.push(

@@ -32,6 +32,10 @@ pub use program::{ProgramError, Variant};
 use program::Programs;
 use side::Side;
 
+/// The kernel's counter of packets that were dropped since connection tracking knows nothing of them, of both families
+/// together, by upstream's name (IPT-08). There is none where the kernel has no counters by name.
+pub const INVALID_DROPPED_COUNTER: &str = "ct_state_invalid_dropped_pkts";
+
 /// Bits of a packet's mark.
 const MARK_BITS: u8 = 32;
 

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use api::object::ObjectKey;
+use netlink::accounting::Accounting;
 use plan::{Changes, Family, Plan};
 
 use crate::{Applied, DataplaneError, IptablesCounts, Skipped, TableCounts};
 
-use super::Options;
-use super::context::Context;
+use super::context::{Context, InvalidPackets};
 use super::edit::{Edit, Footprints, Script, Source, Spellings, keep, owner_of};
 use super::fixed;
 use super::names::Table;
 use super::program::{ProgramError, Programs};
+use super::{INVALID_DROPPED_COUNTER, Options};
 
 /// How often a change is tried again without a Service that was refused. Only one is named at a time.
 const ROUNDS_MAX: usize = 8;
@@ -30,6 +31,8 @@ pub struct Side {
     /// Services that are not in force since they were refused.
     skipped: BTreeSet<ObjectKey>,
     spellings: Spellings,
+    /// Whether rules may add to a counter by name, as far as it is known.
+    can_count: bool,
     failures: u64,
     partial_failures: u64,
     /// Rules that the last sync wrote, by table.
@@ -47,6 +50,7 @@ impl Side {
             in_force: None,
             skipped: BTreeSet::new(),
             spellings: Spellings::new(),
+            can_count: true,
             failures: 0,
             partial_failures: 0,
             rules_last: Default::default(),
@@ -129,15 +133,30 @@ impl Side {
     fn synchronize(&mut self, plan: &Plan, options: &Options) -> Result<Applied, DataplaneError> {
         self.in_force = None;
         self.skipped.clear();
-        let context = self.context(plan, options);
+        self.can_count = self.can_count && has_counter();
         let make = |source: Source<'_>, side: &Self| {
             let saved = side.programs.save()?;
             Ok(Edit::from_saved(source, saved, &side.spellings))
         };
-        let changed = self.change(plan, &context, make);
+        let mut context = self.context(plan, options);
+        let mut changed = self.change(plan, &context, make);
+        if self.can_count && matches!(changed, Err(ProgramError::Refused { .. })) {
+            // The kernel may have counters and no rules that add to them. Without that it is known what else is refused.
+            self.skipped.clear();
+            self.can_count = false;
+            context = self.context(plan, options);
+            changed = self.change(plan, &context, make);
+            self.can_count = changed.is_err();
+        }
         self.failures += u64::from(changed.is_err());
         self.rules_of_none = fixed::counts(plan, &context);
         Ok(changed?)
+    }
+
+    /// Whether packets that are dropped as invalid are counted.
+    #[cfg(test)]
+    pub fn counts_invalid_packets(&self) -> bool {
+        self.can_count
     }
 
     /// What there is to count.
@@ -209,7 +228,12 @@ impl Side {
 
     fn context(&self, plan: &Plan, options: &Options) -> Context {
         let is_liberal = fs::read_to_string(TCP_BE_LIBERAL).is_ok_and(|value| value.trim() == "1");
-        Context::new(self.family, plan.settings(), options, is_liberal)
+        let invalid = match (is_liberal, self.can_count) {
+            (true, _) => InvalidPackets::Accepted,
+            (false, true) => InvalidPackets::Counted,
+            (false, false) => InvalidPackets::Dropped,
+        };
+        Context::new(self.family, plan.settings(), options, invalid)
     }
 
     fn source<'a>(&'a self, plan: &'a Plan, context: &'a Context) -> Source<'a> {
@@ -219,6 +243,15 @@ impl Side {
             skipped: &self.skipped,
         }
     }
+}
+
+/// Makes the counter of dropped packets if there is none; whether there is one.
+fn has_counter() -> bool {
+    let made = Accounting::open().and_then(|mut accounting| accounting.ensure(INVALID_DROPPED_COUNTER));
+    if let Err(error) = &made {
+        tracing::info!(%error, "packets that are dropped as invalid are not counted");
+    }
+    made.is_ok()
 }
 
 fn refused_service(error: &ProgramError, parts: &[(usize, Option<ObjectKey>)]) -> Option<ObjectKey> {

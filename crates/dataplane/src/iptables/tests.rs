@@ -1,6 +1,7 @@
 use std::process::Command;
 
 use api::object::ObjectKey;
+use netlink::accounting::Accounting;
 use plan::{NodePortAddresses, Settings};
 
 use super::*;
@@ -91,6 +92,28 @@ fn what_others_change_is_mended() {
         );
     });
 }
+
+for_both!(packets_that_are_dropped_as_invalid_are_counted, |variant| {
+    let mut accounting = Accounting::open().unwrap();
+    if let Err(error) = accounting.ensure(INVALID_DROPPED_COUNTER) {
+        testbed::skip_inside(&format!("no counters by name in this kernel: {error}"));
+    }
+    let mut plan = planned(1);
+    let mut dataplane = loaded(&mut plan, variant);
+    assert!(dataplane.sides.iter().all(Side::counts_invalid_packets));
+    assert_eq!(
+        dataplane.repair(&plan).unwrap(),
+        0,
+        "the rule reads back as it was written"
+    );
+    // A rule uses it.
+    assert!(accounting.remove(INVALID_DROPPED_COUNTER).is_err());
+    IptablesDataplane::cleanup(Leftovers::All).unwrap();
+    accounting.remove(INVALID_DROPPED_COUNTER).unwrap();
+    // It is made again with the rules.
+    dataplane.repair(&plan).unwrap();
+    assert_eq!(accounting.packets(INVALID_DROPPED_COUNTER).unwrap(), Some(0));
+});
 
 #[test]
 fn the_canary_tells_of_a_flush_between_complete_comparisons() {
@@ -190,7 +213,13 @@ fn rules_leave_loopback_addresses_alone() {
             node_port_addresses: node_ports,
             ..settings()
         };
-        context::Context::new(Family::V4, &settings, &Options::default(), false).node_ports
+        context::Context::new(
+            Family::V4,
+            &settings,
+            &Options::default(),
+            context::InvalidPackets::Dropped,
+        )
+        .node_ports
     };
     use context::NodePortPlace::NotOnLoopback;
     assert_eq!(places(NodePortAddresses::All), [NotOnLoopback]);

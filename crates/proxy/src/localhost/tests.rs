@@ -41,6 +41,7 @@ async fn ports_open_relay_and_close() {
     let mut answered = String::new();
     client.read_to_string(&mut answered).await.expect("a read");
     assert_eq!(answered, "answer");
+    assert_eq!(ports.accepted(), 1);
 
     ports.set(&service, BTreeSet::new());
     connected(port, false).await;
@@ -55,7 +56,7 @@ async fn a_client_is_reset_where_nothing_listens() {
         .await
         .expect("the port");
     let to = SocketAddr::from(([127, 0, 0, 2], port));
-    let accepting = tokio::spawn(accept(listener, to, Arc::new(Semaphore::new(1))));
+    let accepting = tokio::spawn(accept(listener, to, Arc::new(Semaphore::new(1)), Arc::default()));
     let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .await
         .expect("a connection");

@@ -5,7 +5,7 @@ fn a_sync_is_counted_for_both_families() {
     let metrics = Metrics::default();
     let now = Timestamp::from_millisecond(1_500).expect("a time");
     metrics.synced(Duration::from_millis(3), false, now);
-    let text = metrics.render();
+    let text = metrics.render(Packets::default());
     for line in [
         "# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram",
         "kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family=\"IPv6\",le=\"0.002\"} 0",
@@ -26,4 +26,49 @@ fn buckets_of_network_programming() {
     assert_eq!(bounds.len(), 2 + 59 + 12 + 7);
     assert!(bounds.is_sorted());
     assert_eq!((bounds[0], bounds[bounds.len() - 1]), (0.25, 300.0));
+}
+
+#[test]
+fn each_family_has_its_own_count_of_forgotten_flows() {
+    let metrics = Metrics::default();
+    metrics.update(|values| values.conntrack_reconciler_deleted_entries_total = [2, 1]);
+    let text = metrics.render(Packets::default());
+    for line in [
+        "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 2",
+        "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv6\"} 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    }
+    assert_eq!(metrics.status()["forgottenFlows"], 3);
+}
+
+#[test]
+fn modes_have_the_counters_of_their_own_rules() {
+    let metrics = Metrics::default();
+    let has = |packets, name: &str| metrics.render(packets).contains(&format!("\nkubeproxy_{name}"));
+    assert!(has(
+        Packets::default(),
+        "sync_proxy_rules_nftables_sync_failures_total"
+    ));
+    assert!(has(
+        Packets::default(),
+        "iptables_localhost_nodeports_accepted_packets_total 0\n"
+    ));
+    assert!(!has(
+        Packets::default(),
+        "iptables_ct_state_invalid_dropped_packets_total"
+    ));
+    metrics.update(|values| values.is_iptables = true);
+    assert!(!has(
+        Packets::default(),
+        "sync_proxy_rules_nftables_sync_failures_total"
+    ));
+    let counted = Packets {
+        invalid_dropped: Some(7),
+        localhost_accepted: 2,
+    };
+    assert!(has(
+        counted,
+        "iptables_ct_state_invalid_dropped_packets_total 7\n"
+    ));
 }

@@ -6,6 +6,7 @@ use api::object::ObjectKey;
 use client::Event;
 
 use super::*;
+use crate::metrics::Packets;
 use crate::sources::ServiceCidr;
 
 /// What a dataplane was asked to do.
@@ -162,7 +163,14 @@ fn what_failed_is_tried_again_with_what_came_since() {
     assert_eq!(asked.applied[1].services, keys(&["a", "b"]));
     assert!(!asked.applied[1].everything);
     let failures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 2";
-    assert!(worker.board.metrics.render().lines().any(|line| line == failures));
+    assert!(
+        worker
+            .board
+            .metrics
+            .render(Packets::default())
+            .lines()
+            .any(|line| line == failures)
+    );
 }
 
 #[test]

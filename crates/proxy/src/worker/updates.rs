@@ -85,8 +85,8 @@ impl<D> Worker<D> {
         match event {
             Event::Applied(service) => self.plan.apply_service(&service),
             Event::Deleted(key) => self.plan.remove_service(&key),
-            Event::Synced => self.synced.services = true,
-            Event::Malformed { key, error } => unreadable("Service", &key, &error),
+            Event::Synced => return self.synced.services = true,
+            Event::Malformed { key, error } => return unreadable("Service", &key, &error),
         }
         self.board.metrics.update(|values| {
             values.sync_proxy_rules_service_changes_total += 1;
@@ -101,8 +101,8 @@ impl<D> Worker<D> {
                 self.plan.apply_slice(&slice);
             }
             Event::Deleted(key) => self.plan.remove_slice(&key),
-            Event::Synced => self.synced.slices = true,
-            Event::Malformed { key, error } => unreadable("EndpointSlice", &key, &error),
+            Event::Synced => return self.synced.slices = true,
+            Event::Malformed { key, error } => return unreadable("EndpointSlice", &key, &error),
         }
         self.board.metrics.update(|values| {
             values.sync_proxy_rules_endpoint_changes_total += 1;

@@ -1,0 +1,37 @@
+//! What the kernel knows of a TCP connection (`struct tcp_info` of `linux/tcp.h`).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Where the structure has the shortest round trip so far, in microseconds (`tcpi_min_rtt`, since Linux 4.9).
+const MIN_RTT_OFFSET: usize = 148;
+/// Bytes of the structure up to there.
+const INFO_BYTES: usize = MIN_RTT_OFFSET + 4;
+
+/// The shortest round trip that a connection has seen. `None` if it has seen none, or the kernel does not tell.
+pub fn min_round_trip(connection: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
+    let mut info = [0_u8; INFO_BYTES];
+    let mut bytes = INFO_BYTES as libc::socklen_t;
+    // SAFETY: both pointers are valid for the lengths that are given.
+    let result = unsafe {
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let told = info.last_chunk().filter(|_| bytes as usize == INFO_BYTES);
+    let microseconds = told.copied().map(u32::from_ne_bytes);
+    // The kernel begins with a number that no round trip has.
+    let seen = microseconds.filter(|microseconds| !matches!(*microseconds, 0 | u32::MAX));
+    Ok(seen.map(|microseconds| Duration::from_micros(microseconds.into())))
+}
+
+#[cfg(test)]
+mod tests;
