@@ -77,11 +77,15 @@ pub struct ClientFlags {
 impl ClientFlags {
     /// A client for that API server.
     pub fn client(&self) -> Result<client::Client, client::ConfigError> {
-        let config = match &self.kubeconfig {
-            Some(path) => client::Config::from_kubeconfig(path)?,
-            None => client::Config::in_cluster()?,
-        };
-        client::Client::new(config)
+        client::Client::new(self.config()?)
+    }
+
+    /// How it is reached, and as whom.
+    pub fn config(&self) -> Result<client::Config, client::ConfigError> {
+        match &self.kubeconfig {
+            Some(path) => client::Config::from_kubeconfig(path),
+            None => client::Config::in_cluster(),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ fn bad_values_get_one_line_and_exit_code_2() {
             "one IPv4 and one IPv6",
         ),
         ("apiserver --service-node-port-range=5-1", "FIRST-LAST"),
-        ("proxy --proxy-mode=ipvs", "possible values: nftables"),
+        ("proxy --proxy-mode=kernelspace", "possible values: nftables"),
         ("proxy --cluster-cidr=10.0.0.0/8,11.0.0.0/8", "clusterCIDR"),
         ("proxy --nodeport-addresses=eth0", "nodePortAddresses"),
         ("proxy --healthz-bind-address=80", "0.0.0.0:10256"),

@@ -14,6 +14,17 @@ pub const API_VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";
 /// `kind` of the file.
 pub const KIND: &str = "KubeProxyConfiguration";
 
+/// Where health is served if nothing is said: in both families (KPF-11).
+pub const HEALTHZ_ADDRESS: &str = "0.0.0.0:10256";
+/// Where metrics are served if nothing is said (KPF-12).
+pub const METRICS_ADDRESS: &str = "127.0.0.1:10249";
+/// The same where the bind address is of IPv6.
+pub const METRICS_ADDRESS_V6: &str = "[::1]:10249";
+/// Port of health.
+const HEALTHZ_PORT: u16 = 10_256;
+/// Port of metrics.
+const METRICS_PORT: u16 = 10_249;
+
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -135,8 +146,8 @@ impl Default for Configuration {
             logging: Value::Null,
             hostname_override: String::new(),
             bind_address: "0.0.0.0".to_owned(),
-            healthz_bind_address: "0.0.0.0:10256".to_owned(),
-            metrics_bind_address: "127.0.0.1:10249".to_owned(),
+            healthz_bind_address: HEALTHZ_ADDRESS.to_owned(),
+            metrics_bind_address: METRICS_ADDRESS.to_owned(),
             bind_address_hard_fail: false,
             enable_profiling: false,
             show_hidden_metrics_for_version: String::new(),
@@ -229,6 +240,12 @@ impl Configuration {
         (!path.is_empty()).then(|| path.into())
     }
 
+    /// Gives the addresses of health and metrics ports that have none.
+    pub fn complete_ports(&mut self) {
+        with_port(&mut self.healthz_bind_address, HEALTHZ_PORT);
+        with_port(&mut self.metrics_bind_address, METRICS_PORT);
+    }
+
     /// Puts defaults where upstream's file leaves a field empty or zero (KPC-02 to KPC-06).
     pub fn complete(&mut self) {
         let defaults = Self::default();
@@ -236,32 +253,45 @@ impl Configuration {
         if self.bind_address.is_empty() {
             self.bind_address = defaults.bind_address;
         }
-        complete_address(
-            &mut self.healthz_bind_address,
-            if v6 {
-                "[::]:10256"
-            } else {
-                &defaults.healthz_bind_address
-            },
-            10_256,
-        );
-        complete_address(
-            &mut self.metrics_bind_address,
-            if v6 {
-                "[::1]:10249"
-            } else {
-                &defaults.metrics_bind_address
-            },
-            10_249,
-        );
+        let (healthz, metrics) = match v6 {
+            true => ("[::]:10256", METRICS_ADDRESS_V6),
+            false => (HEALTHZ_ADDRESS, METRICS_ADDRESS),
+        };
+        for (address, default) in [
+            (&mut self.healthz_bind_address, healthz),
+            (&mut self.metrics_bind_address, metrics),
+        ] {
+            if address.is_empty() {
+                default.clone_into(address);
+            }
+        }
+        self.complete_ports();
+        let client = &mut self.client_connection;
+        if client.content_type.is_empty() {
+            client.content_type = defaults.client_connection.content_type;
+        }
+        if client.qps == 0.0 {
+            client.qps = defaults.client_connection.qps;
+        }
+        if client.burst == 0 {
+            client.burst = defaults.client_connection.burst;
+        }
         if self.detect_local_mode.is_empty() {
             self.detect_local_mode = defaults.detect_local_mode;
         }
         for (period, default) in [
             (&mut self.config_sync_period, defaults.config_sync_period),
             (&mut self.iptables.sync_period, defaults.iptables.sync_period),
+            (
+                &mut self.iptables.min_sync_period,
+                defaults.iptables.min_sync_period,
+            ),
             (&mut self.ipvs.sync_period, defaults.ipvs.sync_period),
             (&mut self.nftables.sync_period, defaults.nftables.sync_period),
+            (
+                &mut self.nftables.min_sync_period,
+                defaults.nftables.min_sync_period,
+            ),
         ] {
             if period.0.is_zero() {
                 *period = default;
@@ -270,11 +300,9 @@ impl Configuration {
     }
 }
 
-/// An address without a port gets one.
-fn complete_address(address: &mut String, default: &str, port: u16) {
-    if address.is_empty() {
-        default.clone_into(address);
-    } else if let Ok(ip) = address.parse() {
+/// Gives an address a port that has none.
+pub fn with_port(address: &mut String, port: u16) {
+    if let Ok(ip) = address.parse() {
         *address = std::net::SocketAddr::new(ip, port).to_string();
     }
 }

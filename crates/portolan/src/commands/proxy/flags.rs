@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use super::Mode;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, HEALTHZ_ADDRESS, METRICS_ADDRESS, METRICS_ADDRESS_V6, with_port};
 use super::duration::GoDuration;
 use super::gates::Gates;
-use super::validation::{node_name, socket_address};
+use super::validation::{IPVS, node_name, socket_address};
 use crate::flags::cidr;
 
 /// Flags that concern this node's dataplane.
@@ -19,8 +20,8 @@ pub struct NodeFlags {
     #[arg(long, visible_alias = "node-name", value_name = "NAME")]
     pub hostname_override: Option<String>,
     /// How Services are put into the kernel
-    #[arg(long, default_value_t, value_enum, value_name = "MODE")]
-    pub proxy_mode: Mode,
+    #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE")]
+    pub proxy_mode: String,
     /// Ranges of Pod addresses, one a family: who is not in them is masqueraded towards cluster IPs
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
@@ -34,11 +35,11 @@ pub struct NodeFlags {
     /// Address that overrides the Node's primary one; nothing listens on it
     #[arg(long, default_value = "0.0.0.0", value_name = "ADDRESS")]
     pub bind_address: std::net::IpAddr,
-    /// Where /healthz and /livez are served; empty for nowhere
-    #[arg(long, default_value = "0.0.0.0:10256", value_name = "ADDRESS:PORT", value_parser = address)]
+    /// Where /healthz and /livez are served, 0.0.0.0 meaning both families; empty for nowhere
+    #[arg(long, default_value = HEALTHZ_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub healthz_bind_address: String,
-    /// Where /metrics is served; empty for nowhere
-    #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT", value_parser = address)]
+    /// Where /metrics is served; empty for nowhere. If not given, [::1]:10249 where --bind-address is of IPv6
+    #[arg(long, default_value = METRICS_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub metrics_bind_address: String,
 }
 
@@ -73,7 +74,7 @@ pub struct ProxyFlags {
     /// The bit of the packet mark that asks for masquerading, in iptables mode
     #[arg(long, default_value_t = 14, value_name = "BIT")]
     iptables_masquerade_bit: i32,
-    /// Twice this long may a change wait before the proxy says that it is not healthy
+    /// Twice this long may a change wait before the proxy says that it is not healthy, in every mode
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     iptables_sync_period: GoDuration,
     /// The least time between two changes of rules, in iptables mode
@@ -106,7 +107,7 @@ pub struct ProxyFlags {
     /// How long the kernel keeps UDP flows with answers; 0 leaves it as it is
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     conntrack_udp_timeout_stream: GoDuration,
-    /// Deprecated, --healthz-bind-address has the port: 0 is for not serving health at all
+    /// Deprecated: the port where --healthz-bind-address has none; 0 is for not serving health at all
     #[arg(
         long,
         default_value_t = 10_256,
@@ -114,7 +115,7 @@ pub struct ProxyFlags {
         hide_default_value = true
     )]
     healthz_port: u16,
-    /// Deprecated, --metrics-bind-address has the port: 0 is for not serving metrics at all
+    /// Deprecated: the port where --metrics-bind-address has none; 0 is for not serving metrics at all
     #[arg(
         long,
         default_value_t = 10_249,
@@ -122,6 +123,9 @@ pub struct ProxyFlags {
         hide_default_value = true
     )]
     metrics_port: u16,
+    /// The API server's URL, in the place of the one that kubeconfig names; without kubeconfig no credentials are sent
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
     /// Pages for people where metrics are served: ComponentStatusz=true for /statusz, ComponentFlagz=true for /flagz.
     /// Other gates have no effect
     #[arg(
@@ -151,9 +155,6 @@ struct WithoutEffect {
     /// Watches need no limit
     #[arg(long, value_name = "COUNT")]
     kube_api_burst: Option<i32>,
-    /// The kubeconfig file names the server
-    #[arg(long, value_name = "URL")]
-    master: Option<String>,
     /// There is no profiling server
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     profiling: Option<bool>,
@@ -195,8 +196,18 @@ struct WithoutEffect {
     v: Option<i32>,
 }
 
+/// An address to listen on, with a port or without (KPF-34).
 fn address(text: &str) -> Result<String, String> {
-    socket_address(text).map(|_| text.to_owned())
+    match text.parse::<std::net::IpAddr>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => socket_address(text).map(|_| text.to_owned()),
+    }
+}
+
+/// The names of modes, and that of the one which another stands in for (KPF-16).
+fn modes() -> PossibleValuesParser {
+    let ours = Mode::value_variants().iter().filter_map(Mode::to_possible_value);
+    PossibleValuesParser::new(ours.chain([PossibleValue::new(IPVS).hide(true)]))
 }
 
 impl NodeFlags {
@@ -209,7 +220,7 @@ impl NodeFlags {
     pub fn write(&self, configuration: &mut Configuration) {
         let cidrs: Vec<String> = self.cluster_cidr.iter().map(ToString::to_string).collect();
         configuration.hostname_override = self.hostname_override.clone().unwrap_or_default();
-        configuration.mode = self.proxy_mode.name().to_owned();
+        configuration.mode.clone_from(&self.proxy_mode);
         configuration.cluster_cidr = cidrs.join(",");
         configuration
             .node_port_addresses
@@ -223,6 +234,9 @@ impl NodeFlags {
         configuration
             .metrics_bind_address
             .clone_from(&self.metrics_bind_address);
+        if self.bind_address.is_ipv6() && self.metrics_bind_address == METRICS_ADDRESS {
+            configuration.metrics_bind_address = METRICS_ADDRESS_V6.to_owned();
+        }
     }
 }
 
@@ -242,14 +256,18 @@ impl ProxyFlags {
             (self.healthz_port, &mut configuration.healthz_bind_address),
             (self.metrics_port, &mut configuration.metrics_bind_address),
         ] {
-            if port == 0 {
-                address.clear();
+            match port {
+                0 => address.clear(),
+                port => with_port(address, port),
             }
         }
         configuration.iptables.localhost_node_ports = self.iptables_localhost_nodeports;
         configuration.iptables.masquerade_bit = self.iptables_masquerade_bit;
         configuration.iptables.sync_period = self.iptables_sync_period;
         configuration.iptables.min_sync_period = self.iptables_min_sync_period;
+        // There are no such flags for nftables: upstream has these for all modes but ipvs (KPF-20).
+        configuration.nftables.sync_period = self.iptables_sync_period;
+        configuration.nftables.min_sync_period = self.iptables_min_sync_period;
         configuration.bind_address_hard_fail = self.bind_address_hard_fail;
         configuration.oom_score_adj = self.oom_score_adj;
         configuration
@@ -273,7 +291,6 @@ impl ProxyFlags {
             (flags.kube_api_content_type.is_some(), "--kube-api-content-type"),
             (flags.kube_api_qps.is_some(), "--kube-api-qps"),
             (flags.kube_api_burst.is_some(), "--kube-api-burst"),
-            (flags.master.is_some(), "--master"),
             (self.feature_gates.has_unknown(), "--feature-gates"),
             (flags.profiling == Some(true), "--profiling"),
             (

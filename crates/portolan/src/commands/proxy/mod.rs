@@ -77,6 +77,11 @@ impl Mode {
             Self::Userspace => "userspace",
         }
     }
+
+    /// The mode of that name.
+    fn named(name: &str) -> Option<Self> {
+        <Self as ValueEnum>::from_str(name, false).ok()
+    }
 }
 
 impl NodeFlags {
@@ -84,6 +89,7 @@ impl NodeFlags {
     pub fn config(&self) -> Result<proxy::Config, Failure> {
         let mut configuration = Configuration::default();
         self.write(&mut configuration);
+        configuration.complete_ports();
         let (_, config) = validation::check(&configuration)?;
         Ok(proxy::Config {
             conntrack: proxy::ConntrackSettings::default(),
@@ -109,6 +115,29 @@ impl Flags {
             configuration.hostname_override.clone_from(name);
         }
         Ok(configuration)
+    }
+
+    /// How the API server is reached (KPF-06).
+    fn connection(&self, configuration: &Configuration) -> Result<client::Config, client::ConfigError> {
+        let named = ClientFlags {
+            kubeconfig: self
+                .client
+                .kubeconfig
+                .clone()
+                .or_else(|| configuration.kubeconfig()),
+        };
+        let Some(master) = &self.proxy.master else {
+            return named.config();
+        };
+        let credentials = match named.kubeconfig {
+            Some(_) => named.config()?,
+            None => client::Config::default(),
+        };
+        Ok(client::Config {
+            server: master.clone(),
+            further_servers: Vec::new(),
+            ..credentials
+        })
     }
 }
 
@@ -168,10 +197,9 @@ fn keep<D: Dataplane + Send + 'static>(
     config: proxy::Config,
     dataplane: D,
 ) -> Result<ExitCode, Failure> {
-    let mut client = flags.client.clone();
-    client.kubeconfig = client.kubeconfig.or_else(|| configuration.kubeconfig());
+    let connection = flags.connection(configuration)?;
     runtime(2)?.block_on(async {
-        let client = client.client()?.named("portolan-proxy");
+        let client = client::Client::new(connection)?.named("portolan-proxy");
         let (changes, configs) = watch::channel(config);
         if let Some(path) = flags.proxy.config.clone() {
             let name = flags.node.hostname_override.clone();

@@ -47,6 +47,67 @@ fn kube_proxys_command_lines_are_understood() {
     );
 }
 
+fn checked(arguments: &[&str]) -> (Mode, proxy::Config) {
+    let configuration = flags(arguments).configuration().expect("a configuration");
+    validation::check(&configuration).expect("a configuration")
+}
+
+#[test]
+fn addresses_may_leave_out_their_ports() {
+    let address = |text: &str| Some(text.parse().expect("an address"));
+    let (_, config) = checked(&["--metrics-bind-address=0.0.0.0", "--healthz-bind-address=::1"]);
+    assert_eq!(config.metrics_bind_address, address("0.0.0.0:10249"));
+    assert_eq!(config.healthz_bind_address, address("[::1]:10256"));
+    let (_, config) = checked(&["--metrics-bind-address=10.0.0.1", "--metrics-port=9100"]);
+    assert_eq!(config.metrics_bind_address, address("10.0.0.1:9100"));
+    let (_, config) = checked(&["--bind-address=::"]);
+    assert_eq!(config.metrics_bind_address, address("[::1]:10249"));
+    assert_eq!(
+        config.healthz_bind_address,
+        address("0.0.0.0:10256"),
+        "both families"
+    );
+    assert!(Cli::try_parse_from(["portolan", "proxy", "--metrics-bind-address=here"]).is_err());
+}
+
+#[test]
+fn another_mode_stands_in_for_ipvs() {
+    assert_eq!(checked(&["--proxy-mode=ipvs"]).0, Mode::Nftables);
+    assert_eq!(checked(&["--proxy-mode=userspace"]).0, Mode::Userspace);
+    assert!(Cli::try_parse_from(["portolan", "proxy", "--proxy-mode=magic"]).is_err());
+}
+
+#[test]
+fn the_sync_period_holds_for_every_mode() {
+    for mode in ["iptables", "nftables"] {
+        let (_, config) = checked(&[&format!("--proxy-mode={mode}"), "--iptables-sync-period=10s"]);
+        assert_eq!(config.sync_period, Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn a_server_named_by_flag_takes_the_place_of_the_kubeconfigs() {
+    let connection = |arguments: &[&str]| {
+        let flags = flags(arguments);
+        flags.connection(&flags.configuration().expect("a configuration"))
+    };
+    let alone = connection(&["--master=http://127.0.0.1:8080"]).expect("a connection");
+    assert_eq!(alone.server, "http://127.0.0.1:8080");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+                clusters: [{name: k, cluster: {server: 'http://10.0.0.1:80'}}]\n\
+                users: [{name: u, user: {token: secret}}]\n\
+                contexts: [{name: c, context: {cluster: k, user: u}}]\n";
+    std::fs::write(&path, text).expect("a file");
+    let kubeconfig = format!("--kubeconfig={}", path.display());
+    let both = connection(&["--master=http://127.0.0.1:8080", &kubeconfig]).expect("a connection");
+    assert_eq!(both.server, "http://127.0.0.1:8080");
+    assert_eq!(both.token.as_deref(), Some("secret"));
+    let given = connection(&[&kubeconfig]).expect("a connection");
+    assert_eq!(given.server, "http://10.0.0.1:80");
+}
+
 #[test]
 fn feature_gates_open_pages() {
     let command_line = [

@@ -13,6 +13,8 @@ use crate::flags::{BadValue, at_most_one_a_family, host_name};
 
 /// Scores of how a process ranks when memory runs out (KPC-10).
 const OOM_SCORES: std::ops::RangeInclusive<i32> = -1000..=1000;
+/// A mode of upstream's that another stands in for.
+pub const IPVS: &str = "ipvs";
 /// Bits of a packet's mark (KPC-10).
 const MARK_BITS: std::ops::Range<i32> = 0..32;
 
@@ -48,7 +50,7 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         node_name: node_name(&configuration.hostname_override),
         pods,
         node_port_addresses: node_ports,
-        masquerade_all: configuration.iptables.masquerade_all || configuration.nftables.masquerade_all,
+        masquerade_all: masquerade_all(configuration),
         bind_address,
         healthz_bind_address: healthz,
         metrics_bind_address: metrics,
@@ -66,6 +68,17 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         ..periods(mode, configuration)
     };
     Ok((mode, config))
+}
+
+/// Whether everything that goes to cluster IPs is masqueraded: as the section of the mode says that the file names. Where it
+/// names none, or one that there is not, the section that upstream would read may be either.
+fn masquerade_all(configuration: &Configuration) -> bool {
+    let (iptables, nftables) = (&configuration.iptables, &configuration.nftables);
+    match Mode::named(&configuration.mode) {
+        Some(Mode::Nftables) => nftables.masquerade_all,
+        Some(Mode::Iptables) => iptables.masquerade_all,
+        Some(Mode::Userspace) | None => iptables.masquerade_all || nftables.masquerade_all,
+    }
 }
 
 /// What of a configuration that can be used is most likely not meant (KPC-14, KPC-15).
@@ -182,15 +195,14 @@ fn check_numbers(configuration: &Configuration, wrong: &mut Vec<String>) {
 fn mode(text: &str) -> Result<Mode, String> {
     match text {
         "" => Ok(Mode::default()),
-        "ipvs" => {
+        IPVS => {
             tracing::warn!(
                 "there is no ipvs mode: {} takes its place",
                 Mode::default().name()
             );
             Ok(Mode::default())
         }
-        text => <Mode as clap::ValueEnum>::from_str(text, false)
-            .map_err(|_| format!("{text:?} is none of {}", Mode::NAMES)),
+        text => Mode::named(text).ok_or_else(|| format!("{text:?} is none of {}", Mode::NAMES)),
     }
 }
 

@@ -87,11 +87,25 @@ fn kubeadms_file_reads_without_a_warning() {
     assert_eq!(configuration.conntrack, Configuration::default().conntrack);
     assert_eq!(configuration.nftables.sync_period.to_string(), "30s");
     assert_eq!(configuration.oom_score_adj, -999);
+    assert_eq!(configuration, filled_in());
+}
+
+/// What kubeadm's file means: all defaults, but for what it says.
+fn filled_in() -> Configuration {
+    let mut wanted = Configuration {
+        cluster_cidr: "10.244.0.0/16".to_owned(),
+        ..Configuration::default()
+    };
+    wanted.client_connection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf".to_owned();
+    let (written, _) = read(KUBEADM).expect("a file");
+    (wanted.logging, wanted.winkernel) = (written.logging, written.winkernel);
+    wanted
 }
 
 #[test]
 fn what_has_no_effect_is_warned_of() {
-    let text = "enableProfiling: true\nipvs: {scheduler: rr}\nfeatureGates: {Some: true}\nnftables: {masqueradeBit: 3}\n";
+    let text = "enableProfiling: true\nipvs: {scheduler: rr}\nfeatureGates: {Some: true}\n\
+                nftables: {masqueradeBit: 3, minSyncPeriod: 5s}\nlogging: {verbosity: 4}\nconfigSyncPeriod: 1h\n";
     let (_, warnings) = read(text).expect("a file");
     let fields: Vec<&str> = warnings
         .iter()
@@ -103,6 +117,9 @@ fn what_has_no_effect_is_warned_of() {
             "enableProfiling",
             "ipvs",
             "nftables.masqueradeBit",
+            "nftables.minSyncPeriod",
+            "configSyncPeriod",
+            "logging",
             "featureGates"
         ]
     );

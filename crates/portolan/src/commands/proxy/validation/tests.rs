@@ -19,6 +19,22 @@ fn the_defaults_are_fine() {
 }
 
 #[test]
+fn masquerading_everything_is_a_matter_of_the_modes_own_section() {
+    let is_asked = |mode: &str, iptables, nftables| {
+        let config = checked(|configuration| {
+            mode.clone_into(&mut configuration.mode);
+            configuration.iptables.masquerade_all = iptables;
+            configuration.nftables.masquerade_all = nftables;
+        });
+        config.expect("a configuration").masquerade_all
+    };
+    assert!(!is_asked("nftables", true, false) && is_asked("nftables", false, true));
+    assert!(is_asked("iptables", true, false) && !is_asked("iptables", false, true));
+    // kubeadm's file names no mode, and upstream would read the section of iptables.
+    assert!(is_asked("", true, false) && is_asked("ipvs", true, false));
+}
+
+#[test]
 fn every_mode_of_detecting_pods_is_understood() {
     let detect = |mode: &str| {
         checked(|configuration| {
