@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netlink::nftables::{Batch, Change, Element, Field, Nftables, Set, SetValue, Table};
+use netlink::nftables::{Batch, Change, Element, Field, Nftables, Set, SetValue};
 use testbed::Member;
 
 use crate::Failure;
@@ -10,16 +10,14 @@ use crate::process::Measured;
 
 /// The proxy's table.
 const TABLE: &str = "portolan";
-/// Somebody else's.
-const OTHER_TABLE: &str = "not-the-proxys";
 /// Time for one resync, and for the pause that the proxy makes between two.
 const REST: Duration = Duration::from_secs(1);
 /// Elements in one transaction: more than the kernel keeps for a proxy that does not listen.
 const FLOOD_ELEMENTS: u32 = 120_000;
 
 /// Has somebody else write `resyncs` times in each of two ways. First a set that does no harm comes into the proxy's table,
-/// or goes again: the kernel tells the proxy. Then so much comes and goes in another table while the proxy is stopped that
-/// the kernel cannot tell it: everything is read back.
+/// or goes again: the kernel tells the proxy. Then so much comes and goes in that table, in a set that does no harm, while
+/// the proxy is stopped, that the kernel cannot tell it: everything is read back.
 pub fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
     if resyncs == 0 {
         return Ok(());
@@ -62,24 +60,21 @@ fn touch(time: u32, nftables: &mut Nftables) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fills another table and takes it away, while the proxy is stopped.
+/// Fills a set and takes it away, while the proxy is stopped.
 fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
-    let table = Table {
-        name: OTHER_TABLE.to_owned(),
-        comment: String::new(),
-        is_dormant: false,
+    let set = Set {
+        name: "flood".to_owned(),
+        ..harmless()
     };
-    let set = harmless();
-    let mut filling = Batch::new(OTHER_TABLE, None);
-    filling.table(Change::Add, &table, 0);
+    let mut filling = Batch::new(TABLE, None);
     filling.set(Change::Add, &set, 0);
     let mut list = filling.elements(Change::Add, &set.name, 0);
     for number in 0..FLOOD_ELEMENTS {
         list.push(&Element::key(&number.to_ne_bytes()));
     }
     drop(list);
-    let mut clearing = Batch::new(OTHER_TABLE, None);
-    clearing.table(Change::Delete, &table, 0);
+    let mut clearing = Batch::new(TABLE, None);
+    clearing.set(Change::Delete, &set, 0);
     proxy.stopped(|| {
         nftables.commit(filling)?;
         nftables.commit(clearing)?;

@@ -5,7 +5,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// One step of a filter (`struct sock_filter`).
-pub(crate) fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+pub(crate) const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter {
         code: code as u16,
         jt,

@@ -5,7 +5,6 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::filter::{self, step};
 use crate::message::{HEADER_BYTES, Message, attributes, messages};
 
 /// Room for one datagram of a dump. The kernel fills at most 32 KiB when the reader offers that much or more.
@@ -20,9 +19,6 @@ const ERROR_TEXT: u16 = 1;
 const ACKNOWLEDGEMENT_HAS_ATTRIBUTES: u16 = 0x200;
 /// Flag of an acknowledgement that leaves out the request's payload (`NLM_F_CAPPED`).
 const ACKNOWLEDGEMENT_IS_CAPPED: u16 = 0x100;
-
-/// Where a message's header has the number of the socket that asked (`nlmsg_pid`).
-const MESSAGE_PORT_OFFSET: u32 = 12;
 
 /// Which part of the kernel a socket speaks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,24 +102,6 @@ impl Socket {
         }
         let group = libc::c_int::try_from(group).unwrap_or(libc::c_int::MAX);
         self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
-    }
-
-    /// Has the kernel drop what is told because of another socket's request, by that socket's number.
-    pub fn drop_messages_of(&self, port: u32) -> io::Result<()> {
-        // The filter loads big-endian numbers; the header has the port in this machine's order.
-        let port = u32::from_be_bytes(port.to_ne_bytes());
-        let steps = [
-            step(
-                libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-                0,
-                0,
-                MESSAGE_PORT_OFFSET,
-            ),
-            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, port),
-            step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
-            step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
-        ];
-        filter::attach(self.descriptor.as_fd(), &steps)
     }
 
     /// A number for the next request; never 0, which is what the kernel uses for its own messages.

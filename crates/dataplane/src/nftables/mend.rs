@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::object::Protocol;
-use netlink::nftables::{Batch, Change, Touched};
+use netlink::nftables::{Batch, Chain, Change, Rule, Touched};
 use plan::{Family, Plan};
 
 use crate::DataplaneError;
@@ -24,7 +24,7 @@ impl NftablesDataplane {
     /// Mends what was touched; how many elements and chains were looked at.
     pub(super) fn mend_touched(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
         let count = match is_unclear(touched) || !self.is_known {
-            true => self.synchronize(plan)?.elements,
+            true => self.read_back(plan)?,
             false => self.mend_told(plan, touched)?,
         };
         for touched in touched {
@@ -59,9 +59,7 @@ impl NftablesDataplane {
 
     /// Compares all chains with what should be in force, and mends them; how many differed.
     pub(super) fn mend_chains(&mut self) -> Result<usize, DataplaneError> {
-        let mut wanted = self.chains.clone();
-        let codes: Vec<u32> = self.codes.in_force().collect();
-        wanted.extend(self.codes.chains_of(codes.iter()));
+        let wanted = self.wanted_chains();
         let mut mending = Mending::default();
         mending.compare_chains(wanted, snapshot::read_chains(&mut self.nftables, &self.table)?);
         let mut batch = Batch::new(&self.table, None);
@@ -74,6 +72,14 @@ impl NftablesDataplane {
             tracing::debug!(%error, "chains that nothing leads to stay until the next repair");
         }
         Ok(mending.chains.len() + mending.stale_chains.len())
+    }
+
+    /// All chains that should be there.
+    pub(super) fn wanted_chains(&self) -> Vec<(Chain, Vec<Rule>)> {
+        let mut wanted = self.chains.clone();
+        let codes: Vec<u32> = self.codes.in_force().collect();
+        wanted.extend(self.codes.chains_of(codes.iter()));
+        wanted
     }
 
     /// Puts an element back, or takes one away that is not ours. Whether that could be done.

@@ -341,7 +341,7 @@ impl Dataplane for NftablesDataplane {
 
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
         if !self.is_accounted_for()? {
-            return self.synchronize(plan).map(|applied| applied.elements);
+            return self.read_back(plan);
         }
         self.sweep();
         self.verify_some(plan)

@@ -194,29 +194,39 @@ impl Elements {
     }
 }
 
-/// The elements of a set or map as one number each, sorted; the same ones in two lists have the same number as long as
-/// these are made with one `state`.
-pub fn fingerprints(
-    nftables: &mut Nftables,
-    table: &str,
-    place: Place,
-    state: &RandomState,
-) -> Result<Vec<u64>, ReadError> {
-    let mut found = nftables.elements(table, place.name(), |element| fingerprint(&element, state))?;
-    found.sort_unstable();
-    // While the kernel enlarges a map's hash table, a list of it may have an element twice.
-    found.dedup();
-    Ok(found)
+/// Elements in short, whatever their order: those of two lists are the same if their digests are, as long as these are
+/// made with one `state`, which nobody else knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// How many there are.
+    pub count: usize,
+    /// The sum of their hashes.
+    sum: u64,
 }
 
-/// The number of one element.
-pub fn fingerprint(element: &Element<'_>, state: &RandomState) -> u64 {
-    let mut hasher = state.build_hasher();
-    element.is_interval_end.hash(&mut hasher);
-    element.key.hash(&mut hasher);
-    element.key_end.hash(&mut hasher);
-    hash_content(element, &mut hasher);
-    hasher.finish()
+impl Digest {
+    /// The digest of a set or map. While the kernel enlarges its hash table, an element may be missing or be there twice.
+    pub fn read(
+        nftables: &mut Nftables,
+        table: &str,
+        place: Place,
+        state: &RandomState,
+    ) -> Result<Self, ReadError> {
+        nftables.fold_elements(table, place.name(), |digest: &mut Self, element| {
+            digest.add(&element, state);
+        })
+    }
+
+    /// Takes in an element.
+    pub fn add(&mut self, element: &Element<'_>, state: &RandomState) {
+        let mut hasher = state.build_hasher();
+        element.is_interval_end.hash(&mut hasher);
+        element.key.hash(&mut hasher);
+        element.key_end.hash(&mut hasher);
+        hash_content(element, &mut hasher);
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hasher.finish());
+    }
 }
 
 /// Affinities that keep clients at endpoints for whose keys `is_stale`.

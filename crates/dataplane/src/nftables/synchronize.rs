@@ -16,7 +16,7 @@ use super::in_force::{Difference, InForce, comment};
 use super::item::{Item, Place};
 use super::layout::{self, FAMILIES, Map};
 use super::port::{Port, Shared};
-use super::snapshot::{self, Elements, FormerEndpoints, Found};
+use super::snapshot::{self, Digest, Elements, FormerEndpoints, Found};
 use super::stand_ins::written;
 use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, is_drift, ranges, skeleton};
 
@@ -308,15 +308,10 @@ impl NftablesDataplane {
         wanted: &mut impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
     ) -> Result<(bool, usize), DataplaneError> {
         let state = RandomState::new();
-        let found = snapshot::fingerprints(&mut self.nftables, &self.table, place, &state)?;
-        let (mut count, mut is_missing) = (0, false);
-        wanted(&self.in_force, &mut |item, _| {
-            count += 1;
-            is_missing |= found
-                .binary_search(&snapshot::fingerprint(&item.element(), &state))
-                .is_err();
-        });
-        Ok((!is_missing && count == found.len(), count))
+        let found = Digest::read(&mut self.nftables, &self.table, place, &state)?;
+        let mut digest = Digest::default();
+        wanted(&self.in_force, &mut |item, _| digest.add(&item.element(), &state));
+        Ok((digest == found, digest.count))
     }
 
     /// What may fail without harm, once the table carries traffic as it should.
@@ -333,6 +328,11 @@ impl NftablesDataplane {
 }
 
 impl Mending {
+    /// Whether there is nothing to be done to chains.
+    pub(super) fn leaves_chains(&self) -> bool {
+        self.chains.is_empty() && self.stale_chains.is_empty()
+    }
+
     /// Takes what has to be done to chains so that they are the wanted ones.
     pub(super) fn compare_chains(
         &mut self,

@@ -1,4 +1,6 @@
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use netlink::nftables::{Element, ElementData, Refusal};
 use plan::{Family, NodePortAddresses};
@@ -130,6 +132,78 @@ fn what_others_write_elsewhere_is_told_and_nothing_is_read_back() {
         assert!(dataplane.is_accounted_for().unwrap());
         let sets = Nftables::open().unwrap().sets(TABLE).unwrap();
         assert!(sets.iter().any(|set| set.name == "foreign"));
+    });
+}
+
+/// A watch that is told too much is told nothing any more; what others do to their own tables is not to bring that about.
+#[test]
+fn what_others_write_elsewhere_does_not_drown_the_watch() {
+    const ELEMENTS: u32 = 120_000;
+    let flood = |table: &str| {
+        let set = netlink::nftables::Set {
+            name: "flood".to_owned(),
+            ..Map::ClusterIps.set(Family::V4)
+        };
+        let mut batch = Batch::new(table, None);
+        batch.set(Change::Add, &set, 0);
+        let mut list = batch.elements(Change::Add, &set.name, 0);
+        for number in 0..ELEMENTS {
+            list.push(&Element::key(&number.to_ne_bytes()));
+        }
+        drop(list);
+        Nftables::open().unwrap().commit(batch).unwrap();
+    };
+    testbed::in_namespace(|| {
+        let (_, mut dataplane) = loaded(1);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        write_elsewhere();
+        flood("other");
+        let is_transaction = |touched: &Touched| matches!(touched, Touched::Transaction(_));
+        let touched = told(&mut monitor);
+        assert!(
+            touched.len() == 2 && touched.iter().all(is_transaction),
+            "{touched:?}"
+        );
+        // Its own table's flood is more than the kernel keeps.
+        flood(TABLE);
+        let mut touched = told(&mut monitor);
+        while let more = monitor.read().unwrap()
+            && !more.is_empty()
+        {
+            touched.extend(more);
+        }
+        assert!(touched.contains(&Touched::Everything));
+    });
+}
+
+/// One transaction may touch several tables; the kernel tells of it in few datagrams.
+#[test]
+fn a_transaction_over_several_tables_is_told() {
+    testbed::in_namespace(|| {
+        let (_, mut dataplane) = loaded(1);
+        let mut monitor = dataplane.watch().unwrap().unwrap();
+        let mut script = String::new();
+        for number in 0..20 {
+            script += &format!("add table inet other{number}\n");
+        }
+        script += &format!("add element inet {TABLE} cluster-ips4 {{ 10.96.0.201 }}\nadd table inet last\n");
+        let mut nft = match Command::new("nft")
+            .args(["-f", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+        {
+            Ok(nft) => nft,
+            Err(error) => testbed::skip_inside(&format!("nft cannot be run: {error}")),
+        };
+        nft.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(nft.wait().unwrap().success());
+        let touched = told(&mut monitor);
+        let keys = vec![Box::from([10, 96, 0, 201])];
+        let added = Touched::Elements {
+            set: "cluster-ips4".to_owned(),
+            keys,
+        };
+        assert!(touched.contains(&added), "{touched:?}");
     });
 }
 

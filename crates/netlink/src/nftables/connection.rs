@@ -158,7 +158,7 @@ impl Nftables {
             family,
             wire::GETCHAIN,
             |_| {},
-            |answer, found| {
+            |answer, found: &mut Vec<String>| {
                 let chain = Chain::decode(answer.attributes(wire::GENERIC_BYTES));
                 found.extend(chain.map(|(_, chain)| chain.name));
             },
@@ -191,6 +191,19 @@ impl Nftables {
         set: &str,
         mut read: impl FnMut(Element<'_>) -> T,
     ) -> Result<Vec<T>, ReadError> {
+        self.fold_elements(table, set, |found: &mut Vec<T>, element| {
+            found.push(read(element))
+        })
+    }
+
+    /// What `add` makes of the elements of a set, one after the other, beginning with a default. It begins anew if a change
+    /// tears the list.
+    pub fn fold_elements<A: Default>(
+        &mut self,
+        table: &str,
+        set: &str,
+        mut add: impl FnMut(&mut A, Element<'_>),
+    ) -> Result<A, ReadError> {
         let filter = |writer: &mut Writer| {
             writer.text(wire::LIST_TABLE, table).text(wire::LIST_SET, set);
         };
@@ -200,7 +213,9 @@ impl Nftables {
                 .attributes(wire::GENERIC_BYTES)
                 .filter(|attribute| attribute.kind == wire::LIST_ELEMENTS);
             for element in lists.flat_map(|list| list.nested()) {
-                found.extend(Element::decode(element.nested()).map(&mut read));
+                if let Some(element) = Element::decode(element.nested()) {
+                    add(found, element);
+                }
             }
         })
     }
@@ -212,22 +227,28 @@ impl Nftables {
         filter: impl Fn(&mut Writer),
         decode: impl Fn(Attributes<'_>) -> Option<T>,
     ) -> Result<Vec<T>, ReadError> {
-        self.dump_messages(operation, TableFamily::Inet, message, filter, |answer, found| {
-            found.extend(decode(answer.attributes(wire::GENERIC_BYTES)));
-        })
+        self.dump_messages(
+            operation,
+            TableFamily::Inet,
+            message,
+            filter,
+            |answer, found: &mut Vec<T>| {
+                found.extend(decode(answer.attributes(wire::GENERIC_BYTES)));
+            },
+        )
     }
 
     /// Reads a dump whole, again from the start if a change tore it.
-    fn dump_messages<T>(
+    fn dump_messages<A: Default>(
         &mut self,
         operation: &'static str,
         family: TableFamily,
         message: u16,
         filter: impl Fn(&mut Writer),
-        mut each: impl FnMut(&Message<'_>, &mut Vec<T>),
-    ) -> Result<Vec<T>, ReadError> {
+        mut each: impl FnMut(&Message<'_>, &mut A),
+    ) -> Result<A, ReadError> {
         for _ in 0..DUMP_ATTEMPTS_MAX {
-            let mut found = Vec::new();
+            let mut found = A::default();
             let torn = self.request(operation, family, message, libc::NLM_F_DUMP, &filter, |answer| {
                 each(answer, &mut found);
             })?;

@@ -1,8 +1,12 @@
 //! What others do to a table (`NFNLGRP_NFTABLES`): the kernel tells of every transaction.
 
+mod relevance;
+
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use crate::filter;
 use crate::message::{Message, messages};
 use crate::socket::{Socket, Subsystem};
 
@@ -48,10 +52,10 @@ pub struct Monitor {
 
 impl Monitor {
     /// Begins to listen, in the calling thread's network namespace. What is done by the socket with that port
-    /// number is not told: the kernel drops it before it takes any room.
+    /// number is not told, nor what is done to other tables: the kernel drops it before it takes any room.
     pub fn open(table: &str, own_port: u32) -> io::Result<Self> {
         let socket = Socket::open(Subsystem::Netfilter)?;
-        socket.drop_messages_of(own_port)?;
+        filter::attach(socket.as_fd(), &relevance::steps(table, own_port))?;
         socket.join(GROUP)?;
         Ok(Self {
             socket,
