@@ -31,4 +31,10 @@ pub enum Fault {
     /// There is no certificate that can be used: handshakes fail.
     #[error("no certificate can be used, so that TLS handshakes fail")]
     NoCertificate,
+    /// Lines of the access log are lost.
+    #[error("there is no access log: {why}")]
+    NoAccessLog {
+        /// What is wrong with where it is to go.
+        why: String,
+    },
 }

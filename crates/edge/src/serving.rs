@@ -224,13 +224,14 @@ impl Serving {
             }
         }
         for served in self.services.values() {
-            for (key, port) in served
-                .ports
-                .iter()
-                .filter(|(_, port)| !port.tls_faults.is_empty())
-            {
-                let of_port = faults.entry(key.clone()).or_default();
-                of_port.extend(port.tls_faults.iter().cloned());
+            for (key, port) in &served.ports {
+                let current = port.port.current();
+                let why = current.log.as_ref().and_then(|log| log.fault());
+                let no_log = why.map(|why| Fault::NoAccessLog { why: why.to_owned() });
+                let of_port: Vec<Fault> = port.tls_faults.iter().cloned().chain(no_log).collect();
+                if !of_port.is_empty() {
+                    faults.entry(key.clone()).or_default().extend(of_port);
+                }
             }
         }
         self.faults = faults;

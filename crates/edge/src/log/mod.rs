@@ -24,7 +24,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::peer::Peer;
 use crate::settings::{AccessLog, LogDestination, ServiceName};
-pub use places::{PlaceError, Places, S3};
+use places::PlaceError;
+pub use places::{Places, S3};
 use writer::{Tries, Writer};
 
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub struct Log {
     settings: AccessLog,
     queue: mpsc::Sender<String>,
     counts: Arc<Counts>,
+    fault: Option<String>,
 }
 
 /// What became of lines.
@@ -157,7 +159,7 @@ impl Logs {
     }
 
     /// The log of a Service. Called anew when its settings change; equal settings lead to the same log. With a destination
-    /// that cannot be used ([`Places::check`]), all its lines count as lost.
+    /// that cannot be used ([`Log::fault`]), all its lines count as lost.
     pub fn of(&self, service: &ServiceName, settings: &AccessLog) -> Arc<Log> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = None;
@@ -170,14 +172,21 @@ impl Logs {
         services.retain(|_, known| known.log.strong_count() > 0);
         let counts = counts.unwrap_or_default();
         let (queue, lines) = mpsc::channel(QUEUE_LINES_MAX);
-        match self.store(&settings.destination) {
-            Ok(store) => self.write(service, settings, store, counts.clone(), lines),
-            Err(error) => tracing::warn!(%service, %error, "there will be no access log"),
-        }
+        let fault = match self.store(&settings.destination) {
+            Ok(store) => {
+                self.write(service, settings, store, counts.clone(), lines);
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%service, %error, "there is no access log");
+                Some(error.to_string())
+            }
+        };
         let log = Arc::new(Log {
             settings: settings.clone(),
             queue,
             counts: counts.clone(),
+            fault,
         });
         services.insert(
             service.clone(),
@@ -261,6 +270,11 @@ impl Logs {
 }
 
 impl Log {
+    /// Why all lines are lost, if they are.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
     /// Writes down a request. It never waits: what there is no room for is counted and dropped.
     pub fn request(&self, record: &RequestRecord<'_>) {
         self.push(line::of_request(record, self.settings.format));

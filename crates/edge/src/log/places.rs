@@ -113,11 +113,6 @@ impl S3 {
 }
 
 impl Places {
-    /// Whether lines can go there, as far as can be told without writing one.
-    pub fn check(&self, destination: &LogDestination) -> Result<(), PlaceError> {
-        self.store(destination).map(|_| ())
-    }
-
     /// What writes files there, each of them whole or not at all.
     pub(super) fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, PlaceError> {
         match destination {

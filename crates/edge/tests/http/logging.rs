@@ -115,6 +115,26 @@ fn each_request_has_a_line() {
 }
 
 #[test]
+fn a_log_that_has_no_place_is_told() {
+    let backend = Backend::answering(OK);
+    let served = Served::new(service(&[backend.address]));
+    let mut settings = served.service.clone();
+    settings.access_log = Some(log(LogDestination::Directory, LogFormat::Common));
+    let served = Served {
+        service: settings,
+        ..served
+    };
+    served.apply();
+    let faults = served.edge.faults().borrow().clone();
+    let told: Vec<String> = faults.values().flatten().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["there is no access log: no directory for access logs was given (--edge-access-log-directory)"]
+    );
+    assert_status(&get(served.address, "/"), 200);
+}
+
+#[test]
 fn lines_of_requests_and_connections_are_of_one_shape() {
     for frontend in [
         Frontend::Http {
