@@ -4,15 +4,20 @@
 //!
 //! A connection goes one way:
 //!
-//! 1. a thread of [`workers`] takes it from a listening socket; most stay with the thread that took them;
-//! 2. [`inbound`] asks who it is: limits, the PROXY header ([`proxy_protocol`]), source ranges, the TLS handshake ([`tls`]);
-//! 3. [`backends`] choose where it goes on, [`outbound`] connects there, and again elsewhere if that fails;
-//! 4. [`relay`] passes bytes on, or [`http`] requests, or [`udp`] datagrams; [`log`] writes down what was.
+//! 1. a thread of `workers` takes it from a listening socket; most stay with the thread that took them;
+//! 2. `inbound` asks who it is: limits, the PROXY header ([`proxy_protocol`]), source ranges, the TLS handshake (`tls`);
+//! 3. [`backends`] choose where it goes on, [`outbound`] connects there, and elsewhere if that fails;
+//! 4. `relay` passes bytes on, or [`http`] requests, or `udp` datagrams; [`log`] writes down what was.
 //!
-//! What all of them share of a Service's port is its [`Port`]; what is to be told of it is in [`faults`] and [`metrics`].
+//! What all of them share of a Service's port is its [`Port`]. `serving` finds the differences between settings and opens
+//! and closes listening sockets; what is to be told of ports is in [`faults`], [`counters`] and [`Edge::metrics`].
 //!
-//! - [`settings`]: what a Service asks of the edge
-//! - [`Edge`]: start, apply settings, drain, hand over
+//! What always holds:
+//!
+//! - A listener that stays is never closed: changed certificates, backends and limits are in force for its next connection.
+//! - Connections outlive changes of settings; only draining, silence and the edge's own end close them.
+//! - A connection that says nothing holds no buffer and no pipe.
+//! - Every table of clients is bounded; who comes from many addresses is served, but not remembered.
 
 pub mod backends;
 pub mod counters;

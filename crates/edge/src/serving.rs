@@ -43,6 +43,8 @@ pub(crate) struct Serving {
     /// Sockets that a predecessor handed over and nobody has asked for yet.
     inherited: Sockets,
     pub faults: Faults,
+    /// Nothing is listened at any more, whatever settings come.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -214,6 +216,9 @@ impl Serving {
 
     /// Listens where that is still missing, and says what is wrong now.
     pub fn listen(&mut self, means: &Means<'_>) {
+        if self.is_closed {
+            return;
+        }
         let mut faults = Faults::new();
         for (key, at) in std::mem::take(&mut self.missing) {
             let Some(port) = self.port(&key) else { continue };
@@ -239,7 +244,7 @@ impl Serving {
 
     /// Whether it is not listened everywhere.
     pub fn is_missing_any(&self) -> bool {
-        !self.missing.is_empty()
+        !self.missing.is_empty() && !self.is_closed
     }
 
     fn open(&mut self, port: Arc<Port>, at: SocketAddr, means: &Means<'_>) -> Result<(), String> {
@@ -300,8 +305,9 @@ impl Serving {
             .collect()
     }
 
-    /// Takes no more connections anywhere.
+    /// Takes no more connections anywhere, and never again.
     pub fn close(&mut self) {
+        self.is_closed = true;
         self.sockets.clear();
         self.missing.clear();
         self.inherited.clear();

@@ -13,7 +13,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::backends::Chosen;
+use crate::backends::{Backend, Chosen};
 use crate::counters::Refusal;
 use crate::port::{Port, Seat};
 use crate::workers::Taking;
@@ -31,7 +31,7 @@ const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// Pause after the socket could not be read.
 const PAUSE: Duration = Duration::from_millis(20);
 /// When no more datagrams are taken, how long answers to the last ones are passed on.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Passes on datagrams that come to a socket, until it is told to stop.
 pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Receiver<()>) {
@@ -168,6 +168,7 @@ impl Flows {
         let last = Arc::new(AtomicU64::new(now));
         let answers = Answers {
             client,
+            backend: chosen.backend.clone(),
             from: socket.clone(),
             to: self.socket.clone(),
             last: last.clone(),
@@ -221,6 +222,7 @@ fn connected(to: SocketAddr) -> io::Result<UdpSocket> {
 /// What a backend answers to a client.
 struct Answers {
     client: SocketAddr,
+    backend: Arc<Backend>,
     from: Arc<UdpSocket>,
     to: Arc<UdpSocket>,
     last: Arc<AtomicU64>,
@@ -241,6 +243,7 @@ impl Answers {
                 match self.from.try_recv(&mut buffer) {
                     Ok(bytes) => {
                         self.last.store(milliseconds(self.began), Ordering::Relaxed);
+                        self.port.backends().note(&self.backend, true);
                         let answer = buffer.get(..bytes).unwrap_or_default();
                         match self.to.send_to(answer, self.client).await {
                             Ok(bytes) => self.port.counters().sent(bytes as u64),

@@ -122,7 +122,7 @@ impl Backend {
 
     /// Counts a connection that stands.
     fn succeeded(&self) {
-        if self.has_failed.swap(false, Ordering::Relaxed) {
+        if self.has_failed.load(Ordering::Relaxed) && self.has_failed.swap(false, Ordering::Relaxed) {
             let mut ejection = self.ejection.lock().unwrap_or_else(PoisonError::into_inner);
             ejection.succeeded();
             self.ejected_until.store(0, Ordering::Relaxed);

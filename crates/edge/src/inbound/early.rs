@@ -93,3 +93,32 @@ impl AsyncWrite for Early {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_put_back_comes_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let mut client = client.expect("connected");
+        let mut stream = Early::new(accepted.expect("accepted").0);
+        assert!(stream.bare().is_some());
+        stream.put_back(b"header and ");
+        assert!(stream.bare().is_none());
+        client.write_all(b"words").await.expect("written");
+        client.shutdown().await.expect("ended");
+        let mut first = [0; 4];
+        stream.read_exact(&mut first).await.expect("read");
+        assert_eq!(&first, b"head");
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).await.expect("read to the end");
+        assert_eq!(rest, "er and words");
+        assert!(stream.bare().is_some());
+    }
+}

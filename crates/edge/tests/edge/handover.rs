@@ -99,5 +99,8 @@ fn addresses_that_the_successor_does_not_serve_are_closed() {
     assert_ne!(former.address(), next.address());
     drain(&former.edge);
     assert!(connect(former.address()).is_err());
+    // Whatever it is told from now on.
+    former.apply();
+    assert!(connect(former.address()).is_err());
     assert_eq!(next.taker().expect("a backend"), "a");
 }
