@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use testbed::{Cluster, Member, Topology};
 
 use crate::Failure;
@@ -22,8 +22,10 @@ use crate::setting::PATIENCE;
 pub use under_test::Flags as UnderTestFlags;
 pub use under_test::run as under_test;
 
-/// Descriptors that clients, backend and each proxy may have.
+/// Descriptors that clients and backend together, and each proxy, are to have.
 const DESCRIPTORS: u64 = 200_000;
+/// Descriptors that are not for connections.
+const DESCRIPTORS_OTHER: u64 = 2_500;
 /// Ports of the proxies: bytes, and bytes inside of TLS.
 const PORTS: [(u16, u16); 2] = [(1_080, 1_443), (2_080, 2_443)];
 
@@ -39,7 +41,7 @@ pub struct Flags {
     /// Clients at the same time that connect, ask, and close
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// Connections that are open at the same time while memory is read; 0 for none
+    /// Connections that are open at the same time while memory is read, or as many as descriptors allow; 0 for none
     #[arg(long, default_value_t = 20_000)]
     open: usize,
     /// Threads of each proxy
@@ -77,13 +79,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
 }
 
 fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(DESCRIPTORS),
-            maximum: Some(DESCRIPTORS),
-        },
-    )?;
+    let connections_max = connections_max()?;
+    let open = flags.open.min(connections_max);
     let cluster = Cluster::start(Topology::with_nodes(1)?)?;
     let outside = cluster.outside()?;
     let node = cluster.nodes().next().ok_or("the testbed has no node")?;
@@ -98,6 +95,7 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
         at,
         backend,
         certificate: &certificate,
+        connections_max,
     };
     let mut proxies = [place.portolan(flags)?, place.haproxy(flags)?];
     for proxy in &mut proxies {
@@ -109,7 +107,7 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
         connections(flags, &proxies)?;
         handshakes(flags, &proxies)?;
         for proxy in &mut proxies {
-            memory(flags, proxy)?;
+            memory(open, proxy)?;
         }
         Ok(())
     })??;
@@ -123,6 +121,7 @@ struct Place<'a> {
     at: IpAddr,
     backend: SocketAddr,
     certificate: &'a Path,
+    connections_max: usize,
 }
 
 impl Place<'_> {
@@ -148,10 +147,11 @@ impl Place<'_> {
             ""
         };
         let configuration = format!(
-            "global\n  nbthread {}\n  maxconn 50000\n\
-             defaults\n  mode tcp\n  maxconn 50000\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n  {splice}\n\
+            "global\n  nbthread {}\n  maxconn {maxconn}\n\
+             defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n  {splice}\n\
              listen bench\n  bind {at}:{plain}\n  bind {at}:{tls} ssl crt {certificate}\n  server backend {backend}\n",
             flags.threads,
+            maxconn = self.connections_max,
             at = self.at,
             certificate = self.certificate.display(),
             backend = self.backend,
@@ -249,22 +249,39 @@ fn handshakes(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn memory(flags: &Flags, proxy: &mut Proxy) -> Result<(), Failure> {
-    if flags.open == 0 {
+/// Raises the limit of descriptors, for the proxies too, as far as this user may; how many connections can be open with
+/// that: each has two descriptors in the proxy, and two here.
+fn connections_max() -> Result<usize, Failure> {
+    let enough = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(DESCRIPTORS),
+    };
+    let mut descriptors = DESCRIPTORS;
+    if setrlimit(Resource::Nofile, enough.clone()).is_err() {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        descriptors = maximum.unwrap_or(DESCRIPTORS);
+        let current = Some(descriptors);
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
+    }
+    Ok(usize::try_from((descriptors - DESCRIPTORS_OTHER) / 2)?)
+}
+
+fn memory(open: usize, proxy: &mut Proxy) -> Result<(), Failure> {
+    if open == 0 {
         return Ok(());
     }
     let before = proxy.process.resident_mib()?;
-    let open = clients::hold(proxy.plain, flags.open)?;
+    let held = clients::hold(proxy.plain, open)?;
     // What serving them needs for a moment is given back or not by then.
     std::thread::sleep(Duration::from_secs(1));
     let after = proxy.process.resident_mib()?;
     println!(
         "{}: resident memory {before:.1} MiB; with {} idle connections {after:.1} MiB",
         proxy.name,
-        open.len()
+        held.len()
     );
     proxy.process.must_run()?;
-    drop(open);
+    drop(held);
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline && clients::exchange(proxy.plain).is_err() {
         std::thread::sleep(Duration::from_millis(10));

@@ -164,7 +164,11 @@ mod tests {
         look().await;
         tokio::task::yield_now().await;
         assert!(streams.running.is_empty() && streams.have_own_tasks());
-        assert!(dropped.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        assert!(
+            dropped
+                .try_recv()
+                .is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
+        );
         drop(streams);
         assert!(dropped.await.is_err());
     }
