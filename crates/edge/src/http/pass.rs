@@ -87,10 +87,12 @@ impl Connection {
             Stickiness::Cookie { name, .. } => cookie::numbers(&parts.headers, name).collect(),
             Stickiness::None | Stickiness::Source { .. } => Vec::new(),
         };
+        // Backends are to be told some host, which old clients do not have to name.
+        let host = host.or_else(|| HeaderValue::try_from(self.peer.destination.to_string()).ok());
         let onward = Onward::new(&mut parts, host, self.client_side());
         let outgoing = Outgoing {
             // A client of HTTP/2 sends its body without being asked.
-            holds_body: parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT),
+            holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
             is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
             onward,
             numbers,
@@ -201,6 +203,12 @@ impl Drop for Undecided {
             told.keep();
         }
     }
+}
+
+/// Whether the client holds its body back until it is asked for it (RFC 9110, 10.1.1).
+fn expects_continue(parts: &Parts) -> bool {
+    let expected = parts.headers.get(EXPECT);
+    expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 fn is_idempotent(method: &Method) -> bool {

@@ -74,6 +74,12 @@ fn old_clients_are_answered_as_they_understand() {
         "{answer}"
     );
     assert!(!answer.contains("chunked"), "{answer}");
+    let request = &backend.recorded()[0];
+    let host = format!("\r\nhost: {}\r\n", served.address);
+    assert!(
+        request.starts_with("GET / HTTP/1.1\r\n") && request.contains(&host),
+        "{request}"
+    );
 }
 
 #[test]
