@@ -32,6 +32,8 @@ struct Kept {
     idle: Vec<Idle>,
     shared: Vec<Shared>,
     is_swept: bool,
+    /// Grows when all are closed: what was in use then is not kept afterwards.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,7 @@ pub struct Http1 {
     pub sender: http1::SendRequest<RequestBody>,
     pool: Weak<Mutex<Kept>>,
     thread: ThreadId,
+    generation: u64,
 }
 
 /// A share of a connection of HTTP/2.
@@ -82,9 +85,10 @@ impl Pool {
             return Some(Sender::Http2(shared));
         }
         loop {
+            let (idle, generation) = self.kept().pop()?;
             let Idle {
                 mut sender, thread, ..
-            } = self.kept().pop()?;
+            } = idle;
             if is_careful {
                 // What has come from the kernel reaches the connection's task before this one goes on.
                 tokio::task::yield_now().await;
@@ -96,17 +100,24 @@ impl Pool {
                 );
             if is_ready && !sender.is_closed() {
                 let pool = Arc::downgrade(&self.0);
-                return Some(Sender::Http1(Http1 { sender, pool, thread }));
+                return Some(Sender::Http1(Http1 {
+                    sender,
+                    pool,
+                    thread,
+                    generation,
+                }));
             }
         }
     }
 
     /// A new connection of HTTP/1.1, whose task runs on this thread.
     pub fn http1(&self, sender: http1::SendRequest<RequestBody>) -> Sender {
+        let generation = self.kept().generation;
         Sender::Http1(Http1 {
             sender,
             pool: Arc::downgrade(&self.0),
             thread: thread::current().id(),
+            generation,
         })
     }
 
@@ -124,11 +135,13 @@ impl Pool {
         Sender::Http2(shared.stream())
     }
 
-    /// Closes all that is kept: the backend has left.
+    /// Closes all that is kept, and what is in use when it is not used any more: the backend has left, or is spoken to in
+    /// another way.
     pub fn clear(&self) {
         let mut kept = self.kept();
         kept.idle.clear();
         kept.shared.clear();
+        kept.generation += 1;
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -154,7 +167,7 @@ impl Http1 {
             return;
         }
         let mut kept = lock(&pool);
-        if kept.idle.len() >= IDLE_MAX {
+        if kept.idle.len() >= IDLE_MAX || kept.generation != self.generation {
             return;
         }
         kept.idle.push(Idle {
@@ -186,14 +199,15 @@ impl Shared {
 
 impl Kept {
     /// The one that was used last, if possible one of this thread: so those that are not needed grow old.
-    fn pop(&mut self) -> Option<Idle> {
+    fn pop(&mut self) -> Option<(Idle, u64)> {
         let thread = thread::current().id();
         self.idle.retain(|idle| !idle.sender.is_closed());
         let found = self.idle.iter().rposition(|idle| idle.thread == thread);
-        match found {
+        let idle = match found {
             Some(found) => Some(self.idle.remove(found)),
             None => self.idle.pop(),
-        }
+        };
+        Some((idle?, self.generation))
     }
 
     /// The least used one, as long as it has room or no more may be opened.

@@ -82,3 +82,22 @@ fn a_backend_that_left_is_cut_off_in_the_end() {
     served.apply();
     assert_status(&client.answer(), 502);
 }
+
+#[test]
+fn a_backend_that_is_spoken_to_in_another_way_gets_new_connections() {
+    let (backend, has_come, go) = waiting();
+    let mut service = service(&[backend.address]);
+    service.connect_timeout = Duration::from_millis(300);
+    let mut served = Served::new(service);
+    let mut client = Client::connect(served.address);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    has_come.recv().unwrap();
+    served.service.listeners[0].backend_protocol = edge::settings::BackendProtocol::Https;
+    served.apply();
+    go.send(()).unwrap();
+    assert_status(&client.answer(), 200);
+    // This one has no TLS, so that the connection that was in use must not have been kept.
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_status(&client.answer(), 502);
+    assert_eq!(backend.connections(), 2);
+}
