@@ -2,12 +2,20 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use super::clients::{ANSWER, COUNT, HOLD};
 
 /// Threads that take connections and answer them.
 const THREADS: usize = 4;
+
+/// Connections that are held until [`release`].
+static HELD: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
+
+/// Closes what is held for clients.
+pub fn release() {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
 
 /// Starts it in this thread's namespace.
 pub fn serve(address: IpAddr) -> io::Result<SocketAddr> {
@@ -26,7 +34,6 @@ pub fn serve(address: IpAddr) -> io::Result<SocketAddr> {
 }
 
 fn answer(mut stream: TcpStream) -> io::Result<()> {
-    static HELD: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
     let mut first = [0];
     stream.read_exact(&mut first)?;
     match first[0] {
@@ -37,7 +44,7 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
         }
         HOLD => {
             stream.write_all(&first)?;
-            HELD.lock().map_err(|_| io::ErrorKind::Other)?.push(stream);
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
             Ok(())
         }
         _ => Ok(()),

@@ -282,6 +282,7 @@ fn memory(open: usize, proxy: &mut Proxy) -> Result<(), Failure> {
     );
     proxy.process.must_run()?;
     drop(held);
+    backend::release();
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline && clients::exchange(proxy.plain).is_err() {
         std::thread::sleep(Duration::from_millis(10));

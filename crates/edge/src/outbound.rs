@@ -42,6 +42,14 @@ pub enum Outbound {
 }
 
 impl Outbound {
+    /// The connection that carries the bytes.
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
     /// The protocol that the handshake agreed on, if there was one.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
@@ -128,6 +136,12 @@ async fn connect_with(
     let limit = current.service.connect_timeout;
     let opened = timeout(limit, open(to, introduction(&current, header, Some(peer)), tls)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
+    // Bytes end with their client, or by silence; only what is kept for other requests can outlive its backend unnoticed.
+    if let (true, Ok(stream)) = (is_http, &result)
+        && let Err(error) = watch_over(stream.socket())
+    {
+        tracing::debug!(%error, port = %port.key, "a backend that goes without a word is not found out");
+    }
     if let Err(error) = &result {
         tracing::debug!(%error, port = %port.key, "a backend is not reached");
     }
@@ -204,14 +218,18 @@ async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_nodelay(true)?;
+    socket.connect(to).await
+}
+
+/// Has a connection break when the other machine is gone without a word.
+fn watch_over(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_PERIOD)
         .with_retries(KEEPALIVE_PROBES);
-    let options = SockRef::from(&socket);
-    options.set_tcp_keepalive(&keepalive)?;
-    options.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
-    socket.connect(to).await
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))
 }
 
 impl AsyncRead for Outbound {
