@@ -257,7 +257,7 @@ fn connections_max() -> Result<usize, Failure> {
         maximum: Some(DESCRIPTORS),
     };
     let mut descriptors = DESCRIPTORS;
-    if setrlimit(Resource::Nofile, enough.clone()).is_err() {
+    if setrlimit(Resource::Nofile, enough).is_err() {
         let maximum = getrlimit(Resource::Nofile).maximum;
         descriptors = maximum.unwrap_or(DESCRIPTORS);
         let current = Some(descriptors);
