@@ -8,6 +8,7 @@ use edge::settings::Frontend;
 use edge::{Edge, Options};
 
 use crate::setting::{PATIENCE, Setting, connect, exchange, greeting, named, service};
+use crate::udp;
 
 /// Clients that connect all the time, until they are told to stop: how many did, or the first error.
 fn crowd(to: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<std::io::Result<usize>> {
@@ -103,4 +104,23 @@ fn addresses_that_the_successor_does_not_serve_are_closed() {
     former.apply();
     assert!(connect(former.address()).is_err());
     assert_eq!(next.taker().expect("a backend"), "a");
+}
+
+#[test]
+fn datagrams_are_answered_before_and_after() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("handover.sock");
+    let options = || Options {
+        handover_socket: Some(path.clone()),
+        ..Options::default()
+    };
+    let settings = service(Frontend::Udp, &[udp::named("a")]);
+    let former = Setting::with(options(), settings.clone());
+    let client = udp::client(&former);
+    assert_eq!(udp::ask(&client, "x").expect("an answer"), "a x");
+    crate::setting::wait_until("it can be taken over", || path.exists());
+    let next = Setting::with(options(), settings);
+    drain(&former.edge);
+    assert_eq!(udp::ask(&client, "y").expect("an answer"), "a y");
+    assert_eq!(next.metric("portolan_edge_connections_total", ""), Some(1));
 }

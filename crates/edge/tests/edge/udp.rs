@@ -9,7 +9,7 @@ use edge::settings::{Frontend, Stickiness};
 use crate::setting::{PATIENCE, Setting, service, wait_until};
 
 /// A backend that answers with its name and what it was told.
-fn named(name: &'static str) -> SocketAddr {
+pub fn named(name: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
     std::thread::spawn(move || -> io::Result<()> {
@@ -24,14 +24,15 @@ fn named(name: &'static str) -> SocketAddr {
 }
 
 /// A client that hears the edge alone.
-fn client(setting: &Setting) -> UdpSocket {
+pub fn client(setting: &Setting) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     socket.connect(setting.address()).expect("connected");
     socket.set_read_timeout(Some(PATIENCE)).expect("a deadline");
     socket
 }
 
-fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
+/// What is answered.
+pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
     client.send(words.as_bytes())?;
     let mut answer = [0; 2_048];
     let count = client.recv(&mut answer)?;
