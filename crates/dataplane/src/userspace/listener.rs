@@ -50,6 +50,7 @@ impl Listener {
         threads: &tcp::Threads,
         runtime: &Runtime,
         open: &Arc<Semaphore>,
+        congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
         let place = Arc::new(Place::default());
         let at = SocketAddr::new(address, 0);
@@ -62,11 +63,13 @@ impl Listener {
         let task = if is_tcp {
             // For all connections that it takes.
             socket.set_tcp_nodelay(true)?;
+            congestion.begin(&socket);
             socket.listen(BACKLOG)?;
             let door = tcp::Door {
                 address,
                 place: place.clone(),
                 open: open.clone(),
+                congestion: congestion.clone(),
             };
             Task::Tcp {
                 _until: threads.listen(socket.into(), door),

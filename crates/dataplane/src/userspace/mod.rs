@@ -73,6 +73,7 @@ pub struct UserspaceDataplane {
     /// The node's addresses that listeners are bound to, by family.
     addresses: [Option<IpAddr>; 2],
     open: Arc<Semaphore>,
+    congestion: tcp::CongestionControl,
     /// What passes on TCP.
     threads: tcp::Threads,
     /// What passes on UDP. `None` only while it is dropped.
@@ -98,6 +99,7 @@ impl UserspaceDataplane {
             leaving: Vec::new(),
             addresses: [None; 2],
             open: Arc::new(Semaphore::new(options.connections_max)),
+            congestion: tcp::CongestionControl::of_machine(),
             threads,
             runtime: Some(runtime),
         })
@@ -153,7 +155,8 @@ impl UserspaceDataplane {
             .address(port)
             .ok_or("this node has no address of that family")?;
         let runtime = self.runtime.as_ref().ok_or("the dataplane is closing")?;
-        Listener::open(port, set, address, &self.threads, runtime, &self.open)
+        let (open, congestion) = (&self.open, &self.congestion);
+        Listener::open(port, set, address, &self.threads, runtime, open, congestion)
             .map_err(|error| format!("no listener: {error}"))
     }
 

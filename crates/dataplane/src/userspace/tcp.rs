@@ -4,6 +4,7 @@
 //! and closed wakes nobody else. Only when its thread has more connections than another one is it handed over. Each
 //! thread waits for all of its sockets at once, and does what is possible without waiting for any of them.
 
+mod congestion;
 mod connection;
 mod direction;
 mod pipe;
@@ -21,6 +22,8 @@ use super::Place;
 use connection::Client;
 use turns::Turns;
 
+pub use congestion::CongestionControl;
+
 /// Where connections are taken, and where they go on.
 #[derive(Debug)]
 pub struct Door {
@@ -30,6 +33,8 @@ pub struct Door {
     pub place: Arc<Place>,
     /// How many connections may be open at the same time.
     pub open: Arc<Semaphore>,
+    /// How connections make room for others.
+    pub congestion: CongestionControl,
 }
 
 /// What a thread is asked to do.

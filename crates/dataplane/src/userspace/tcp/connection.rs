@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Door;
 use super::direction::{Direction, Pumped};
+use super::{CongestionControl, Door};
 use crate::userspace::balance::Counted;
 use crate::userspace::chance;
 
@@ -110,7 +110,7 @@ impl Search {
             let Some(endpoint) = chosen else { break };
             let counted = endpoint.count();
             let address = endpoint.address;
-            match dial(address) {
+            match dial(address, &self.client.door.congestion) {
                 Ok((stream, true)) => return Found::Joined(Box::new(self.join(stream, counted))),
                 Ok((stream, false)) => {
                     let dial = Dial {
@@ -139,6 +139,7 @@ impl Search {
             endpoint,
             up: Direction::default(),
             down: Direction::default(),
+            congestion: self.client.door.congestion.clone(),
             _counted: counted,
             _permit: self.client.permit,
         }
@@ -176,6 +177,7 @@ pub struct Joined {
     pub endpoint: TcpStream,
     up: Direction,
     down: Direction,
+    congestion: CongestionControl,
     _counted: Counted,
     _permit: OwnedSemaphorePermit,
 }
@@ -218,7 +220,11 @@ impl Joined {
             Way::Down => (&mut self.down, &self.endpoint, &self.client, &self.up),
         };
         let was_ended = direction.is_ended();
-        let result = match direction.pump(from, to, buffer) {
+        let pumped = direction.pump(from, to, buffer);
+        if direction.takes_much_from_now_on() {
+            self.congestion.settle(to);
+        }
+        let result = match pumped {
             Ok(Pumped::Ended) if other.is_ended() => return Outcome::Over,
             Ok(Pumped::Ended) if was_ended => Ok(Outcome::Later),
             Ok(Pumped::Ended) => SockRef::from(to)
@@ -239,9 +245,10 @@ impl Joined {
 }
 
 /// Begins a connection; whether it stands already.
-fn dial(address: SocketAddr) -> io::Result<(TcpStream, bool)> {
+fn dial(address: SocketAddr, congestion: &CongestionControl) -> io::Result<(TcpStream, bool)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;
+    congestion.begin(&socket);
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(error),
         Ok(()) | Err(_) => {}

@@ -45,6 +45,8 @@ pub struct Direction {
     pipe: Option<Pipe>,
     /// Steps in a row that were full, or thin if there is a pipe.
     steps: usize,
+    /// It has just turned out to have much to say.
+    is_newly_large: bool,
     /// The kernel has told that the sender has ended; it does not tell it again.
     is_last: bool,
     is_ended: bool,
@@ -54,6 +56,11 @@ impl Direction {
     /// Takes note that the sender will say no more than what the kernel has already.
     pub fn note_end(&mut self) {
         self.is_last = true;
+    }
+
+    /// Whether it has turned out since the last call that there is much to pass on.
+    pub fn takes_much_from_now_on(&mut self) -> bool {
+        std::mem::take(&mut self.is_newly_large)
     }
 
     /// Whether all was passed on, up to the end.
@@ -117,6 +124,7 @@ impl Direction {
         };
         if self.steps >= BULK_STEPS {
             self.steps = 0;
+            self.is_newly_large = true;
             self.pipe = Pipe::open();
         }
         // A read that does not fill the buffer has read all that there was.

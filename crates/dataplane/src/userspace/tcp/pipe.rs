@@ -8,9 +8,10 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 /// Pipes at the same time: each holds two descriptors and up to [`PIPE_BYTES`] of the kernel's memory. Further streams
 /// are copied.
-const PIPES_MAX: usize = 128;
-/// What a pipe is made to hold. The kernel may allow less.
-const PIPE_BYTES: usize = 256 << 10;
+const PIPES_MAX: usize = 64;
+/// What a pipe is made to hold: the more goes at once, the less it costs. The kernel may allow less; it allows everybody
+/// this much.
+const PIPE_BYTES: usize = 1 << 20;
 
 static PIPES: AtomicUsize = AtomicUsize::new(0);
 
