@@ -34,13 +34,15 @@ pub enum Action {
     },
     /// The destination is on the link itself (`scope link`).
     OnLink(LinkIndex),
+    /// It is this machine's own, as if the link had the address (`RTN_LOCAL`, in the table `local`).
+    Local(LinkIndex),
     /// It is dropped silently.
     Blackhole,
     /// It is dropped and the sender told so by ICMP.
     Unreachable,
 }
 
-/// A route of the main table.
+/// A route of the main table, or of the table `local`, as its action has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Whereto; of prefix length 0 for the default route.
@@ -91,6 +93,14 @@ impl Connection {
         self.dump("list routes", request, parse)
     }
 
+    /// The routes to this machine's own addresses, both families.
+    pub fn local_routes(&mut self) -> Result<Vec<Route>, RouteError> {
+        let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
+        self.dump("list local routes", request, |part| {
+            parse_of_table(part, libc::RT_TABLE_LOCAL)
+        })
+    }
+
     /// Adds a route. [`RouteError::is_exists`] if there is one to the same destination.
     pub fn add_route(&mut self, route: &Route) -> Result<(), RouteError> {
         self.write_route("add", libc::NLM_F_CREATE | libc::NLM_F_EXCL, route)
@@ -114,18 +124,21 @@ impl Connection {
 }
 
 fn request(kind: u16, flags: i32, route: &Route) -> Request {
-    let on_link = matches!(route.action, Action::OnLink(_));
     let mut part = [0; FIXED_BYTES];
     part[0] = family(route.destination.addr());
     part[1] = route.destination.prefix_len();
-    part[4] = libc::RT_TABLE_MAIN;
+    part[4] = match route.action {
+        Action::Local(_) => libc::RT_TABLE_LOCAL,
+        _ => libc::RT_TABLE_MAIN,
+    };
     part[5] = route.protocol;
-    part[6] = if on_link {
-        libc::RT_SCOPE_LINK
-    } else {
-        libc::RT_SCOPE_UNIVERSE
+    part[6] = match route.action {
+        Action::OnLink(_) => libc::RT_SCOPE_LINK,
+        Action::Local(_) => libc::RT_SCOPE_HOST,
+        _ => libc::RT_SCOPE_UNIVERSE,
     };
     part[7] = match route.action {
+        Action::Local(_) => libc::RTN_LOCAL,
         Action::Via { .. } | Action::ViaOnLink { .. } | Action::OnLink(_) => libc::RTN_UNICAST,
         Action::Blackhole => libc::RTN_BLACKHOLE,
         Action::Unreachable => libc::RTN_UNREACHABLE,
@@ -146,7 +159,7 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
             request.address(libc::RTA_GATEWAY, gateway);
             request.number(libc::RTA_OIF, link.0);
         }
-        Action::OnLink(link) => {
+        Action::OnLink(link) | Action::Local(link) => {
             request.number(libc::RTA_OIF, link.0);
         }
         Action::Blackhole | Action::Unreachable => {}
@@ -159,9 +172,13 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
 
 /// Reads what follows the netlink header of an `RTM_NEWROUTE`; `None` for other tables and kinds.
 pub(super) fn parse(part: &[u8]) -> Option<Route> {
+    parse_of_table(part, libc::RT_TABLE_MAIN)
+}
+
+fn parse_of_table(part: &[u8], wanted: u8) -> Option<Route> {
     let fixed = part.get(..FIXED_BYTES)?;
     let (family, prefix_length, table, kind) = (fixed[0], fixed[1], fixed[4], fixed[7]);
-    if table != libc::RT_TABLE_MAIN {
+    if table != wanted {
         return None;
     }
     let any: IpAddr = match i32::from(family) {
@@ -190,6 +207,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Route> {
             Some(gateway) => Action::Via { gateway, link },
             None => Action::OnLink(link?),
         },
+        libc::RTN_LOCAL if wanted == libc::RT_TABLE_LOCAL => Action::Local(link?),
         libc::RTN_BLACKHOLE => Action::Blackhole,
         libc::RTN_UNREACHABLE => Action::Unreachable,
         _ => return None,
