@@ -1,6 +1,6 @@
 //! The loop around the core: watch events in, steps carried out by tasks, one a Service at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +13,13 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::core::{Core, Options, Work};
+use crate::metrics::Metrics;
 use crate::write::Writer;
 
 /// Watch events that wait between a watch's task and the loop, each kind its own.
 const EVENTS_WAITING_MAX: usize = 1_024;
 /// Events taken in before work is started again, so that one look answers a burst.
 const TAKEN_AT_ONCE_MAX: usize = 4_096;
-/// Writes under way at once. Upstream does one at a time (CCM-11), since each is a request to a cloud; here it is
-/// two requests to the API.
-const CONCURRENT_WRITES: usize = 8;
 /// Pauses after failures. Upstream begins with 5 s (CCM-10) for the sake of clouds; a conflict with the API is
 /// over at once.
 const BACK_OFF: BackOff = BackOff {
@@ -50,6 +48,9 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         namespaces: follow(&client),
         nodes: follow(&client),
         unsynced: 4,
+        concurrent_writes: options.concurrent_service_syncs.max(1),
+        metrics: Arc::clone(&options.metrics),
+        node_sync: None,
         core: Core::new(options),
         queue: Queue::new(BACK_OFF),
         tasks: JoinSet::new(),
@@ -106,8 +107,20 @@ struct Balancer {
     core: Core,
     queue: Queue<Work>,
     tasks: JoinSet<Done>,
-    under_way: HashMap<Id, Work>,
+    under_way: HashMap<Id, UnderWay>,
     writer: Writer,
+    concurrent_writes: usize,
+    metrics: Arc<Metrics>,
+    /// Since when Services are told of other nodes, and which ones are still to be.
+    node_sync: Option<(Instant, HashSet<ObjectKey>)>,
+}
+
+/// A piece of work under way.
+struct UnderWay {
+    work: Work,
+    since: Instant,
+    /// Whether a Service is told of other nodes.
+    updates_hosts: bool,
 }
 
 impl Balancer {
@@ -153,8 +166,14 @@ impl Balancer {
                 core.namespace_deleted(&key.name);
                 Vec::new()
             }
-            News::Node(Event::Applied(node)) => core.node_applied(&node),
-            News::Node(Event::Deleted(key)) => core.node_deleted(&key.name),
+            News::Node(Event::Applied(node)) => {
+                let work = core.node_applied(&node);
+                self.nodes_moved(work)
+            }
+            News::Node(Event::Deleted(key)) => {
+                let work = core.node_deleted(&key.name);
+                self.nodes_moved(work)
+            }
             News::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             News::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
             News::Namespace(Event::Synced) => self.synced(|this| &mut this.namespaces.is_synced),
@@ -182,6 +201,31 @@ impl Balancer {
         }
     }
 
+    /// Notes which Services are to be told of other nodes (CCM-06, CCM-12).
+    fn nodes_moved(&mut self, work: Vec<Work>) -> Vec<Work> {
+        let keys = work.iter().filter_map(|work| match work {
+            Work::Service(key) => Some(key.clone()),
+            Work::Pool(_) => None,
+        });
+        let keys: Vec<ObjectKey> = keys.collect();
+        if !keys.is_empty() {
+            let (_, left) = self.node_sync.get_or_insert_with(|| (now(), HashSet::new()));
+            left.extend(keys);
+        }
+        work
+    }
+
+    /// A Service was told of other nodes, or needs not be.
+    fn nodes_told(&mut self, key: &ObjectKey) {
+        if let Some((since, left)) = &mut self.node_sync {
+            left.remove(key);
+            if left.is_empty() {
+                self.metrics.nodes_synced(now().duration_since(*since));
+                self.node_sync = None;
+            }
+        }
+    }
+
     fn ask_for(&mut self, work: Vec<Work>) {
         for work in work {
             match work {
@@ -194,7 +238,7 @@ impl Balancer {
     }
 
     fn start_work(&mut self) {
-        while self.tasks.len() < CONCURRENT_WRITES {
+        while self.tasks.len() < self.concurrent_writes {
             let Some((work, _)) = self.queue.take(now()) else {
                 return;
             };
@@ -212,14 +256,21 @@ impl Balancer {
         let (step, more) = self.core.look_at(key);
         self.ask_for(more);
         let (Some(step), Some(service)) = (step, self.core.service(key).cloned()) else {
+            self.nodes_told(key);
             return false;
         };
+        let updates_hosts = step.after.iter().any(|told| told.reason == "UpdatedLoadBalancer");
         let writer = self.writer.clone();
         let task = self.tasks.spawn(async move {
             let outcome = writer.carry_out(service, step).await;
             Done::Service(outcome.map(|service| service.map(Box::new)))
         });
-        self.under_way.insert(task.id(), Work::Service(key.clone()));
+        let under_way = UnderWay {
+            work: Work::Service(key.clone()),
+            since: now(),
+            updates_hosts,
+        };
+        self.under_way.insert(task.id(), under_way);
         true
     }
 
@@ -231,7 +282,12 @@ impl Balancer {
         let task = self
             .tasks
             .spawn(async move { Done::Pool(writer.write_usage(&pool, &usage).await) });
-        self.under_way.insert(task.id(), Work::Pool(name.to_owned()));
+        let under_way = UnderWay {
+            work: Work::Pool(name.to_owned()),
+            since: now(),
+            updates_hosts: false,
+        };
+        self.under_way.insert(task.id(), under_way);
         true
     }
 
@@ -240,11 +296,19 @@ impl Balancer {
             Ok((id, done)) => (id, Ok(done)),
             Err(error) => (error.id(), Err(error)),
         };
-        let Some(work) = self.under_way.remove(&id) else {
+        let Some(under_way) = self.under_way.remove(&id) else {
             return;
         };
+        let work = under_way.work;
         let failure: Option<String> = match outcome {
             Ok(Done::Service(Ok(written))) => {
+                self.metrics.synced();
+                if under_way.updates_hosts {
+                    self.metrics.host_updated(now().duration_since(under_way.since));
+                }
+                if let Work::Service(key) = &work {
+                    self.nodes_told(key);
+                }
                 let more = match (written, &work) {
                     (Some(service), _) => self.core.service_applied(*service),
                     (None, Work::Service(key)) => self.core.service_deleted(key),
@@ -262,6 +326,9 @@ impl Balancer {
                 self.queue.done(&work, now());
             }
             Some(error) => {
+                if under_way.updates_hosts {
+                    self.metrics.node_sync_failed();
+                }
                 let pause = self.queue.failed(&work, now());
                 tracing::warn!(?work, error, ?pause, "will be tried again");
             }

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::object::{AddressPool, AddressPoolUsage, ObjectKey, Resource, Service};
+use api::object::{AddressPool, AddressPoolUsage, IngressPort, ObjectKey, Resource, Service};
 use client::events::{Correlator, Occurrence};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::core::{Assigned, CONDITION, FINALIZER, StatusChange, Step, Told};
+use crate::core::{Assigned, CONDITION, FINALIZER, IngressMode, REMARKS_CONDITION, StatusChange, Step, Told};
 
 /// Who tells Events, under upstream's name (CCM-02).
 const COMPONENT: &str = "service-controller";
@@ -43,7 +43,7 @@ impl Writer {
             service = self.patch(&path, MERGE_PATCH, &service, patch).await?;
         }
         if let Some(change) = &step.status {
-            let patch = status(change, self.clock.now());
+            let patch = status(&service, change, self.clock.now());
             service = self
                 .patch(&format!("{path}/status"), STRATEGIC_PATCH, &service, patch)
                 .await?;
@@ -143,36 +143,66 @@ fn finalizers(service: &Service, has_ours: bool) -> Value {
 }
 
 /// The strategic merge patch of a status.
-fn status(change: &StatusChange, now: Timestamp) -> Value {
-    let (ingress, condition) = match change {
-        StatusChange::Clear => (Value::Null, json!({"$patch": "delete", "type": CONDITION})),
-        StatusChange::Say(assigned) => (ingress(assigned), condition(assigned, now)),
+fn status(service: &Service, change: &StatusChange, now: Timestamp) -> Value {
+    let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
+    let (ingress, conditions) = match change {
+        StatusChange::Clear => (Value::Null, vec![remove(CONDITION), remove(REMARKS_CONDITION)]),
+        StatusChange::Say(assigned) => {
+            let remarks = match assigned.remarks.as_str() {
+                "" => remove(REMARKS_CONDITION),
+                text => condition(REMARKS_CONDITION, "False", "NotInForce", text, now),
+            };
+            (
+                ingress(service, assigned),
+                vec![assignment(assigned, now), remarks],
+            )
+        }
     };
-    json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": [condition]}})
+    json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})
 }
 
-fn ingress(assigned: &Assigned) -> Value {
+/// The list as it should be. What the edge says of ports stays, as long as it is the edge that serves them.
+fn ingress(service: &Service, assigned: &Assigned) -> Value {
     if assigned.addresses.is_empty() {
         return Value::Null;
     }
-    let entries = assigned.addresses.iter();
-    entries
-        .map(|address| json!({"ip": address.to_string(), "ipMode": "VIP"}))
-        .collect()
+    let said = &service.status.load_balancer.ingress;
+    let entries = assigned.addresses.iter().map(|address| {
+        let ip = address.to_string();
+        let mut entry = json!({"ip": ip, "ipMode": assigned.mode.as_str()});
+        if let Some(hostname) = &assigned.hostname {
+            entry["hostname"] = json!(hostname);
+        }
+        let ports = said.iter().find(|said| said.ip == ip).map(|said| &said.ports);
+        if let Some(ports) = ports.filter(|ports| assigned.mode == IngressMode::Proxy && !ports.is_empty()) {
+            entry["ports"] = ports.iter().map(port_status).collect();
+        }
+        entry
+    });
+    entries.collect()
 }
 
-fn condition(assigned: &Assigned, now: Timestamp) -> Value {
-    let (status, reason, message) = if assigned.why_not.is_empty() {
-        (
-            "True",
-            "Assigned",
-            "The addresses in status.loadBalancer are assigned",
-        )
+/// A state of a port as the API has it.
+pub(crate) fn port_status(port: &IngressPort) -> Value {
+    let mut value = json!({"port": port.port, "protocol": port.protocol});
+    if let Some(error) = &port.error {
+        value["error"] = json!(error);
+    }
+    value
+}
+
+fn assignment(assigned: &Assigned, now: Timestamp) -> Value {
+    if assigned.why_not.is_empty() {
+        let message = "The addresses in status.loadBalancer are assigned";
+        condition(CONDITION, "True", "Assigned", message, now)
     } else {
-        ("False", "NoAddress", assigned.why_not.as_str())
-    };
+        condition(CONDITION, "False", "NoAddress", &assigned.why_not, now)
+    }
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     json!({
-        "type": CONDITION, "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
     })
 }

@@ -127,6 +127,7 @@ fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Annou
         node_ip: None,
         port: 7_947,
         links: LinkSelection::default(),
+        served: None,
     };
     let config = config.clone();
     spawn_in(cluster, name, move || {

@@ -18,10 +18,15 @@ pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 pub const NODE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// Signs the agents of nodes as servers.
 pub const NODE_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// Signs the other parts of a joined machine, its proxy and its DNS server, as clients of the API.
+/// Signs the other parts of a joined machine, such as its proxy and its DNS server, as clients of the API.
 pub const NODE_PART_SIGNER: &str = "portolan.dev/node-part";
 /// Whom [`NODE_PART_SIGNER`] signs: users that can only read what their part needs.
-pub const NODE_PARTS: [&str; 2] = ["system:kube-proxy", "system:kube-dns"];
+pub const NODE_PARTS: [&str; 4] = [
+    "system:kube-proxy",
+    "system:kube-dns",
+    "system:portolan-announcer",
+    "system:portolan-edge",
+];
 /// The group of the agents of nodes.
 pub const NODES: &str = "system:nodes";
 /// What the names of the agents of nodes begin with.

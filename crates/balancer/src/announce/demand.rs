@@ -3,17 +3,19 @@
 //! Addresses are those that the balancer has assigned; what a cloud's controller has assigned is not announced. With
 //! `externalTrafficPolicy: Local` nodes with ready endpoints may answer, or, if there are none, those whose endpoints
 //! still serve while they end (KEP-1669); with `Cluster` all may, also without any endpoint: then clients are refused
-//! at once instead of looking for the address in vain.
+//! at once instead of looking for the address in vain. Annotations may name the nodes (LBC-13).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{Condition, EndpointSlice, Node, ObjectKey, SERVICE_NAME_LABEL, Service};
+use api::object::{Condition, EndpointSlice, Labels, Node, ObjectKey, SERVICE_NAME_LABEL, Service};
+use api::selector::LabelSelector;
 
 use super::NodeName;
 use super::core::Candidates;
-use crate::core::{CONDITION, takes_traffic};
+use crate::annotations;
+use crate::core::{CONDITION, IngressMode, takes_traffic};
 
 #[cfg(test)]
 mod tests;
@@ -27,8 +29,8 @@ pub struct Demand {
     slices: HashMap<ObjectKey, HashMap<ObjectKey, Ready>>,
     /// The Service of a slice.
     slice_owners: HashMap<ObjectKey, ObjectKey>,
-    /// The nodes that take traffic, and whether they are cordoned.
-    nodes: BTreeMap<NodeName, bool>,
+    /// The nodes that take traffic.
+    nodes: BTreeMap<NodeName, Host>,
     all: Arc<Candidates>,
 }
 
@@ -38,6 +40,17 @@ struct Announced {
     uid: String,
     addresses: BTreeSet<IpAddr>,
     is_local: bool,
+    /// Whether the edge takes its traffic.
+    needs_edge: bool,
+    /// What all nodes that take its traffic match (LBC-13).
+    nodes: Vec<LabelSelector>,
+}
+
+/// A node that takes traffic.
+#[derive(Debug, PartialEq, Eq)]
+struct Host {
+    is_cordoned: bool,
+    labels: Labels,
 }
 
 /// The nodes of a slice's endpoints.
@@ -51,10 +64,16 @@ impl Demand {
     /// A Service is there; the addresses that are concerned.
     pub fn service_applied(&mut self, service: &Service) -> BTreeSet<IpAddr> {
         let key = service.metadata.key();
+        let addresses = assigned(service);
+        if addresses.is_empty() {
+            return self.service_deleted(&key);
+        }
         let announced = Announced {
             uid: service.metadata.uid.clone(),
-            addresses: assigned(service),
+            addresses,
             is_local: service.spec.external_traffic_policy == "Local",
+            needs_edge: needs_edge(service),
+            nodes: annotations::read(service).nodes,
         };
         if self.services.get(&key) == Some(&announced) {
             return BTreeSet::new();
@@ -64,9 +83,7 @@ impl Demand {
         for address in &announced.addresses {
             self.holders.entry(*address).or_default().insert(key.clone());
         }
-        if !announced.addresses.is_empty() {
-            self.services.insert(key, announced);
-        }
+        self.services.insert(key, announced);
         touched
     }
 
@@ -133,12 +150,18 @@ impl Demand {
     /// A Node is there; the addresses that are concerned.
     pub fn node_applied(&mut self, node: &Node) -> BTreeSet<IpAddr> {
         let name = NodeName::from(node.metadata.name.as_str());
-        let before = if takes_traffic(node) {
-            self.nodes.insert(name, node.spec.unschedulable) == Some(node.spec.unschedulable)
-        } else {
-            self.nodes.remove(&name).is_none()
+        if !takes_traffic(node) {
+            return self.node_deleted(&name);
+        }
+        let host = Host {
+            is_cordoned: node.spec.unschedulable,
+            labels: node.metadata.labels.clone(),
         };
-        self.nodes_changed(!before)
+        let is_cordoned = host.is_cordoned;
+        match self.nodes.insert(name, host) {
+            Some(before) if before.is_cordoned == is_cordoned => self.chosen_by_labels(),
+            _ => self.nodes_changed(true),
+        }
     }
 
     /// A Node is gone; the addresses that are concerned.
@@ -150,22 +173,37 @@ impl Demand {
     /// Who may answer for an address; `None` if no Service has it.
     pub fn candidates(&self, address: IpAddr) -> Option<Arc<Candidates>> {
         let holders = self.holders.get(&address)?;
-        let mut local = holders
+        let services = holders
             .iter()
-            .filter(|key| self.services.get(*key).is_some_and(|service| service.is_local))
-            .map(|key| self.nodes_of(key));
-        let Some(first) = local.next() else {
+            .filter_map(|key| Some((key, self.services.get(key)?)));
+        // Services that share an address with policy Local have the same endpoints.
+        let mut able: Option<BTreeSet<NodeName>> = None;
+        let mut narrow = |of_one: BTreeSet<NodeName>| match &mut able {
+            None => able = Some(of_one),
+            Some(able) => able.retain(|name| of_one.contains(name)),
+        };
+        for (key, service) in services {
+            if service.is_local {
+                narrow(self.nodes_of(key));
+            }
+            for selector in &service.nodes {
+                narrow(self.nodes_with(selector));
+            }
+        }
+        let Some(able) = able else {
             return Some(Arc::clone(&self.all));
         };
-        // Services that share an address with policy Local have the same endpoints.
-        let able = local.fold(first, |able, of_other| {
-            able.intersection(&of_other).cloned().collect()
-        });
         let keep = |names: &BTreeSet<NodeName>| names.intersection(&able).cloned().collect();
         Some(Arc::new(Candidates {
             preferred: keep(&self.all.preferred),
             otherwise: keep(&self.all.otherwise),
         }))
+    }
+
+    /// Whether the edge takes the traffic of an address, or some of it.
+    pub fn needs_edge(&self, address: IpAddr) -> bool {
+        let mut holders = self.holders.get(&address).into_iter().flatten();
+        holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
     /// The Services that have an address, with their UIDs.
@@ -195,6 +233,21 @@ impl Demand {
         ready
     }
 
+    /// The nodes whose labels match.
+    fn nodes_with(&self, selector: &LabelSelector) -> BTreeSet<NodeName> {
+        let matching = self
+            .nodes
+            .iter()
+            .filter(|(_, host)| selector.matches(|key| host.labels.get(key).map(String::as_str)));
+        matching.map(|(name, _)| NodeName::clone(name)).collect()
+    }
+
+    /// The addresses of Services that name nodes by their labels.
+    fn chosen_by_labels(&self) -> BTreeSet<IpAddr> {
+        let choosing = self.services.values().filter(|service| !service.nodes.is_empty());
+        choosing.flat_map(|service| &service.addresses).copied().collect()
+    }
+
     fn local_addresses(&self, service: &ObjectKey) -> BTreeSet<IpAddr> {
         let service = self.services.get(service).filter(|service| service.is_local);
         service
@@ -210,7 +263,7 @@ impl Demand {
             let nodes = self
                 .nodes
                 .iter()
-                .filter(|(_, cordoned)| **cordoned == is_cordoned);
+                .filter(|(_, host)| host.is_cordoned == is_cordoned);
             nodes.map(|(name, _)| NodeName::clone(name)).collect()
         };
         self.all = Arc::new(Candidates {
@@ -219,6 +272,12 @@ impl Demand {
         });
         self.addresses().collect()
     }
+}
+
+/// Whether the assigner left the Service to the edge.
+fn needs_edge(service: &Service) -> bool {
+    let mut ingress = service.status.load_balancer.ingress.iter();
+    ingress.any(|ingress| IngressMode::of(ingress) == IngressMode::Proxy)
 }
 
 /// The addresses that the balancer has assigned.

@@ -1,16 +1,11 @@
 //! What the announcer tells about itself.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use exposition::{Answer, Counted, Respond, Text, listen, serve};
-use http::StatusCode;
-
-/// Pause between two tries to bind an address.
-const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
+use exposition::{Counted, Text};
+use tokio::sync::watch;
 
 /// Counters of an announcer.
 #[derive(Debug, Default)]
@@ -23,7 +18,7 @@ pub struct Metrics {
     pub(super) probes_sent: AtomicU64,
     pub(super) probes_received: AtomicU64,
     pub(super) probes_refused: AtomicU64,
-    held: Mutex<BTreeSet<IpAddr>>,
+    held: watch::Sender<BTreeSet<IpAddr>>,
 }
 
 impl Metrics {
@@ -32,17 +27,25 @@ impl Metrics {
     }
 
     pub(super) fn set_held(&self, address: IpAddr, is_held: bool) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_held {
-            held.insert(address);
-        } else {
-            held.remove(&address);
-        }
+        self.held.send_if_modified(|held| match is_held {
+            true => held.insert(address),
+            false => held.remove(&address),
+        });
+    }
+
+    /// A new announcer answers for nothing yet.
+    pub(super) fn forget_held(&self) {
+        self.held.send_replace(BTreeSet::new());
     }
 
     /// The addresses that this node answers for.
     pub fn held(&self) -> BTreeSet<IpAddr> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.held.borrow().clone()
+    }
+
+    /// The addresses that this node answers for, and news of them.
+    pub fn follow_held(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
+        self.held.subscribe()
     }
 
     /// All in Prometheus' text format.
@@ -68,21 +71,5 @@ impl Metrics {
             text.sample(name, &format!("ip=\"{address}\""), 1);
         }
         text.finish()
-    }
-}
-
-/// Serves `/metrics` and `/healthz` until it is dropped. An address that cannot be listened on is tried again.
-pub async fn serve_status(address: SocketAddr, metrics: Arc<Metrics>) {
-    let respond: Respond = Arc::new(move |uri| match uri.path() {
-        "/metrics" => Answer::metrics(metrics.render()),
-        "/healthz" | "/livez" => Answer::text(StatusCode::OK, "ok"),
-        _ => Answer::not_found(),
-    });
-    loop {
-        match listen(address) {
-            Ok(listener) => return serve(listener, respond).await,
-            Err(error) => tracing::warn!(%address, %error, "cannot listen for metrics, trying again"),
-        }
-        tokio::time::sleep(BIND_RETRY_PERIOD).await;
     }
 }

@@ -33,13 +33,12 @@ pub mod rendezvous;
 mod run;
 #[cfg(test)]
 mod simulation;
-mod tell;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use links::LinkSelection;
-pub use metrics::{Metrics, serve_status};
+pub use metrics::Metrics;
 pub use run::{AnnounceError, Settings, run};
 
 /// The name of a Node.

@@ -1,9 +1,9 @@
 //! The sockets on the links: questions in, answers and announcements out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
+use std::{fs, io};
 
 use netlink::packet::{Frames, PacketSocket};
 use tokio::io::unix::AsyncFd;
@@ -26,6 +26,8 @@ pub(super) type Asked = (u32, Question);
 /// All links that are used.
 pub(super) struct Ports {
     selection: LinkSelection,
+    /// Whether the kernel is to answer for no address that the link itself does not have.
+    silences_kernel: bool,
     open: BTreeMap<u32, OpenPort>,
     groups: BTreeMap<(u32, Ipv6Addr), usize>,
     /// Sockets that hold the memberships in groups, and how many each has.
@@ -42,10 +44,11 @@ struct OpenPort {
 }
 
 impl Ports {
-    pub(super) fn new(selection: LinkSelection) -> Self {
+    pub(super) fn new(selection: LinkSelection, silences_kernel: bool) -> Self {
         let (sender, questions) = channel(QUESTIONS_WAITING_MAX);
         Self {
             selection,
+            silences_kernel,
             open: BTreeMap::new(),
             groups: BTreeMap::new(),
             members: Vec::new(),
@@ -74,6 +77,9 @@ impl Ports {
         for port in found {
             if self.open.contains_key(&port.link.0) {
                 continue;
+            }
+            if self.silences_kernel {
+                silence_kernel(&port.name);
             }
             match self.open_port(&port) {
                 Ok(open) => {
@@ -188,6 +194,31 @@ impl Ports {
             socket,
             _readers: readers,
         })
+    }
+}
+
+/// Keeps the kernel from answering ARP on a link for addresses that the link does not have (`arp_ignore` 1 of the kernel's
+/// `ip-sysctl`), and from telling them as its own when it asks (`arp_announce` 2): only the owner of an address answers
+/// for it, and a process that stands still does not. Neighbour solicitations need nothing like it: the kernel answers for
+/// addresses of links alone.
+fn silence_kernel(link: &str) {
+    for (setting, wanted) in [("arp_ignore", 1), ("arp_announce", 2)] {
+        let path = format!("/proc/sys/net/ipv4/conf/{link}/{setting}");
+        // Written only if needed: a read-only /proc/sys with the right values is fine.
+        let is: io::Result<u8> = fs::read_to_string(&path).and_then(|text| {
+            let parsed = text.trim().parse();
+            parsed.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a number was expected"))
+        });
+        let written = is.and_then(|is| match is >= wanted {
+            true => Ok(()),
+            false => fs::write(&path, wanted.to_string()),
+        });
+        if let Err(error) = written {
+            tracing::warn!(
+                path, wanted, %error,
+                "the kernel may answer ARP for addresses of the edge by itself; write the value there"
+            );
+        }
     }
 }
 

@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::object::{EndpointSlice, Lease, Node, Resource, Service};
-use client::{Client, Event, Query, WallClock, watch};
+use client::{Client, Event, Query, WallClock};
 use netlink::clock::since_boot;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::NodeName;
@@ -24,8 +25,10 @@ use super::message::{BYTES_MAX, Key, Message};
 use super::metrics::Metrics;
 use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
-use super::tell::Teller;
+use crate::tell::Teller;
 
+/// Who tells Events.
+const COMPONENT: &str = "portolan-announcer";
 /// Watch events that wait for the loop, each kind its own.
 const EVENTS_WAITING_MAX: usize = 1_024;
 /// Events taken in at once, so that the core draws its conclusions once from a burst.
@@ -48,6 +51,10 @@ pub struct Settings {
     pub port: u16,
     /// The links that addresses are announced on.
     pub links: LinkSelection,
+    /// The addresses that the edge of this process serves; `None` if it has none. Addresses of Services that are the
+    /// edge's are answered for only as long as they are among them, and the kernel is kept from answering by itself for
+    /// what is local: it would go on when this process stands still.
+    pub served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
 }
 
 /// Why an announcer does not run.
@@ -84,6 +91,7 @@ pub async fn run(
             address = internal_ip(&client, &settings.node_name) => address,
         },
     };
+    metrics.forget_held();
     let mut announcer = Announcer::start(client, settings, node_ip, metrics).await?;
     let end = async {
         loop {
@@ -134,6 +142,8 @@ enum News {
     Question(Asked),
     Written(Outcome),
     Links,
+    /// The edge serves other addresses than before.
+    Served,
     Time,
 }
 
@@ -155,12 +165,14 @@ struct Announcer {
     ports: Ports,
     links: tokio::time::Interval,
     writes: JoinSet<Outcome>,
+    served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
+    node_name: String,
     teller: Teller,
     metrics: Arc<Metrics>,
 }
 
 fn follow<T: Resource>(client: &Client, query: Query) -> Receiver<Event<T>> {
-    watch(client, query).into_channel(EVENTS_WAITING_MAX)
+    client::watch(client, query).into_channel(EVENTS_WAITING_MAX)
 }
 
 impl Announcer {
@@ -200,10 +212,12 @@ impl Announcer {
             unsynced: BTreeSet::from([Service::KIND, EndpointSlice::KIND, Node::KIND]),
             socket,
             datagram: Box::new([0; BYTES_MAX]),
-            ports: Ports::new(settings.links),
+            ports: Ports::new(settings.links, settings.served.is_some()),
+            served: settings.served,
             links: tokio::time::interval(LINKS_PERIOD),
             writes: JoinSet::new(),
-            teller: Teller::new(client.clone(), WallClock::system(), settings.node_name),
+            teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
+            node_name: settings.node_name,
             client,
             metrics,
         })
@@ -217,6 +231,7 @@ impl Announcer {
             biased;
             received = self.socket.recv_from(&mut self.datagram[..]) => News::Datagram(received),
             Some(asked) = self.ports.questions.recv() => News::Question(asked),
+            () = changed(&mut self.served) => News::Served,
             () = tokio::time::sleep(pause) => News::Time,
             Some(Ok(outcome)) = self.writes.join_next() => News::Written(outcome),
             Some(event) = self.leases.recv() => News::Lease(event),
@@ -235,6 +250,7 @@ impl Announcer {
             News::Datagram(Err(error)) => tracing::debug!(%error, "a probe was not received"),
             News::Question((link, question)) => self.answer(link, &question),
             News::Time => self.core.tick(since_boot()),
+            News::Served => self.announce_served(),
             News::Written(outcome) => self.take_outcome(outcome),
             News::Lease(event) => self.take_lease(event),
             News::Node(event) => self.take_node(event),
@@ -258,8 +274,11 @@ impl Announcer {
             }
             News::Links => {
                 if self.ports.refresh() {
-                    for address in self.core.held() {
-                        self.ports.announce(address);
+                    let held: Vec<IpAddr> = self.core.held().collect();
+                    for address in held {
+                        if self.may_answer(address) {
+                            self.ports.announce(address);
+                        }
                     }
                 }
                 self.ports.join_groups(self.core.held());
@@ -284,13 +303,34 @@ impl Announcer {
     /// Answers if this node may, at this very moment: the process may have stood still since the question came.
     fn answer(&mut self, link: u32, question: &super::frame::Question) {
         Metrics::count(&self.metrics.requests);
-        if !self.core.may_answer(since_boot(), question.target()) {
+        if !self.may_answer(question.target()) {
             return;
         }
         match self.ports.answer(link, question) {
             Ok(()) => Metrics::count(&self.metrics.answers),
             // It is asked again.
             Err(error) => tracing::debug!(%error, "an answer was not sent"),
+        }
+    }
+
+    /// Whether this node has the address at this very moment, and what is behind it is there.
+    fn may_answer(&self, address: IpAddr) -> bool {
+        let is_served = || {
+            let served = self.served.as_ref();
+            served.is_some_and(|served| served.borrow().contains(&address))
+        };
+        let is_ready = !self.demand.needs_edge(address) || is_served();
+        is_ready && self.core.may_answer(since_boot(), address)
+    }
+
+    /// Who asked for an address before the edge served it is told now, instead of when asking again.
+    fn announce_served(&mut self) {
+        let held: Vec<IpAddr> = self.core.held().collect();
+        for address in held {
+            if self.demand.needs_edge(address) && self.may_answer(address) {
+                Metrics::count(&self.metrics.announcements);
+                self.ports.announce(address);
+            }
         }
     }
 
@@ -409,7 +449,7 @@ impl Announcer {
                     self.ports.join_groups(self.core.held());
                 }
                 Effect::Announce(address) => {
-                    if self.core.may_answer(since_boot(), address) {
+                    if self.may_answer(address) {
                         Metrics::count(&self.metrics.announcements);
                         self.ports.announce(address);
                     }
@@ -424,7 +464,11 @@ impl Announcer {
         self.metrics.set_held(address, true);
         self.ports.join_groups(self.core.held());
         for (service, uid) in self.demand.services_of(address) {
-            self.teller.tell_assigned(service, uid);
+            let message = format!(
+                "announcing from node {:?} with protocol \"layer2\"",
+                self.node_name
+            );
+            self.teller.tell(service, uid, false, "nodeAssigned", message);
         }
     }
 
@@ -456,6 +500,16 @@ impl Announcer {
             "announcer ended"
         );
     }
+}
+
+/// When the edge serves other addresses; never if there is none.
+async fn changed(served: &mut Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>) {
+    if let Some(served) = served
+        && served.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn malformed(kind: &'static str, key: &api::object::ObjectKey, error: &str) -> BTreeSet<IpAddr> {

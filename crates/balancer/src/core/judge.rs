@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use api::object::{Labels, ObjectKey, Service};
 use ipam::pools::Request;
 
+use super::remarks::Remarks;
 use super::{
-    Assigned, CLASS_PREFIX, CONDITION, Core, StatusChange, Step, Told, Work, addresses_of, has_finalizer,
-    holder_of,
+    Assigned, CLASS_PREFIX, CONDITION, Core, IngressMode, REMARKS_CONDITION, StatusChange, Step, Told, Work,
+    addresses_of, has_finalizer, holder_of,
 };
+use crate::annotations::{self, EDGE_CLASS};
 use crate::pools::eligible;
 use crate::wish::Wish;
 
@@ -18,8 +20,8 @@ enum Verdict {
     LeaveAlone,
     /// It has or wants a load balancer no more.
     CleanUp,
-    /// It wants one, and gets this.
-    Balance(Assigned),
+    /// It wants one, and gets this; what there is to say about its annotations.
+    Balance(Assigned, Remarks),
 }
 
 impl Core {
@@ -32,6 +34,7 @@ impl Core {
         let before = self.book.of(&holder_of(key)).to_vec();
         let verdict = self.verdict(key, &service);
         let has_new_hosts = self.hosts_changed.remove(key);
+        let changed = self.changed.remove(key);
         let (step, mut work) = match verdict {
             Verdict::LeaveAlone => {
                 self.waiting.remove(key);
@@ -40,7 +43,10 @@ impl Core {
             Verdict::CleanUp => {
                 self.waiting.remove(key);
                 // The addresses stay in the book until the Service is seen without them.
-                let step = clean_up(&service);
+                let mut step = clean_up(&service);
+                if let (Some(step), Some(changed)) = (&mut step, changed) {
+                    step.before.splice(..0, changed);
+                }
                 let work = if step.is_none() {
                     self.released(key)
                 } else {
@@ -48,13 +54,14 @@ impl Core {
                 };
                 (step, work)
             }
-            Verdict::Balance(assigned) => {
+            Verdict::Balance(assigned, remarks) => {
                 if assigned.why_not.is_empty() {
                     self.waiting.remove(key);
                 } else {
                     self.waiting.insert(key.clone());
                 }
-                let step = balance(&service, assigned);
+                let step = balance(&service, assigned, remarks);
+                let step = with_changes(&service, step, changed);
                 (self.with_hosts(step, has_new_hosts), Vec::new())
             }
         };
@@ -72,13 +79,19 @@ impl Core {
         let class = service.spec.load_balancer_class.as_deref();
         let wants_one = service.spec.kind == "LoadBalancer" && service.metadata.deletion_timestamp.is_none();
         if wants_one && self.serves(class) {
-            return Verdict::Balance(self.assign(key, service));
+            let (assigned, remarks) = self.assign(key, service);
+            return Verdict::Balance(assigned, remarks);
         }
         if wants_one && let Some(class) = class.filter(|class| class.starts_with(CLASS_PREFIX)) {
-            return Verdict::Balance(Assigned {
-                addresses: Vec::new(),
-                why_not: format!("class {class} is not served here: use {}, or none", super::CLASS),
-            });
+            let instead = match class {
+                EDGE_CLASS => "no node runs the edge, which `portolan balancer --edge` does".to_owned(),
+                _ => format!("use {}, {EDGE_CLASS}, or none", super::CLASS),
+            };
+            let assigned = Assigned {
+                why_not: format!("class {class} is not served here: {instead}"),
+                ..Assigned::default()
+            };
+            return Verdict::Balance(assigned, Remarks::default());
         }
         // A Service that became one of another type has lost its class with the type.
         if self.is_ours(service) {
@@ -88,7 +101,15 @@ impl Core {
         }
     }
 
-    fn assign(&mut self, key: &ObjectKey, service: &Service) -> Assigned {
+    fn assign(&mut self, key: &ObjectKey, service: &Service) -> (Assigned, Remarks) {
+        let mut reading = annotations::read(service);
+        let mode = match reading.edge {
+            Some(_) if self.options.has_edges => IngressMode::Proxy,
+            _ => IngressMode::Vip,
+        };
+        let is_edge_missing = reading.edge.is_some() && !self.options.has_edges;
+        let hostname = reading.hostname.take();
+        let remarks = Remarks::of(reading, is_edge_missing);
         let holder = holder_of(key);
         let outcome = Wish::of(service)
             .map_err(|error| error.to_string())
@@ -107,19 +128,21 @@ impl Core {
                 };
                 self.book.assign(&request).map_err(|error| error.to_string())
             });
-        match outcome {
-            Ok(addresses) => Assigned {
-                addresses,
-                why_not: String::new(),
-            },
+        let (addresses, why_not) = match outcome {
+            Ok(addresses) => (addresses, String::new()),
             Err(why_not) => {
                 self.book.release(&holder);
-                Assigned {
-                    addresses: Vec::new(),
-                    why_not,
-                }
+                (Vec::new(), why_not)
             }
-        }
+        };
+        let assigned = Assigned {
+            addresses,
+            mode,
+            hostname,
+            why_not,
+            remarks: remarks.text(),
+        };
+        (assigned, remarks)
     }
 
     /// Adds what is to be said about the nodes (CCM-06, CCM-07).
@@ -147,7 +170,7 @@ impl Core {
 }
 
 /// The step to a balanced Service (CCM-02, CCM-10).
-fn balance(service: &Service, assigned: Assigned) -> Option<Step> {
+fn balance(service: &Service, assigned: Assigned, remarks: Remarks) -> Option<Step> {
     let adds_finalizer = !has_finalizer(service) && !assigned.addresses.is_empty();
     let said = service.status.conditions.iter().find(|c| c.kind == CONDITION);
     let wanted = if assigned.why_not.is_empty() {
@@ -158,8 +181,11 @@ fn balance(service: &Service, assigned: Assigned) -> Option<Step> {
     let is_said = said.is_some_and(|said| {
         said.status == wanted && (assigned.why_not.is_empty() || said.message == assigned.why_not)
     });
-    let are_told = addresses_of(service) == assigned.addresses && ingress_is_plain(service);
-    if !adds_finalizer && is_said && are_told {
+    let mut remarked = service.status.conditions.iter();
+    let remarked = remarked.find(|c| c.kind == REMARKS_CONDITION);
+    let is_remarked = remarked.map_or("", |condition| &condition.message) == assigned.remarks;
+    let is_assigned = !adds_finalizer && is_said && is_told(service, &assigned);
+    if is_assigned && is_remarked {
         return None;
     }
     let mut step = Step {
@@ -167,6 +193,12 @@ fn balance(service: &Service, assigned: Assigned) -> Option<Step> {
         status: Some(StatusChange::Say(assigned.clone())),
         ..Step::default()
     };
+    if !is_remarked {
+        step.after.extend(remarks.told());
+    }
+    if is_assigned {
+        return Some(step);
+    }
     if assigned.why_not.is_empty() {
         step.before
             .push(normal("EnsuringLoadBalancer", "Ensuring load balancer"));
@@ -189,7 +221,11 @@ fn balance(service: &Service, assigned: Assigned) -> Option<Step> {
 fn clean_up(service: &Service) -> Option<Step> {
     let is_held = has_finalizer(service);
     let is_told = !service.status.load_balancer.ingress.is_empty()
-        || service.status.conditions.iter().any(|c| c.kind == CONDITION);
+        || service
+            .status
+            .conditions
+            .iter()
+            .any(|c| c.kind == CONDITION || c.kind == REMARKS_CONDITION);
     let is_going = service.metadata.deletion_timestamp.is_some();
     if !is_held && (is_going || !is_told) {
         return None;
@@ -204,18 +240,41 @@ fn clean_up(service: &Service) -> Option<Step> {
     })
 }
 
-/// Whether the status has nothing but addresses of mode VIP.
-fn ingress_is_plain(service: &Service) -> bool {
+/// Whether the status tells of the addresses as it should. States of ports are told by the edge.
+fn is_told(service: &Service, assigned: &Assigned) -> bool {
     let ingress = &service.status.load_balancer.ingress;
-    ingress.iter().all(|ingress| {
-        ingress.ip.parse::<IpAddr>().is_ok() && ingress.ip_mode.as_deref().is_none_or(|mode| mode == "VIP")
-    })
+    let hostname = assigned.hostname.as_deref().unwrap_or_default();
+    let are_well = ingress.iter().all(|ingress| {
+        ingress.ip.parse::<IpAddr>().is_ok()
+            && ingress.hostname == hostname
+            && IngressMode::of(ingress) == assigned.mode
+            && (assigned.mode == IngressMode::Proxy || ingress.ports.is_empty())
+    });
+    are_well && addresses_of(service) == assigned.addresses
 }
 
-fn normal(reason: &'static str, message: &str) -> Told {
+/// Adds what is to be said about changes that were asked for (CCM-08). What they lead to is in force already or about to
+/// be: nothing else has to be told of them.
+fn with_changes(service: &Service, step: Option<Step>, changed: Option<Vec<Told>>) -> Option<Step> {
+    let Some(changed) = changed else { return step };
+    let mut step = step.unwrap_or_default();
+    let is_told = |told: &[Told], reason| told.iter().any(|told| told.reason == reason);
+    let is_failure = is_told(&step.after, "SyncLoadBalancerFailed");
+    if has_finalizer(service) && !is_failure && !is_told(&step.before, "EnsuringLoadBalancer") {
+        step.before
+            .push(normal("EnsuringLoadBalancer", "Ensuring load balancer"));
+        step.after
+            .push(normal("EnsuredLoadBalancer", "Ensured load balancer"));
+    }
+    step.before.splice(..0, changed);
+    let is_empty = step == Step::default();
+    (!is_empty).then_some(step)
+}
+
+pub(super) fn normal(reason: &'static str, message: impl Into<String>) -> Told {
     Told {
         is_warning: false,
         reason,
-        message: message.to_owned(),
+        message: message.into(),
     }
 }

@@ -5,15 +5,21 @@
 //! so no two are ever told the same address, whatever fails in between. After a start the book is filled from the
 //! Services' statuses before the first step ([`Core::settle`]).
 
+mod changes;
 mod judge;
+mod remarks;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{AddressPool, AddressPoolUsage, Labels, Namespace, Node, ObjectKey, Service};
+use api::object::{
+    AddressPool, AddressPoolUsage, Labels, LoadBalancerIngress, Namespace, Node, ObjectKey, Service,
+};
 use ipam::pools::{Holder, Pools};
 
+use crate::annotations::EDGE_CLASS;
+use crate::metrics::Metrics;
 use crate::pools::{KnownPool, usage};
 use crate::wish;
 
@@ -25,6 +31,8 @@ pub const CLASS: &str = "portolan.dev/balancer";
 const CLASS_PREFIX: &str = "portolan.dev/";
 /// The condition that says whether a Service got its addresses, and why not.
 pub const CONDITION: &str = "portolan.dev/AddressAssigned";
+/// The condition that is there as long as annotations ask for something that is not in force.
+pub const REMARKS_CONDITION: &str = "portolan.dev/AnnotationsInForce";
 /// Nodes with this label take no traffic from outside (CCM-05).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Nodes with this taint are about to go (CCM-05).
@@ -35,12 +43,24 @@ const GOING_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 pub struct Options {
     /// Whether Services without a `loadBalancerClass` are served: not where a cloud's controller does (CCM-01).
     pub serves_default_class: bool,
+    /// Whether nodes run the edge: Services that ask for it are left to it, otherwise they are told that it is missing.
+    pub has_edges: bool,
+    /// Writes under way at once (CCM-11).
+    pub concurrent_service_syncs: usize,
+    /// What is told about the work.
+    pub metrics: Arc<Metrics>,
 }
+
+/// Upstream does one Service at a time (CCM-11), since each is a request to a cloud; here it is two requests to the API.
+pub const CONCURRENT_SERVICE_SYNCS: usize = 8;
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             serves_default_class: true,
+            has_edges: false,
+            concurrent_service_syncs: CONCURRENT_SERVICE_SYNCS,
+            metrics: Arc::default(),
         }
     }
 }
@@ -73,13 +93,47 @@ pub struct Told {
     pub message: String,
 }
 
+/// Who takes the packets for an address (`ipMode`, KEP-1860).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IngressMode {
+    /// The node proxy of whichever node gets them.
+    #[default]
+    Vip,
+    /// The edge of the node that announces it; node proxies leave the address alone.
+    Proxy,
+}
+
+impl IngressMode {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vip => "VIP",
+            Self::Proxy => "Proxy",
+        }
+    }
+
+    /// The mode of an entry in a status.
+    pub fn of(ingress: &LoadBalancerIngress) -> Self {
+        match ingress.ip_mode.as_deref() {
+            Some("Proxy") => Self::Proxy,
+            _ => Self::Vip,
+        }
+    }
+}
+
 /// What a Service's status should say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assigned {
-    /// The addresses, all of mode VIP.
+    /// The addresses.
     pub addresses: Vec<IpAddr>,
+    /// Who takes their packets.
+    pub mode: IngressMode,
+    /// The name that is told beside them.
+    pub hostname: Option<String>,
     /// Why there are none, for people; empty if there are.
     pub why_not: String,
+    /// What annotations ask for and is not in force, for people; empty if all is.
+    pub remarks: String,
 }
 
 /// What is to be written about a Service, in the order of the fields.
@@ -121,6 +175,8 @@ pub struct Core {
     waiting: BTreeSet<ObjectKey>,
     /// Services that are to be told of other hosts.
     hosts_changed: BTreeSet<ObjectKey>,
+    /// What changed about Services since they were last looked at (CCM-08).
+    changed: HashMap<ObjectKey, Vec<Told>>,
     is_settled: bool,
 }
 
@@ -144,6 +200,11 @@ impl Core {
             }
             if !is_same_object {
                 self.book.release(&holder_of(&key));
+                self.changed.remove(&key);
+            } else if self.is_settled
+                && let Some(told) = changes::of(known, &service)
+            {
+                self.changed.entry(key.clone()).or_default().extend(told);
             }
         }
         self.services.insert(key.clone(), service);
@@ -155,6 +216,7 @@ impl Core {
         self.services.remove(key);
         self.waiting.remove(key);
         self.hosts_changed.remove(key);
+        self.changed.remove(key);
         self.released(key)
     }
 
@@ -266,7 +328,11 @@ impl Core {
     }
 
     fn serves(&self, class: Option<&str>) -> bool {
-        class.map_or(self.options.serves_default_class, |class| class == CLASS)
+        match class {
+            None => self.options.serves_default_class,
+            Some(EDGE_CLASS) => self.options.has_edges,
+            Some(class) => class == CLASS,
+        }
     }
 
     /// Frees what a Service holds. Who waits may have it.

@@ -96,21 +96,23 @@ impl Setting {
             Some(StatusChange::Say(assigned)) => {
                 let ingress = assigned.addresses.iter().map(|ip| LoadBalancerIngress {
                     ip: ip.to_string(),
-                    ip_mode: Some("VIP".to_owned()),
+                    hostname: assigned.hostname.clone().unwrap_or_default(),
+                    ip_mode: Some(assigned.mode.as_str().to_owned()),
                     ..LoadBalancerIngress::default()
                 });
                 service.status.load_balancer.ingress = ingress.collect();
-                service.status.conditions = vec![Condition {
-                    kind: CONDITION.to_owned(),
-                    status: if assigned.why_not.is_empty() {
-                        "True"
-                    } else {
-                        "False"
-                    }
-                    .to_owned(),
-                    message: assigned.why_not.clone(),
+                let condition = |kind: &str, is_true: bool, message: &str| Condition {
+                    kind: kind.to_owned(),
+                    status: if is_true { "True" } else { "False" }.to_owned(),
+                    message: message.to_owned(),
                     ..Condition::default()
-                }];
+                };
+                let why_not = &assigned.why_not;
+                service.status.conditions = vec![condition(CONDITION, why_not.is_empty(), why_not)];
+                if !assigned.remarks.is_empty() {
+                    let remarks = condition(REMARKS_CONDITION, false, &assigned.remarks);
+                    service.status.conditions.push(remarks);
+                }
             }
         }
         Some(service)
@@ -208,7 +210,7 @@ fn another_type_is_cleaned_up() {
     setting.apply(other);
     assert_eq!(setting.is("a").status, api::object::ServiceStatus::default());
     assert!(!has_finalizer(&setting.is("a")));
-    assert_eq!(setting.told(), CLEANED);
+    assert_eq!(setting.told(), [&["Type"][..], &CLEANED].concat());
     assert_eq!(setting.core.book.of("default/a"), [] as [IpAddr; 0]);
 }
 
@@ -335,4 +337,138 @@ fn old_news_is_dropped() {
     old.metadata.resource_version = "1".to_owned();
     assert!(setting.core.service_applied(old).is_empty());
     assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+}
+
+fn annotated(mut service: Service, annotations: &[(&str, &str)]) -> Service {
+    let pairs = annotations
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    service.metadata.annotations = pairs.collect();
+    service
+}
+
+#[test]
+fn services_that_ask_for_the_edge_are_left_to_it() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.core.options.has_edges = true;
+    let mode = |setting: &Setting, name: &str| {
+        let ingress = setting.is(name).status.load_balancer.ingress;
+        ingress.first().map(IngressMode::of)
+    };
+    setting.apply(balanced("a", json!({"loadBalancerClass": EDGE_CLASS})));
+    assert_eq!(mode(&setting, "a"), Some(IngressMode::Proxy));
+    setting.apply(balanced("b", json!({})));
+    assert_eq!(mode(&setting, "b"), Some(IngressMode::Vip));
+    setting.told();
+    // Asked for later: the address stays.
+    let asks = annotated(
+        setting.is("b"),
+        &[
+            ("portolan.dev/edge-proxy-protocol", "v2"),
+            ("portolan.dev/load-balancer-hostname", "b.example.com"),
+        ],
+    );
+    setting.apply(asks);
+    assert_eq!(mode(&setting, "b"), Some(IngressMode::Proxy));
+    assert_eq!(
+        setting.is("b").status.load_balancer.ingress[0].hostname,
+        "b.example.com"
+    );
+    assert_eq!(setting.addresses("b"), ["192.0.2.1"]);
+    assert_eq!(setting.told(), ENSURED);
+    let again = setting.is("b");
+    setting.apply(again);
+    assert_eq!(setting.told(), [""; 0]);
+}
+
+#[test]
+fn without_edges_it_is_said_that_one_is_missing() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({"loadBalancerClass": EDGE_CLASS})));
+    assert_eq!(
+        setting.why_not("a"),
+        "class portolan.dev/edge is not served here: no node runs the edge, which `portolan balancer --edge` does"
+    );
+    setting.told();
+    let asks = annotated(
+        balanced("b", json!({})),
+        &[("portolan.dev/edge-proxy-protocol", "v2")],
+    );
+    setting.apply(asks);
+    assert_eq!(setting.addresses("b"), ["192.0.2.0"]);
+    assert_eq!(
+        setting.told(),
+        ["EnsuringLoadBalancer", "InvalidAnnotation", "EnsuredLoadBalancer"]
+    );
+}
+
+#[test]
+fn annotations_that_are_not_in_force_are_named_once() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    let aws = |name: &str| format!("service.beta.kubernetes.io/aws-load-balancer-{name}");
+    let (tags, policy) = (aws("additional-resource-tags"), aws("connection-idle-timeout"));
+    let marked = annotated(balanced("a", json!({})), &[(&tags, "a=b"), (&policy, "never")]);
+    setting.apply(marked);
+    let remarks = |setting: &Setting| {
+        let conditions = setting.is("a").status.conditions;
+        let remarks = conditions.into_iter().find(|c| c.kind == REMARKS_CONDITION);
+        remarks.map(|condition| condition.message)
+    };
+    assert_eq!(
+        remarks(&setting),
+        Some(format!(
+            "annotation {policy} has the value \"never\", expected seconds from 1 to 4000; without meaning outside of the \
+             cloud: {tags}"
+        ))
+    );
+    let told = setting.told();
+    assert!(told.contains(&"InvalidAnnotation") && told.contains(&"AnnotationsWithoutEffect"));
+    // Once, also when the Service changes otherwise, and after a restart.
+    let mut changed = setting.is("a");
+    changed.spec.session_affinity = "ClientIP".to_owned();
+    setting.apply(changed);
+    assert_eq!(setting.told(), ENSURED);
+    let mut after = Setting::with_pool(&["192.0.2.0/24"]);
+    after.apply(setting.is("a"));
+    assert_eq!(after.told(), [""; 0]);
+    let mended = annotated(setting.is("a"), &[]);
+    setting.apply(mended);
+    assert_eq!(remarks(&setting), None);
+    assert_eq!(setting.told(), ENSURED);
+}
+
+#[test]
+fn changes_that_concern_the_load_balancer_are_told() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.apply(balanced("a", json!({})));
+    setting.told();
+    let mut change = |change: fn(&mut Service)| {
+        let mut service = setting.is("a");
+        change(&mut service);
+        setting.apply(service);
+        setting.told()
+    };
+    let ensured = |first: &[&'static str]| [first, &ENSURED].concat();
+    assert_eq!(
+        change(|service| service.spec.load_balancer_source_ranges = vec!["192.0.2.0/24".to_owned()]),
+        ensured(&["LoadBalancerSourceRanges"])
+    );
+    assert_eq!(
+        change(|service| service.spec.external_traffic_policy = "Local".to_owned()),
+        ensured(&["ExternalTrafficPolicy"])
+    );
+    assert_eq!(
+        change(|service| service.spec.health_check_node_port = 30_000),
+        ensured(&["HealthCheckNodePort"])
+    );
+    assert_eq!(
+        change(|service| service.spec.external_ips = vec!["192.0.2.9".to_owned()]),
+        ensured(&["ExternalIP", "ExternalIP"])
+    );
+    assert_eq!(change(|service| service.spec.ports[0].port = 81), ensured(&[]));
+    // What backends are is not its business.
+    assert_eq!(
+        change(|service| service.spec.selector = [("a".to_owned(), "b".to_owned())].into()),
+        [""; 0]
+    );
 }

@@ -1,59 +1,13 @@
-//! What a Service asks of its load balancer: fields, Portolan's annotations, and those of MetalLB, kube-vip and the
-//! clouds for the same things, so that manifests go on to work.
+//! Which addresses a Service asks for: by fields, and by the annotations of the table ([`crate::annotations`]) that are
+//! about addresses, so that manifests from elsewhere go on to work.
 
 use std::net::IpAddr;
 
 use api::object::{Labels, Service};
 use ipam::pools::{Family, Need, Sharing};
 
-/// Annotations that name addresses, separated by commas.
-pub const ADDRESS_ANNOTATIONS: [&str; 4] = [
-    "portolan.dev/load-balancer-ips",
-    "metallb.io/loadBalancerIPs",
-    "metallb.universe.tf/loadBalancerIPs",
-    "kube-vip.io/loadbalancerIPs",
-];
-/// Annotations that name a pool.
-pub const POOL_ANNOTATIONS: [&str; 3] = [
-    "portolan.dev/address-pool",
-    "metallb.io/address-pool",
-    "metallb.universe.tf/address-pool",
-];
-/// Annotations that name the key under which addresses are shared.
-pub const SHARING_ANNOTATIONS: [&str; 3] = [
-    "portolan.dev/allow-shared-ip",
-    "metallb.io/allow-shared-ip",
-    "metallb.universe.tf/allow-shared-ip",
-];
-/// Annotations that ask for an internal load balancer (LBC-01): values for internal, values for external.
-pub const SCOPE_ANNOTATIONS: [(&str, &[&str], &[&str]); 6] = [
-    ("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
-    (
-        "service.beta.kubernetes.io/aws-load-balancer-internal",
-        &["true", "0.0.0.0/0"],
-        &["false"],
-    ),
-    (
-        "service.beta.kubernetes.io/aws-load-balancer-scheme",
-        &["internal"],
-        &["internet-facing"],
-    ),
-    (
-        "service.beta.kubernetes.io/azure-load-balancer-internal",
-        &["true"],
-        &["false"],
-    ),
-    (
-        "service.beta.kubernetes.io/openstack-internal-load-balancer",
-        &["true"],
-        &["false"],
-    ),
-    (
-        "networking.gke.io/load-balancer-type",
-        &["Internal"],
-        &["External"],
-    ),
-];
+use crate::annotations::row::{Means, Row};
+use crate::annotations::rows;
 
 /// What a Service asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +76,7 @@ impl Wish {
             },
             need: if is_preference { Need::Any } else { Need::All },
             addresses: addresses(service)?,
-            pool: one_of(annotations, &POOL_ANNOTATIONS)?.map(|(_, pool)| pool.to_owned()),
+            pool: one_of(annotations, |means| matches!(means, Means::Pool))?.map(|(_, pool)| pool.to_owned()),
             is_internal: is_internal(annotations)?,
             sharing: sharing(service)?,
         })
@@ -132,7 +86,9 @@ impl Wish {
 /// How the Service shares its addresses (MetalLB's rules: one key, no port in common, and either all nodes take the
 /// traffic of both or their backends are the same).
 pub fn sharing(service: &Service) -> Result<Sharing, WishError> {
-    let key = one_of(&service.metadata.annotations, &SHARING_ANNOTATIONS)?;
+    let key = one_of(&service.metadata.annotations, |means| {
+        matches!(means, Means::Sharing)
+    })?;
     let ports = service
         .spec
         .ports
@@ -150,26 +106,22 @@ pub fn sharing(service: &Service) -> Result<Sharing, WishError> {
     Ok(Sharing::new(key.map(|(_, key)| key.to_owned()), ports, backends))
 }
 
+/// The addresses that are asked for, by the field or by annotations.
 fn addresses(service: &Service) -> Result<Vec<IpAddr>, WishError> {
+    let annotations = &service.metadata.annotations;
     let field = service.spec.load_balancer_ip.trim();
-    let Some((annotation, value)) = one_of(&service.metadata.annotations, &ADDRESS_ANNOTATIONS)? else {
-        if field.is_empty() {
-            return Ok(Vec::new());
-        }
-        return match field.parse() {
-            Ok(address) => Ok(vec![address]),
-            Err(_) => Err(WishError::Field(field.to_owned())),
-        };
+    let all = one_of(annotations, |means| matches!(means, Means::Addresses))?;
+    let (annotation, addresses) = match all {
+        Some((annotation, value)) => (annotation, parse(annotation, value)?),
+        None => match of_families(annotations)? {
+            Some(found) => found,
+            None if field.is_empty() => return Ok(Vec::new()),
+            None => {
+                let address = field.parse().map_err(|_| WishError::Field(field.to_owned()))?;
+                return Ok(vec![address]);
+            }
+        },
     };
-    let addresses: Result<Vec<IpAddr>, _> = value.split(',').map(|text| text.trim().parse()).collect();
-    let addresses = addresses
-        .ok()
-        .filter(|all| !all.iter().any(IpAddr::is_unspecified));
-    let addresses = addresses.ok_or_else(|| WishError::Value {
-        annotation,
-        value: value.to_owned(),
-        allowed: "addresses separated by commas, such as 192.0.2.10,2001:db8::10".to_owned(),
-    })?;
     // The field is older and holds one address; manifests that are to work with both have both.
     if !field.is_empty() && !addresses.iter().any(|address| address.to_string() == field) {
         return Err(WishError::Contradiction {
@@ -180,17 +132,60 @@ fn addresses(service: &Service) -> Result<Vec<IpAddr>, WishError> {
     Ok(addresses)
 }
 
-fn is_internal(annotations: &Labels) -> Result<bool, WishError> {
-    let mut found: Option<(&'static str, bool)> = None;
-    for (annotation, internal, external) in SCOPE_ANNOTATIONS {
-        let Some(value) = annotations.get(annotation).map(|value| value.trim()) else {
+/// The first address of each family whose annotations name any, as clouds have them: they name one a network.
+fn of_families(annotations: &Labels) -> Result<Option<(&'static str, Vec<IpAddr>)>, WishError> {
+    let mut found: Option<(&'static str, Vec<IpAddr>)> = None;
+    for family in [Family::V4, Family::V6] {
+        let is_of_family = |means: &Means| matches!(means, Means::AddressOf(of) if *of == family);
+        let Some((annotation, value)) = one_of(annotations, is_of_family)? else {
             continue;
         };
-        let is_one_of = |values: &[&str]| values.iter().any(|allowed| allowed.eq_ignore_ascii_case(value));
+        let first = value.split(',').next().unwrap_or_default();
+        let addresses = parse(annotation, first)?;
+        let is_right = addresses
+            .iter()
+            .all(|address| address.is_ipv4() == (family == Family::V4));
+        if !is_right {
+            return Err(WishError::Value {
+                annotation,
+                value: value.to_owned(),
+                allowed: format!("addresses of family {}", family.name()),
+            });
+        }
+        found.get_or_insert((annotation, Vec::new())).1.extend(addresses);
+    }
+    Ok(found)
+}
+
+fn parse(annotation: &'static str, value: &str) -> Result<Vec<IpAddr>, WishError> {
+    let addresses: Result<Vec<IpAddr>, _> = value.split(',').map(|text| text.trim().parse()).collect();
+    let addresses = addresses
+        .ok()
+        .filter(|all| !all.iter().any(IpAddr::is_unspecified));
+    addresses.ok_or_else(|| WishError::Value {
+        annotation,
+        value: value.to_owned(),
+        allowed: "addresses separated by commas, such as 192.0.2.10,2001:db8::10".to_owned(),
+    })
+}
+
+fn is_internal(annotations: &Labels) -> Result<bool, WishError> {
+    let mut found: Option<(&'static str, bool)> = None;
+    for row in rows() {
+        let Means::Scope { internal, external } = row.means else {
+            continue;
+        };
+        let Some(value) = value_of(annotations, row) else {
+            continue;
+        };
+        let is_one_of = |values: &[&str]| {
+            let mut values = values.iter();
+            values.any(|allowed| *allowed == "*" || allowed.eq_ignore_ascii_case(value))
+        };
         let says_internal = is_one_of(internal);
         if !says_internal && !is_one_of(external) {
             return Err(WishError::Value {
-                annotation,
+                annotation: row.name,
                 value: value.to_owned(),
                 allowed: [internal, external].concat().join(" or "),
             });
@@ -199,38 +194,43 @@ fn is_internal(annotations: &Labels) -> Result<bool, WishError> {
             Some((first, said)) if said != says_internal => {
                 return Err(WishError::Contradiction {
                     first,
-                    second: annotation,
+                    second: row.name,
                 });
             }
-            _ => found = Some((annotation, says_internal)),
+            _ => found = Some((row.name, says_internal)),
         }
     }
     Ok(found.is_some_and(|(_, is_internal)| is_internal))
 }
 
-/// The value that the annotations have in common, and the first that has it; empty values count as none.
-fn one_of<'s>(
-    annotations: &'s Labels,
-    names: &[&'static str],
-) -> Result<Option<(&'static str, &'s str)>, WishError> {
+/// The value that the annotations of a meaning have in common, and the first that has it.
+fn one_of(
+    annotations: &Labels,
+    is_meant: impl Fn(&Means) -> bool,
+) -> Result<Option<(&'static str, &str)>, WishError> {
     let mut found: Option<(&'static str, &str)> = None;
-    for name in names {
-        let Some(value) = annotations
-            .get(*name)
-            .map(|value| value.trim())
-            .filter(|value| !value.is_empty())
-        else {
+    for row in rows().filter(|row| is_meant(&row.means)) {
+        let Some(value) = value_of(annotations, row) else {
             continue;
         };
         match found {
             Some((first, said)) if said != value => {
-                return Err(WishError::Contradiction { first, second: name });
+                return Err(WishError::Contradiction {
+                    first,
+                    second: row.name,
+                });
             }
             Some(_) => {}
-            None => found = Some((name, value)),
+            None => found = Some((row.name, value)),
         }
     }
     Ok(found)
+}
+
+/// The value of an annotation; an empty one counts as none.
+fn value_of<'s>(annotations: &'s Labels, row: &Row) -> Option<&'s str> {
+    let value = annotations.get(row.name)?.trim();
+    Some(value).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -37,7 +37,12 @@ fn families_by_policy() {
 
 #[test]
 fn addresses_by_all_their_names() {
-    for annotation in ADDRESS_ANNOTATIONS {
+    let mut names = rows().filter(|row| matches!(row.means, Means::Addresses));
+    assert_eq!(
+        names.next().map(|row| row.name),
+        Some("portolan.dev/load-balancer-ips")
+    );
+    for annotation in names.map(|row| row.name) {
         let wish = annotated(annotation, "192.0.2.1, 2001:db8::1").expect(annotation);
         assert_eq!(wish.addresses.len(), 2);
         for bad in ["x", "192.0.2.1,", "0.0.0.0"] {
@@ -79,8 +84,12 @@ fn annotations_that_contradict_each_other() {
 
 #[test]
 fn scope() {
-    for (annotation, internal, external) in SCOPE_ANNOTATIONS {
-        for value in internal {
+    for row in rows() {
+        let Means::Scope { internal, external } = row.means else {
+            continue;
+        };
+        let annotation = row.name;
+        for value in internal.iter().filter(|value| **value != "*") {
             assert_eq!(
                 annotated(annotation, value).map(|wish| wish.is_internal),
                 Ok(true),
@@ -93,6 +102,13 @@ fn scope() {
                 Ok(false),
                 "{annotation}"
             );
+        }
+        if internal.contains(&"*") {
+            assert_eq!(
+                annotated(annotation, "subnet-1").map(|wish| wish.is_internal),
+                Ok(true)
+            );
+            continue;
         }
         assert!(annotated(annotation, "perhaps").is_err());
     }
@@ -119,4 +135,27 @@ fn sharing_follows_policy_and_selector() {
     assert_eq!(of("Cluster", "a"), Ok(cluster));
     let local = Sharing::new(Some("k".into()), [(6, 80), (17, 53)], Some("app=a".into()));
     assert_eq!(of("Local", "a"), Ok(local));
+}
+
+#[test]
+fn clouds_name_an_address_of_each_family() {
+    let aws = |name: &str| format!("service.beta.kubernetes.io/aws-load-balancer-{name}");
+    let both = json!({
+        aws("private-ipv4-addresses"): "192.0.2.1, 192.0.2.129",
+        aws("ipv6-addresses"): "2001:db8::1",
+    });
+    let wish = Wish::of(&service(both, json!({}))).expect("a wish");
+    let addresses: Vec<String> = wish.addresses.iter().map(IpAddr::to_string).collect();
+    assert_eq!(addresses, ["192.0.2.1", "2001:db8::1"]);
+    assert!(
+        annotated(
+            "service.beta.kubernetes.io/azure-load-balancer-ipv4",
+            "2001:db8::1"
+        )
+        .is_err()
+    );
+    // Portolan's own counts, since it says all there is.
+    let own = json!({"portolan.dev/load-balancer-ips": "192.0.2.9", aws("ipv6-addresses"): "2001:db8::1"});
+    let wish = Wish::of(&service(own, json!({}))).expect("a wish");
+    assert_eq!(wish.addresses, [IpAddr::from([192, 0, 2, 9])]);
 }

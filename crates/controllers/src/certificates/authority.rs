@@ -199,7 +199,7 @@ fn check(object: &CertificateSigningRequest, request: &Request) -> Result<(), &'
         ),
         NODE_PART_SIGNER => (
             is_part(request, usages),
-            "signs system:kube-proxy and system:kube-dns, without groups and further names, for digital signature and \
+            "signs system:kube-proxy, system:kube-dns, system:portolan-announcer and system:portolan-edge, without groups and further names, for digital signature and \
              client auth",
         ),
         _ => (

@@ -1,5 +1,5 @@
 //! What runs on every machine of a cluster, whether it has the API server (`portolan up`) or has joined one (`portolan
-//! join`): proxy, DNS, agent, and the routes to the other machines' Pods.
+//! join`): proxy, DNS, agent, the routes to the other machines' Pods, and load balancing.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -18,6 +18,7 @@ use super::Failure;
 use super::agent::{AGENT_PORT, PodFlags};
 use super::cluster::ClusterSettings;
 use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
+use super::load_balancer::{LoadBalancer, LoadBalancerFlags};
 use super::proxy::NodeFlags;
 use super::up::board::Board;
 use super::up::supervise::supervise;
@@ -49,6 +50,9 @@ pub struct MachineFlags {
     /// Flags of the agent.
     #[command(flatten)]
     pub pods: PodFlags,
+    /// Flags of load balancing.
+    #[command(flatten)]
+    pub load_balancer: LoadBalancerFlags,
 }
 
 /// The settings of a machine's parts.
@@ -59,6 +63,7 @@ pub struct Machine {
     /// Those of the agent; where it serves is added when there is a certificate.
     pub agent: agent::Settings,
     routes: routes::Settings,
+    load_balancer: Option<LoadBalancer>,
     /// Where DNS answers the Service kube-dns.
     pub dns_endpoint: SocketAddr,
     /// Where the agent serves the API server.
@@ -73,6 +78,10 @@ pub struct Clients {
     pub proxy: Client,
     /// The DNS server.
     pub dns: Client,
+    /// What announces addresses.
+    pub announcer: Client,
+    /// What tells the edge what to serve.
+    pub edge: Client,
 }
 
 /// An error at once if this process may not do what all of it rests on: most likely it lacks root.
@@ -109,6 +118,7 @@ impl MachineFlags {
             proxy,
             dns: self.dns(data_dir, cluster, &node_name, &node_ips)?,
             agent,
+            load_balancer: self.load_balancer.settings(data_dir, &node_name, primary),
             routes: routes::Settings {
                 node_name,
                 node_ips,
@@ -196,6 +206,9 @@ impl Machine {
             async move { Ok::<(), Failure>(agent::run(client, settings, end).await?) }
         };
         parts.spawn(supervise(Arc::clone(board), "agent", ended.clone(), agent));
+        if let Some(load_balancer) = self.load_balancer {
+            load_balancer.start(parts, board, (clients.announcer, clients.edge), ended);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod env;
 pub mod join;
 pub mod kubeconfig;
 pub mod leave;
+pub mod load_balancer;
 pub mod machine;
 pub mod plan;
 pub mod playground;

@@ -70,6 +70,10 @@ pub fn all() -> Vec<Check> {
             example: "12-load-balancer.yaml",
             run: load_balancer,
         },
+        Check {
+            example: "13-edge.yaml",
+            run: edge,
+        },
     ]
 }
 
@@ -244,7 +248,16 @@ fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Failur
 }
 
 fn load_balancer(cluster: &Cluster, components: &Components) -> Result<String, Failure> {
-    let addresses = balanced_addresses(cluster, &components.kubeconfig(), "load-balancer")?;
+    balanced(cluster, components, "load-balancer")
+}
+
+fn edge(cluster: &Cluster, components: &Components) -> Result<String, Failure> {
+    balanced(cluster, components, "edge")
+}
+
+/// A Service is reached from outside by both of its addresses.
+fn balanced(cluster: &Cluster, components: &Components, name: &str) -> Result<String, Failure> {
+    let addresses = balanced_addresses(cluster, &components.kubeconfig(), name)?;
     if addresses.len() != 2 {
         return Err(format!("the Service has {addresses:?}, not an address of each family").into());
     }

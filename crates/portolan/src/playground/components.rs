@@ -83,8 +83,9 @@ impl Components {
             "balancer",
             &[
                 "balancer",
-                &this.kubeconfig_of("system:kube-controller-manager", "")?,
+                &this.kubeconfig_of("system:portolan-balancer", "")?,
                 "--leader-elect=false",
+                "--serve-edge-class=true",
             ],
         )?;
         let listen = format!(
@@ -114,10 +115,10 @@ impl Components {
         Ok(this)
     }
 
-    /// Starts proxy, announcer and agent on every node.
+    /// Starts proxy, announcer with edge, and agent on every node.
     pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), Failure> {
         let of_proxy = self.kubeconfig_of("system:kube-proxy", "")?;
-        let of_announcer = self.kubeconfig_of("system:portolan-announcer", "")?;
+        let of_load_balancer = self.kubeconfig_of("system:portolan-load-balancer", "")?;
         let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
         for node in cluster.topology.nodes.clone() {
             let name = &node.member.name;
@@ -132,15 +133,18 @@ impl Components {
                     &format!("--cluster-cidr={cluster_cidrs}"),
                 ],
             )?;
+            let logs = self.directory.join("access-logs");
             self.spawn(
                 cluster,
                 name,
-                &format!("announcer-{name}"),
+                &format!("load-balancer-{name}"),
                 &[
                     "balancer",
-                    &of_announcer,
+                    &of_load_balancer,
                     "--assign=false",
                     "--announce",
+                    "--edge",
+                    &format!("--edge-access-log-directory={}", logs.display()),
                     &format!("--node-name={name}"),
                     "--interfaces=eth0",
                 ],

@@ -31,6 +31,7 @@ const EXAMPLES: &[&str] = &[
     include_str!("../../../../examples/10-dual-stack.yaml"),
     include_str!("../../../../examples/11-chosen-cluster-ip.yaml"),
     include_str!("../../../../examples/12-load-balancer.yaml"),
+    include_str!("../../../../examples/13-edge.yaml"),
 ];
 
 /// Creates all objects, from the control plane.

@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut components = step(started, "API server, controllers, balancer, DNS", || {
         Components::start(&cluster)
     })?;
-    step(started, "proxy, announcer and agent on every node", || {
+    step(started, "proxy, load balancer and agent on every node", || {
         components.start_nodes(&cluster)
     })?;
     testbed::forward(listener, cluster.control_plane()?, components.api_address())?;

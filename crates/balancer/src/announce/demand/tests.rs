@@ -132,3 +132,44 @@ fn services_that_share_an_address_are_announced_together() {
     demand.service_deleted(&ObjectKey::new("d", "s"));
     assert!(demand.candidates(ip("192.0.2.1")).is_some());
 }
+
+#[test]
+fn annotations_name_nodes_by_their_labels() {
+    let mut demand = three_nodes();
+    let mut chosen = service("s", "Cluster", "192.0.2.1", true);
+    for (name, value) in [
+        (
+            "service.beta.kubernetes.io/aws-load-balancer-target-node-labels",
+            "role=edge",
+        ),
+        ("load-balancer.hetzner.cloud/node-selector", "zone in (x, y)"),
+    ] {
+        chosen
+            .metadata
+            .annotations
+            .insert(name.to_owned(), value.to_owned());
+    }
+    demand.service_applied(&chosen);
+    demand.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    let preferred = |demand: &Demand, address: &str| {
+        let candidates = demand.candidates(ip(address)).unwrap();
+        names(&candidates.preferred).join(" ")
+    };
+    assert_eq!(preferred(&demand, "192.0.2.1"), "");
+    let touched = demand.node_applied(&node("b", false, json!({"role": "edge", "zone": "y"})));
+    assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
+    demand.node_applied(&node("c", false, json!({"role": "edge", "zone": "z"})));
+    assert_eq!(preferred(&demand, "192.0.2.1"), "b");
+    assert_eq!(preferred(&demand, "192.0.2.2"), "a b c");
+}
+
+#[test]
+fn the_edges_addresses_are_known() {
+    let mut demand = three_nodes();
+    let mut proxied = service("s", "Cluster", "192.0.2.1", true);
+    proxied.status.load_balancer.ingress[0].ip_mode = Some("Proxy".to_owned());
+    demand.service_applied(&proxied);
+    demand.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    assert!(demand.needs_edge(ip("192.0.2.1")));
+    assert!(!demand.needs_edge(ip("192.0.2.2")));
+}

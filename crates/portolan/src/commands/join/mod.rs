@@ -37,6 +37,8 @@ const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// Who the parts are to the API.
 const PROXY_USER: &str = "system:kube-proxy";
 const DNS_USER: &str = "system:kube-dns";
+const ANNOUNCER_USER: &str = "system:portolan-announcer";
+const EDGE_USER: &str = "system:portolan-edge";
 
 /// Flags of `portolan join`.
 #[derive(Debug, Args)]
@@ -202,9 +204,11 @@ impl Joined {
         let machine = machine_flags.machine(&flags.data_dir, &self.membership.cluster)?;
         let serving = Wanted::serving(&node_name, machine.agent_endpoint.ip());
         let (proxy, dns) = (Wanted::part("proxy", PROXY_USER), Wanted::part("dns", DNS_USER));
+        let announcer = Wanted::part("announcer", ANNOUNCER_USER);
+        let edge = Wanted::part("edge", EDGE_USER);
         let agent = Wanted::agent(&node_name);
         let client = self.client(&agent)?;
-        for part in [&proxy, &dns] {
+        for part in [&proxy, &dns, &announcer, &edge] {
             if part
                 .kept(&self.directory)
                 .is_none_or(|kept| kept.is_over(Timestamp::now()))
@@ -216,6 +220,8 @@ impl Joined {
             agent: client.clone(),
             proxy: self.client(&proxy)?,
             dns: self.client(&dns)?,
+            announcer: self.client(&announcer)?,
+            edge: self.client(&edge)?,
         };
         let path = serving.path(&self.directory);
         let endpoint = Serving {
@@ -227,7 +233,8 @@ impl Joined {
         let mut parts = JoinSet::new();
         let (directory, until_end) = (self.directory.clone(), ended.clone());
         let renewing = move || {
-            let wanted = vec![agent.clone(), serving.clone(), proxy.clone(), dns.clone()];
+            let wanted = [&agent, &serving, &proxy, &dns, &announcer, &edge];
+            let wanted = wanted.into_iter().cloned().collect();
             let renewal = renew(client.clone(), directory.clone(), wanted);
             let end = until(until_end.clone());
             async move {

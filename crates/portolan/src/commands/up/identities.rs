@@ -34,6 +34,21 @@ impl Identities {
         self.client("portolan-dns", "system:kube-dns", "")
     }
 
+    /// A client that asks as what assigns load balancers' addresses.
+    pub fn balancer(&self) -> Result<Client, Failure> {
+        self.client("portolan-balancer", "system:portolan-balancer", "")
+    }
+
+    /// A client that asks as what announces them.
+    pub fn announcer(&self) -> Result<Client, Failure> {
+        self.client("portolan-announcer", "system:portolan-announcer", "")
+    }
+
+    /// A client that asks as the edge of a node.
+    pub fn edge(&self) -> Result<Client, Failure> {
+        self.client("portolan-edge", "system:portolan-edge", "")
+    }
+
     /// A client that asks as the agent of a node.
     pub fn agent(&self, node_name: &str) -> Result<Client, Failure> {
         self.client(

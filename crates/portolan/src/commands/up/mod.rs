@@ -22,8 +22,10 @@ use tokio::task::JoinSet;
 
 use super::access::AccessFlags;
 use super::apiserver::ServiceFlags;
+use super::balancer::assign;
 use super::cluster::{ClusterInfo, ClusterSettings, NetworkFlags, check_authority};
 use super::kubeconfig::{CONTEXT, merge_administrator, person_file};
+use super::load_balancer::{address_block, publish_pool};
 use super::machine::{Clients, Machine, MachineFlags, check_rights, until};
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
@@ -70,6 +72,10 @@ pub struct Flags {
     access: AccessFlags,
     #[command(flatten)]
     machine: MachineFlags,
+    /// Addresses for Services of type LoadBalancer, such as 192.0.2.200-192.0.2.220, out of this network and used by nobody
+    /// else: the AddressPool `default` is made of them. Without it such Services wait for a pool of somebody
+    #[arg(long, value_delimiter = ',', value_name = "RANGES", value_parser = address_block)]
+    load_balancer_addresses: Vec<String>,
 }
 
 /// Flags that concern the machines of the cluster.
@@ -115,6 +121,7 @@ struct Parts {
     controllers: controllers::Options,
     signing_duration: Duration,
     machine: Machine,
+    load_balancer_addresses: Vec<String>,
 }
 
 impl Flags {
@@ -200,6 +207,7 @@ impl Parts {
             signing_duration: flags.nodes.cluster_signing_duration.min(SIGNING_DURATION),
             cluster,
             machine,
+            load_balancer_addresses: flags.load_balancer_addresses.clone(),
         })
     }
 
@@ -256,6 +264,9 @@ impl Parts {
             .ok_or("--cluster-dns needs an address")?;
         let node_name = &self.machine.agent.node_name;
         cluster_dns::publish(client, &dns.to_string(), node_name, self.machine.dns_endpoint).await?;
+        if !self.load_balancer_addresses.is_empty() {
+            publish_pool(client, &self.load_balancer_addresses).await?;
+        }
         Ok(())
     }
 
@@ -294,8 +305,16 @@ impl Parts {
             ended.clone(),
             controllers,
         ));
+        parts.spawn(supervise(
+            Arc::clone(board),
+            "balancer",
+            ended.clone(),
+            assigning(identities.balancer()?, is_shared, ended.clone()),
+        ));
         let node_name = &self.machine.agent.node_name;
         let clients = Clients {
+            announcer: identities.announcer()?,
+            edge: identities.edge()?,
             agent: identities.agent(node_name)?,
             proxy: identities.proxy()?,
             dns: identities.dns()?,
@@ -303,6 +322,36 @@ impl Parts {
         let serving = identities.agent_serving(node_name, self.machine.agent_endpoint)?;
         self.machine.start(&mut parts, board, clients, serving, ended);
         Ok(parts)
+    }
+}
+
+/// Starts what assigns addresses to Services of type LoadBalancer; where other servers share the data, only one of them
+/// does.
+fn assigning(
+    client: Client,
+    is_shared: bool,
+    ended: watch::Receiver<bool>,
+) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> {
+    move || {
+        let options = balancer::Options {
+            has_edges: true,
+            ..balancer::Options::default()
+        };
+        let election = is_shared.then(|| lease("portolan-balancer"));
+        Box::pin(assign(client.clone(), options, election, until(ended.clone())))
+    }
+}
+
+/// How an election is held for a Lease of that name.
+fn lease(name: &str) -> election::Settings {
+    election::Settings {
+        // A process that starts again is another candidate: it knows nothing of what it did before.
+        identity: format!("{}_{}", host_name(), uuid::Uuid::new_v4()),
+        namespace: "kube-system".to_owned(),
+        name: name.to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
     }
 }
 
@@ -317,15 +366,7 @@ async fn control(
         controllers::run(Environment::new(client), options, until(ended)).await;
         return;
     }
-    let settings = election::Settings {
-        // A process that starts again is another candidate: it knows nothing of what it did before.
-        identity: format!("{}_{}", host_name(), uuid::Uuid::new_v4()),
-        namespace: "kube-system".to_owned(),
-        name: "portolan-controllers".to_owned(),
-        lease_duration: Duration::from_secs(15),
-        renew_deadline: Duration::from_secs(10),
-        retry_period: Duration::from_secs(2),
-    };
+    let settings = lease("portolan-controllers");
     let is_leader = watch::Sender::new(false);
     let work =
         |client, end| controllers::run(Environment::new(client), options.clone(), election::asked(end));

@@ -1,4 +1,4 @@
-//! Events about which node announces a Service, as MetalLB tells them.
+//! Events of a node about Services.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,51 +8,54 @@ use client::{Client, WallClock};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Who tells them.
-const COMPONENT: &str = "portolan-announcer";
-/// Events on their way at once. What is beyond is not told: the next owner is.
+/// Events on their way at once. What is beyond is not told.
 const UNDER_WAY_MAX: usize = 64;
 
 /// Tells Events. They are best effort: a failure is logged, and not tried again.
-pub(super) struct Teller {
+pub(crate) struct Teller {
     client: Client,
     clock: WallClock,
-    node_name: String,
+    component: &'static str,
     told: Arc<Mutex<Correlator>>,
     under_way: JoinSet<()>,
 }
 
 impl Teller {
-    pub(super) fn new(client: Client, clock: WallClock, node_name: String) -> Self {
+    /// One that tells under the name of a component.
+    pub(crate) fn new(client: Client, clock: WallClock, component: &'static str) -> Self {
         Self {
             client,
             clock,
-            node_name,
+            component,
             told: Arc::default(),
             under_way: JoinSet::new(),
         }
     }
 
-    /// This node announces a Service now.
-    pub(super) fn tell_assigned(&mut self, service: &ObjectKey, uid: &str) {
+    /// Tells something about a Service.
+    pub(crate) fn tell(
+        &mut self,
+        service: &ObjectKey,
+        uid: &str,
+        is_warning: bool,
+        reason: &str,
+        message: String,
+    ) {
         while self.under_way.try_join_next().is_some() {}
         if self.under_way.len() >= UNDER_WAY_MAX {
             tracing::debug!(%service, "too much is told at once, an Event is dropped");
             return;
         }
         let occurrence = Occurrence {
-            component: COMPONENT.to_owned(),
+            component: self.component.to_owned(),
             involved: json!({
                 "apiVersion": "v1", "kind": "Service",
                 "namespace": &*service.namespace, "name": &*service.name, "uid": uid,
             }),
             namespace: service.namespace.to_string(),
-            is_warning: false,
-            reason: "nodeAssigned".to_owned(),
-            message: format!(
-                "announcing from node {:?} with protocol \"layer2\"",
-                self.node_name
-            ),
+            is_warning,
+            reason: reason.to_owned(),
+            message,
         };
         let posting = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,352 @@
+//! AWS: the classic balancer and the network balancer, as the in-tree provider, cloud-provider-aws and the AWS Load
+//! Balancer Controller read them.
+
+use edge::settings::{ProxyVersion, TlsPolicy};
+use ipam::pools::Family;
+
+use super::Place;
+use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
+use crate::annotations::row::{Effect, Field, Means, Refusal, Row};
+use crate::annotations::value::{self, minutes, number, seconds, word};
+
+macro_rules! aws {
+    ($name:literal) => {
+        concat!("service.beta.kubernetes.io/aws-load-balancer-", $name)
+    };
+}
+
+pub(super) const PLACE: Place = Place {
+    name: "AWS",
+    prefixes: &["service.beta.kubernetes.io/aws-load-balancer-"],
+    rows: ROWS,
+};
+
+const TAGS: &str = "tags are of the cloud's resources";
+const NETWORK: &str = "the cloud's networks";
+
+const ROWS: &[Row] = &[
+    Row::scope(aws!("internal"), &["true", "0.0.0.0/0"], &["false"]),
+    Row::scope(aws!("scheme"), &["internal"], &["internet-facing"]),
+    Row::tunes(
+        aws!("type"),
+        "`nlb` and the others pass packets on: timeouts, draining and checks alone do not bring the edge in",
+        |asked, field| {
+            let kinds = ["nlb", "nlb-ip", "external"].map(|kind| (kind, true));
+            let passes_packets = word(field.text, &kinds)?;
+            asked.proxy_version.put(field, ProxyVersion::V2)?;
+            asked.passes_packets.put(field, passes_packets)
+        },
+    ),
+    Row::tunes(
+        aws!("nlb-target-type"),
+        "endpoints are reached directly, with either value",
+        |_, field| {
+            word(field.text, &[("instance", Effect::Plain), ("ip", Effect::Plain)]).map_err(Refusal::Value)
+        },
+    ),
+    Row::hard(
+        aws!("ssl-cert"),
+        "certificates, by the rule below",
+        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
+    ),
+    Row::tunes(
+        aws!("ssl-ports"),
+        "ports on which TLS ends: `*`, names or numbers",
+        |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
+    ),
+    Row::hard(
+        aws!("backend-protocol"),
+        "what backends are spoken to, and by the certificate what clients speak",
+        |asked, field| {
+            let protocols = [
+                ("tcp", Speaks::Tcp),
+                ("ssl", Speaks::Ssl),
+                ("http", Speaks::Http),
+                ("https", Speaks::Https),
+            ];
+            let speaks = word(field.text, &protocols)?;
+            asked.backends_speak.put(field, speaks)?;
+            // Without a certificate only http makes a difference.
+            Ok(match speaks {
+                Speaks::Http => Effect::More,
+                _ => Effect::Plain,
+            })
+        },
+    ),
+    Row::tunes(
+        aws!("ssl-negotiation-policy"),
+        "versions of TLS: those with `TLS13` in their names have 1.3, all others 1.2 alone",
+        |asked, field| asked.tls_policy.put(field, policy(field.text)?),
+    ),
+    Row::checked(
+        aws!("alpn-policy"),
+        "the edge offers h2 and http/1.1 where it speaks HTTP, and nothing where it does not",
+        |text| {
+            let policies = [
+                "HTTP1Only",
+                "HTTP2Only",
+                "HTTP2Optional",
+                "HTTP2Preferred",
+                "None",
+            ];
+            word(text, &policies.map(|policy| (policy, ())))
+        },
+    ),
+    Row::hard(
+        aws!("proxy-protocol"),
+        "backends get a PROXY header: version 1, with type `nlb` version 2",
+        |asked, field| {
+            let version = word(field.text, &[("*", ProxyVersion::V1)])?;
+            asked.proxy_to_backends.put(field, Some(version))
+        },
+    ),
+    Row::hard(
+        aws!("access-log-enabled"),
+        "whether an access log is kept",
+        |asked, field| asked.is_logged.put_unless(field, value::bool(field.text)?, false),
+    ),
+    Row::tunes(
+        aws!("access-log-emit-interval"),
+        "minutes of lines in a file; 60 if not given",
+        |asked, field| {
+            let allowed = "minutes, 5 or 60";
+            let interval = minutes(field.text, 1..=60)
+                .ok()
+                .filter(|m| [300, 3_600].contains(&m.as_secs()));
+            asked
+                .log_interval
+                .put(field, interval.ok_or_else(|| allowed.to_owned())?)
+        },
+    ),
+    Row::tunes(
+        aws!("access-log-s3-bucket-name"),
+        "the bucket, or a directory of that name where the process has no S3",
+        |asked, field| asked.log_bucket.put(field, value::bucket(field.text)?),
+    ),
+    Row::tunes(
+        aws!("access-log-s3-bucket-prefix"),
+        "what its files' names begin with",
+        |asked, field| asked.log_prefix.put(field, value::log_prefix(field.text)?),
+    ),
+    Row::soft(
+        aws!("connection-draining-enabled"),
+        "whether connections to a backend that left go on; `false` ends them at once",
+        |asked, field| asked.drains.put_unless(field, value::bool(field.text)?, false),
+    ),
+    Row::tunes(
+        aws!("connection-draining-timeout"),
+        "how long, 1 to 3600 seconds; 300 if not given",
+        |asked, field| asked.draining_timeout.put(field, seconds(field.text, 1..=3_600)?),
+    ),
+    Row::soft(
+        aws!("connection-idle-timeout"),
+        "how long a connection may be silent, 1 to 4000 seconds; 60 if not given",
+        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=4_000)?),
+    ),
+    Row::hard(
+        aws!("cross-zone-load-balancing-enabled"),
+        "`false`: backends of the edge's own zone come first; `true` if not given",
+        |asked, field| {
+            asked
+                .is_cross_zone
+                .put_unless(field, value::bool(field.text)?, true)
+        },
+    ),
+    Row::soft(
+        aws!("healthcheck-protocol"),
+        "how backends are asked",
+        |asked, field| {
+            let protocols = [
+                ("TCP", Asks::Tcp),
+                ("SSL", Asks::Ssl),
+                ("HTTP", Asks::Http),
+                ("HTTPS", Asks::Https),
+            ];
+            asked.check.put(field, word(field.text, &protocols)?)
+        },
+    ),
+    Row::soft(
+        aws!("healthcheck-port"),
+        "`traffic-port` or a number",
+        |asked, field| {
+            if field.text == "traffic-port" {
+                return asked.check_port.put_unless(field, None, None);
+            }
+            let port = value::port(field.text).map_err(|allowed| format!("traffic-port or {allowed}"))?;
+            asked.check_port.put(field, Some(port))
+        },
+    ),
+    Row::soft(
+        aws!("healthcheck-path"),
+        "path of the GET; `/` if not given",
+        |asked, field| asked.check_path.put(field, value::path(field.text)?),
+    ),
+    Row::soft(
+        aws!("healthcheck-healthy-threshold"),
+        "2 to 10 good answers; 2 if not given",
+        |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
+    ),
+    Row::soft(
+        aws!("healthcheck-unhealthy-threshold"),
+        "2 to 10 bad answers; 6 if not given",
+        |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
+    ),
+    Row::soft(
+        aws!("healthcheck-timeout"),
+        "2 to 120 seconds, no more than the interval; 5 if not given",
+        |asked, field| asked.check_timeout.put(field, seconds(field.text, 2..=120)?),
+    ),
+    Row::soft(
+        aws!("healthcheck-interval"),
+        "5 to 300 seconds; 10 if not given",
+        |asked, field| asked.check_interval.put(field, seconds(field.text, 5..=300)?),
+    ),
+    Row::tunes(
+        aws!("healthcheck-success-codes"),
+        "statuses that are good; 200-399 if not given",
+        |asked, field| asked.check_statuses.put(field, value::statuses(field.text)?),
+    ),
+    Row::hard(
+        aws!("target-group-attributes"),
+        "`proxy_protocol_v2.enabled`, `deregistration_delay.timeout_seconds`, `stickiness.enabled`, \
+         `load_balancing.cross_zone.enabled`",
+        target_group,
+    ),
+    Row::hard(aws!("security-groups"), SECURITY_GROUPS, |asked, field| {
+        security_groups(asked, field)
+    }),
+    Row::hard(aws!("extra-security-groups"), SECURITY_GROUPS, |asked, field| {
+        security_groups(asked, field)
+    }),
+    Row::tunes(
+        aws!("target-node-labels"),
+        "announced from nodes with these labels",
+        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
+    ),
+    Row::assigner(
+        aws!("private-ipv4-addresses"),
+        "the IPv4 address: the first one",
+        Means::AddressOf(Family::V4),
+    ),
+    Row::assigner(
+        aws!("ipv6-addresses"),
+        "the IPv6 address: the first one",
+        Means::AddressOf(Family::V6),
+    ),
+    Row::nothing(
+        aws!("eip-allocations"),
+        "identifiers of the cloud's addresses; name addresses with `portolan.dev/load-balancer-ips`",
+    ),
+    Row::checked(aws!("additional-resource-tags"), TAGS, |text| {
+        let has_keys = value::pairs(text).keys().all(|key| !key.is_empty());
+        has_keys
+            .then_some(())
+            .ok_or_else(|| "pairs such as environment=prod,owner=devops".to_owned())
+    }),
+    Row::nothing(aws!("name"), "the Service's own name is used everywhere"),
+    Row::nothing(aws!("subnets"), NETWORK),
+    Row::nothing(
+        aws!("ip-address-type"),
+        "`spec.ipFamilies` and `spec.ipFamilyPolicy` say that",
+    ),
+    Row::nothing(aws!("attributes"), "attributes of the cloud's resources"),
+    Row::nothing(aws!("manage-backend-security-group-rules"), NETWORK),
+    Row::nothing(aws!("inbound-sg-rules-on-private-link-traffic"), NETWORK),
+];
+
+const SECURITY_GROUPS: &str = "ranges among them are who may connect, as `load-balancer-source-ranges`; identifiers of groups restrict nobody here";
+
+/// The predefined policies all begin so.
+fn policy(text: &str) -> Result<TlsPolicy, String> {
+    let allowed = || "a predefined policy, such as ELBSecurityPolicy-TLS13-1-2-2021-06 or ELBSecurityPolicy-TLS-1-2-2017-01";
+    let name = text
+        .strip_prefix("ELBSecurityPolicy-")
+        .filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| allowed().to_owned())?;
+    Ok(match name.strip_prefix("TLS13-") {
+        Some(rest) if rest.starts_with("1-3") => TlsPolicy::Tls13,
+        Some(_) => TlsPolicy::Tls12And13,
+        None => TlsPolicy::Tls12,
+    })
+}
+
+/// Ranges count; what is known to the cloud alone is a mistake that must be seen, since it was meant to restrict.
+fn security_groups(asked: &mut Asked, field: Field<'_>) -> Result<Effect, Refusal> {
+    let parts = || {
+        field
+            .text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+    };
+    let ranges: Vec<_> = parts().filter_map(value::range).collect();
+    let are_all = ranges.len() == parts().count();
+    let effect = match ranges.is_empty() {
+        true => Effect::Plain,
+        false => {
+            let effect = super::source_ranges(asked, ranges)?;
+            asked.reach = asked.reach.max(super::reach_of(effect));
+            effect
+        }
+    };
+    if !are_all {
+        return Err(Refusal::Value(
+            "ranges such as 192.0.2.0/24: groups are the cloud's and restrict nobody here; use spec.loadBalancerSourceRanges"
+                .to_owned(),
+        ));
+    }
+    Ok(effect)
+}
+
+/// Attributes that mean something here; the others are of the cloud's resources.
+fn target_group(asked: &mut Asked, field: Field<'_>) -> Result<Effect, Refusal> {
+    let mut effect = Effect::Plain;
+    let mut on = |is_on: bool| {
+        if is_on {
+            effect = Effect::More;
+        }
+    };
+    for (key, text) in value::pairs(field.text) {
+        let truth = || value::bool(&text).map_err(|allowed| format!("{key}= with {allowed}"));
+        match key.as_str() {
+            "proxy_protocol_v2.enabled" => {
+                let is_spoken = truth()?;
+                on(is_spoken);
+                asked
+                    .proxy_to_backends
+                    .put(field, is_spoken.then_some(ProxyVersion::V2))?;
+            }
+            "deregistration_delay.timeout_seconds" => {
+                let timeout =
+                    seconds(&text, 0..=3_600).map_err(|allowed| format!("{key}= with {allowed}"))?;
+                asked.drains.put(field, !timeout.is_zero())?;
+                asked.draining_timeout.put(field, timeout)?;
+            }
+            "stickiness.enabled" => {
+                let is_sticky = truth()?;
+                on(is_sticky);
+                let sticks = if is_sticky {
+                    Sticks::BySource
+                } else {
+                    Sticks::Never
+                };
+                asked.sticks.put(field, sticks)?;
+            }
+            "load_balancing.cross_zone.enabled" => {
+                let is_cross_zone = word(
+                    &text,
+                    &[
+                        ("true", true),
+                        ("false", false),
+                        ("use_load_balancer_configuration", true),
+                    ],
+                )
+                .map_err(|allowed| format!("{key}= with {allowed}"))?;
+                on(!is_cross_zone);
+                asked.is_cross_zone.put(field, is_cross_zone)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(effect)
+}

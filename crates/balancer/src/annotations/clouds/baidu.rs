@@ -1,0 +1,37 @@
+//! Baidu.
+
+use super::Place;
+use crate::annotations::row::Row;
+
+pub(super) const PLACE: Place = Place {
+    name: "Baidu",
+    prefixes: &["service.beta.kubernetes.io/cce-"],
+    rows: ROWS,
+};
+
+const RESOURCES: &str = "the cloud's resources";
+
+const ROWS: &[Row] = &[
+    Row::scope(
+        "service.beta.kubernetes.io/cce-load-balancer-internal-vpc",
+        &["true"],
+        &["false"],
+    ),
+    Row::nothing("service.beta.kubernetes.io/cce-load-balancer-exist-id", RESOURCES),
+    Row::nothing(
+        "service.beta.kubernetes.io/cce-load-balancer-rs-max-num",
+        RESOURCES,
+    ),
+    Row::nothing(
+        "service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps",
+        "what the cloud sells",
+    ),
+    Row::nothing(
+        "service.beta.kubernetes.io/cce-elastic-ip-billing-method",
+        "what the cloud sells",
+    ),
+    Row::nothing(
+        "service.beta.kubernetes.io/cce-elastic-ip-payment-timing",
+        "what the cloud sells",
+    ),
+];

@@ -1,0 +1,208 @@
+//! DigitalOcean, whose balancer balances connections and requests.
+
+use edge::settings::{Balance, ProxyVersion};
+
+use super::Place;
+use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
+use crate::annotations::row::{Effect, Field, Refusal, Row};
+use crate::annotations::value::{self, PortSet, number, seconds, word};
+
+macro_rules! digital_ocean {
+    ($name:literal) => {
+        concat!("service.beta.kubernetes.io/do-loadbalancer-", $name)
+    };
+}
+
+pub(super) const PLACE: Place = Place {
+    name: "DigitalOcean",
+    prefixes: &["service.beta.kubernetes.io/do-loadbalancer-"],
+    rows: ROWS,
+};
+
+const SOLD: &str = "what the cloud sells";
+
+const ROWS: &[Row] = &[
+    Row::scope(digital_ocean!("network"), &["INTERNAL"], &["EXTERNAL"]),
+    Row::hard(
+        digital_ocean!("protocol"),
+        "what clients of all ports speak",
+        |asked, field| {
+            let protocols = [
+                ("tcp", Speaks::Tcp),
+                ("http", Speaks::Http),
+                ("https", Speaks::Https),
+                ("http2", Speaks::Https),
+            ];
+            asked
+                .speaks
+                .put_unless(field, word(field.text, &protocols)?, Speaks::Tcp)
+        },
+    ),
+    Row::hard(digital_ocean!("http-ports"), "ports of HTTP", |asked, field| {
+        ports(asked, field, Speaks::Http)
+    }),
+    Row::hard(digital_ocean!("tls-ports"), "ports of HTTPS", |asked, field| {
+        ports(asked, field, Speaks::Https)
+    }),
+    Row::hard(
+        digital_ocean!("http2-ports"),
+        "ports of HTTPS, which has HTTP/2",
+        |asked, field| ports(asked, field, Speaks::Https),
+    ),
+    Row::tunes(
+        digital_ocean!("tls-passthrough"),
+        "TLS does not end at ports of HTTPS: bytes are passed on",
+        |asked, field| asked.tls_passes_through.put(field, value::bool(field.text)?),
+    ),
+    Row::hard(
+        digital_ocean!("certificate-id"),
+        "certificates, by the rule below",
+        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
+    ),
+    Row::hard(
+        digital_ocean!("redirect-http-to-https"),
+        "ports of HTTP send clients to the first port of HTTPS",
+        |asked, field| {
+            asked
+                .redirects_to_https
+                .put_unless(field, value::bool(field.text)?, false)
+        },
+    ),
+    Row::hard(
+        digital_ocean!("enable-proxy-protocol"),
+        "backends get a PROXY header of version 1",
+        |asked, field| {
+            let version = value::bool(field.text)?.then_some(ProxyVersion::V1);
+            asked.proxy_to_backends.put_unless(field, version, None)
+        },
+    ),
+    Row::hard(
+        digital_ocean!("algorithm"),
+        "which backend takes a new connection",
+        |asked, field| {
+            let ways = [
+                ("round_robin", Balance::RoundRobin),
+                ("least_connections", Balance::LeastConnections),
+            ];
+            asked
+                .balance
+                .put_unless(field, word(field.text, &ways)?, Balance::RoundRobin)
+        },
+    ),
+    Row::hard(
+        digital_ocean!("sticky-sessions-type"),
+        "`cookies` or `none`",
+        |asked, field| {
+            let kinds = [("none", Sticks::Never), ("cookies", Sticks::ByCookie)];
+            asked
+                .sticks
+                .put_unless(field, word(field.text, &kinds)?, Sticks::Never)
+        },
+    ),
+    Row::tunes(
+        digital_ocean!("sticky-sessions-cookie-name"),
+        "name of the cookie",
+        |asked, field| asked.cookie_name.put(field, value::cookie_name(field.text)?),
+    ),
+    Row::tunes(
+        digital_ocean!("sticky-sessions-cookie-ttl"),
+        "its age in seconds",
+        |asked, field| asked.cookie_max_age.put(field, seconds(field.text, 1..=34_650)?),
+    ),
+    Row::soft(
+        digital_ocean!("http-idle-timeout-seconds"),
+        "how long a connection may be silent, 30 to 600 seconds",
+        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 30..=600)?),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-protocol"),
+        "how backends are asked",
+        |asked, field| {
+            let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
+            asked.check.put(field, word(field.text, &protocols)?)
+        },
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-port"),
+        "port that is asked",
+        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-path"),
+        "path of the GET",
+        |asked, field| asked.check_path.put(field, value::path(field.text)?),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-check-interval-seconds"),
+        "3 to 300",
+        |asked, field| asked.check_interval.put(field, seconds(field.text, 3..=300)?),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-response-timeout-seconds"),
+        "3 to 300",
+        |asked, field| asked.check_timeout.put(field, seconds(field.text, 3..=300)?),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-unhealthy-threshold"),
+        "2 to 10",
+        |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
+    ),
+    Row::soft(
+        digital_ocean!("healthcheck-healthy-threshold"),
+        "2 to 10",
+        |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
+    ),
+    Row::hard(
+        digital_ocean!("allow-rules"),
+        "who may connect, as `cidr:192.0.2.0/24,ip:198.51.100.7`",
+        |asked, field| {
+            let rules = field.text.split(',').map(|rule| {
+                let (_, range) = rule
+                    .trim()
+                    .split_once(':')
+                    .filter(|(kind, _)| matches!(*kind, "ip" | "cidr"))?;
+                value::range(range)
+            });
+            let ranges: Option<Vec<_>> = rules.collect();
+            let allowed = || "rules such as cidr:192.0.2.0/24,ip:198.51.100.7".to_owned();
+            super::source_ranges(asked, ranges.ok_or_else(allowed)?)
+        },
+    ),
+    Row::checked(
+        digital_ocean!("deny-rules"),
+        "nobody is refused by name; use `spec.loadBalancerSourceRanges`",
+        |_| Err("nothing: nobody is refused by name here; use spec.loadBalancerSourceRanges".to_owned()),
+    ),
+    Row::tunes(
+        digital_ocean!("hostname"),
+        "a name in the status beside the address",
+        super::hostname,
+    ),
+    Row::nothing(digital_ocean!("http3-port"), "QUIC is not spoken"),
+    Row::nothing(
+        digital_ocean!("enable-backend-keepalive"),
+        "connections to backends are kept anyway",
+    ),
+    Row::nothing(
+        digital_ocean!("disable-lets-encrypt-dns-records"),
+        "the cloud's DNS",
+    ),
+    Row::nothing(
+        digital_ocean!("name"),
+        "the Service's own name is used everywhere",
+    ),
+    Row::nothing(digital_ocean!("size-slug"), SOLD),
+    Row::nothing(digital_ocean!("size-unit"), SOLD),
+    Row::nothing(digital_ocean!("type"), "kinds of the cloud's balancers"),
+];
+
+fn ports(asked: &mut Asked, field: Field<'_>, speaks: Speaks) -> Result<Effect, Refusal> {
+    let PortSet::Of(ports) = value::ports(field.text)? else {
+        return Err(Refusal::Value(
+            "numbers of the Service's ports, separated by commas".to_owned(),
+        ));
+    };
+    let speaking = ports.into_iter().map(|port| (field.name, port, speaks));
+    asked.ports_speak.extend(speaking);
+    Ok(Effect::More)
+}

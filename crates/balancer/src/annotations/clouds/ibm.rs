@@ -1,0 +1,97 @@
+//! IBM: classic balancers pass packets on; the VPC's balance connections.
+
+use edge::settings::{Balance, ProxyVersion};
+
+use super::Place;
+use crate::annotations::asked::Asks;
+use crate::annotations::row::{Effect, Row};
+use crate::annotations::value::{self, number, seconds, word};
+
+macro_rules! ibm {
+    ($name:literal) => {
+        concat!("service.kubernetes.io/ibm-load-balancer-cloud-provider-", $name)
+    };
+}
+
+pub(super) const PLACE: Place = Place {
+    name: "IBM",
+    prefixes: &["service.kubernetes.io/ibm-load-balancer-"],
+    rows: ROWS,
+};
+
+const NETWORK: &str = "the cloud's networks";
+
+const ROWS: &[Row] = &[
+    Row::scope(ibm!("ip-type"), &["private"], &["public"]),
+    Row::hard(
+        ibm!("enable-features"),
+        "`proxy-protocol` among them: backends get a PROXY header of version 1",
+        |asked, field| {
+            let mut features = field.text.split(',').map(str::trim);
+            if !features.any(|feature| feature == "proxy-protocol") {
+                return Ok(Effect::Plain);
+            }
+            asked.proxy_to_backends.put(field, Some(ProxyVersion::V1))
+        },
+    ),
+    Row::tunes(
+        ibm!("ipvs-scheduler"),
+        "which backend takes a new connection",
+        |asked, field| {
+            let schedulers = [
+                ("rr", Balance::RoundRobin),
+                ("lc", Balance::LeastConnections),
+                ("sh", Balance::Maglev),
+                ("mh", Balance::Maglev),
+            ];
+            asked.balance.put(field, word(field.text, &schedulers)?)
+        },
+    ),
+    Row::soft(
+        ibm!("vpc-idle-connection-timeout"),
+        "how long a connection may be silent, 50 to 7200 seconds",
+        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 50..=7_200)?),
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-protocol"),
+        "how backends are asked",
+        |asked, field| {
+            let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
+            asked.check.put(field, word(field.text, &protocols)?)
+        },
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-port"),
+        "port that is asked",
+        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-path"),
+        "path of the GET",
+        |asked, field| asked.check_path.put(field, value::path(field.text)?),
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-delay"),
+        "2 to 60 seconds between checks",
+        |asked, field| asked.check_interval.put(field, seconds(field.text, 2..=60)?),
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-timeout"),
+        "1 to 59 seconds",
+        |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=59)?),
+    ),
+    Row::soft(
+        ibm!("vpc-health-check-retries"),
+        "1 to 10 bad answers until a backend is not used",
+        |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=10)?),
+    ),
+    Row::tunes(
+        ibm!("vpc-node-selector"),
+        "announced from nodes with these labels",
+        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
+    ),
+    Row::nothing(ibm!("vpc-lb-name"), "the Service's own name is used everywhere"),
+    Row::nothing(ibm!("vpc-subnets"), NETWORK),
+    Row::nothing(ibm!("zone"), NETWORK),
+    Row::nothing(ibm!("vlan"), NETWORK),
+];

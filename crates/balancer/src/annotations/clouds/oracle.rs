@@ -1,0 +1,138 @@
+//! Oracle's cloud infrastructure.
+
+use edge::settings::{Balance, ProxyVersion};
+
+use super::Place;
+use crate::annotations::asked::Speaks;
+use crate::annotations::row::{Effect, Row};
+use crate::annotations::value::{self, milliseconds, number, seconds, word};
+
+macro_rules! oci {
+    ($name:literal) => {
+        concat!("service.beta.kubernetes.io/oci-load-balancer-", $name)
+    };
+}
+
+pub(super) const PLACE: Place = Place {
+    name: "Oracle",
+    prefixes: &[
+        "service.beta.kubernetes.io/oci-load-balancer-",
+        "oci.oraclecloud.com/load",
+        "oci-network-load-balancer.oraclecloud.com/",
+    ],
+    rows: ROWS,
+};
+
+const NETWORK: &str = "the cloud's networks";
+const SOLD: &str = "what the cloud sells";
+
+const ROWS: &[Row] = &[
+    Row::scope(oci!("internal"), &["true"], &["false"]),
+    Row::scope(
+        "oci-network-load-balancer.oraclecloud.com/internal",
+        &["true"],
+        &["false"],
+    ),
+    Row::tunes(
+        "oci.oraclecloud.com/load-balancer-type",
+        "`nlb` passes packets on: timeouts and checks alone do not bring the edge in",
+        |asked, field| {
+            let passes_packets = word(field.text, &[("lb", false), ("nlb", true)])?;
+            asked.passes_packets.put(field, passes_packets)
+        },
+    ),
+    Row::hard(
+        oci!("tls-secret"),
+        "certificates, by the rule below",
+        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
+    ),
+    Row::tunes(
+        oci!("ssl-ports"),
+        "ports on which TLS ends: `*`, names or numbers",
+        |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
+    ),
+    Row::hard(
+        oci!("backend-protocol"),
+        "what backends are spoken to, and by the certificate what clients speak",
+        |asked, field| {
+            let speaks = word(field.text, &[("TCP", Speaks::Tcp), ("HTTP", Speaks::Http)])?;
+            asked.backends_speak.put_unless(field, speaks, Speaks::Tcp)
+        },
+    ),
+    Row::hard(
+        oci!("connection-proxy-protocol-version"),
+        "version of the PROXY header that backends get",
+        |asked, field| {
+            let version = word(field.text, &[("1", ProxyVersion::V1), ("2", ProxyVersion::V2)])?;
+            asked.proxy_to_backends.put(field, Some(version))
+        },
+    ),
+    Row::soft(
+        oci!("connection-idle-timeout"),
+        "how long a connection may be silent, in seconds",
+        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=86_400)?),
+    ),
+    Row::hard(
+        "oci.oraclecloud.com/loadbalancer-policy",
+        "which backend takes a new connection",
+        |asked, field| {
+            let policies = [
+                ("ROUND_ROBIN", Balance::RoundRobin),
+                ("LEAST_CONNECTIONS", Balance::LeastConnections),
+                ("IP_HASH", Balance::Maglev),
+            ];
+            asked
+                .balance
+                .put_unless(field, word(field.text, &policies)?, Balance::RoundRobin)
+        },
+    ),
+    Row::soft(
+        oci!("health-check-retries"),
+        "bad answers until a backend is not used",
+        |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
+    ),
+    Row::soft(
+        oci!("health-check-timeout"),
+        "milliseconds that an answer may take",
+        |asked, field| {
+            asked
+                .check_timeout
+                .put(field, milliseconds(field.text, 1..=600_000)?)
+        },
+    ),
+    Row::soft(
+        oci!("health-check-interval"),
+        "milliseconds between checks",
+        |asked, field| {
+            asked
+                .check_interval
+                .put(field, milliseconds(field.text, 1_000..=1_800_000)?)
+        },
+    ),
+    Row::tunes(
+        "oci.oraclecloud.com/node-label-selector",
+        "announced from nodes that the selector matches",
+        |asked, field| super::nodes(asked, value::node_selector(field.text)?),
+    ),
+    Row::checked(
+        oci!("tls-backendset-secret"),
+        "certificates of backends are not verified",
+        |text| value::secrets(text).map(drop),
+    ),
+    Row::checked(
+        "oci.oraclecloud.com/oci-network-security-groups",
+        "groups are the cloud's and restrict nobody here; use `spec.loadBalancerSourceRanges`",
+        |_| Err("nothing: groups restrict nobody here; use spec.loadBalancerSourceRanges".to_owned()),
+    ),
+    Row::nothing(oci!("security-list-management-mode"), NETWORK),
+    Row::nothing(oci!("subnet1"), NETWORK),
+    Row::nothing(oci!("subnet2"), NETWORK),
+    Row::nothing(oci!("shape"), SOLD),
+    Row::nothing(oci!("shape-flex-min"), SOLD),
+    Row::nothing(oci!("shape-flex-max"), SOLD),
+    Row::tunes(
+        "oci-network-load-balancer.oraclecloud.com/is-preserve-source",
+        "packets keep their source where the edge is not needed",
+        |_, field| value::bool(field.text).map(|_| Effect::Plain).map_err(Into::into),
+    ),
+];

@@ -1,0 +1,289 @@
+//! Portolan's own annotations, and the one that Kubernetes has for all clouds.
+
+use std::time::Duration;
+
+use edge::settings::{Balance, LogFormat, ProxyVersion, TlsPolicy};
+
+use super::Place;
+use crate::annotations::asked::{Asks, Speaks, Sticks};
+use crate::annotations::row::{Means, Row};
+use crate::annotations::value::{self, number, seconds, word};
+
+macro_rules! edge {
+    ($name:literal) => {
+        concat!("portolan.dev/edge-", $name)
+    };
+}
+
+/// A day: the longest of most spans.
+const DAY: u32 = 86_400;
+
+pub(super) const PLACE: Place = Place {
+    name: "Portolan",
+    prefixes: &["portolan.dev/edge-", "portolan.dev/load-balancer-"],
+    rows: ROWS,
+};
+
+const SPEAKS: [(&str, Speaks); 4] = [
+    ("tcp", Speaks::Tcp),
+    ("ssl", Speaks::Ssl),
+    ("http", Speaks::Http),
+    ("https", Speaks::Https),
+];
+
+const ROWS: &[Row] = &[
+    Row::assigner(
+        "portolan.dev/load-balancer-ips",
+        "these addresses, separated by commas, at most one of each family",
+        Means::Addresses,
+    ),
+    Row::assigner(
+        "portolan.dev/address-pool",
+        "this pool, also one without `autoAssign`",
+        Means::Pool,
+    ),
+    Row::assigner(
+        "portolan.dev/allow-shared-ip",
+        "shares its address with Services of the same value",
+        Means::Sharing,
+    ),
+    Row::scope("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
+    Row::tunes(
+        "portolan.dev/load-balancer-hostname",
+        "a name in the status beside the address",
+        super::hostname,
+    ),
+    Row::tunes(
+        "portolan.dev/load-balancer-node-selector",
+        "announced from nodes with these labels, as `kubectl -l` takes them",
+        |asked, field| super::nodes(asked, value::node_selector(field.text)?),
+    ),
+    Row::hard(
+        "service.beta.kubernetes.io/load-balancer-source-ranges",
+        "who may connect, where `spec.loadBalancerSourceRanges` is empty",
+        |asked, field| super::source_ranges(asked, value::ranges(field.text)?),
+    ),
+    Row::hard(
+        edge!("certificates"),
+        "certificates, chosen by SNI",
+        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
+    ),
+    Row::tunes(
+        edge!("tls-ports"),
+        "ports on which TLS ends: `*`, names or numbers",
+        |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
+    ),
+    Row::tunes(edge!("tls-policy"), "versions of TLS", |asked, field| {
+        let policies = [
+            ("tls-1.2-and-1.3", TlsPolicy::Tls12And13),
+            ("tls-1.3", TlsPolicy::Tls13),
+            ("tls-1.2", TlsPolicy::Tls12),
+        ];
+        asked.tls_policy.put(field, word(field.text, &policies)?)
+    }),
+    Row::hard(
+        edge!("protocol"),
+        "what clients of all ports speak",
+        |asked, field| {
+            asked
+                .speaks
+                .put_unless(field, word(field.text, &SPEAKS)?, Speaks::Tcp)
+        },
+    ),
+    Row::hard(
+        edge!("backend-protocol"),
+        "what backends are spoken to",
+        |asked, field| {
+            asked
+                .backends_speak
+                .put_unless(field, word(field.text, &SPEAKS)?, Speaks::Tcp)
+        },
+    ),
+    Row::hard(
+        edge!("redirect-to-https"),
+        "ports of `http` send clients to the first port of `https`",
+        |asked, field| {
+            asked
+                .redirects_to_https
+                .put_unless(field, value::bool(field.text)?, false)
+        },
+    ),
+    Row::hard(
+        edge!("proxy-protocol"),
+        "version of the PROXY header that backends get",
+        |asked, field| {
+            let versions = [("v1", ProxyVersion::V1), ("v2", ProxyVersion::V2)];
+            asked
+                .proxy_to_backends
+                .put(field, Some(word(field.text, &versions)?))
+        },
+    ),
+    Row::hard(
+        edge!("accept-proxy-protocol-from"),
+        "ranges from which a PROXY header is expected",
+        |asked, field| asked.proxy_from.put(field, value::ranges(field.text)?),
+    ),
+    Row::hard(
+        edge!("balance"),
+        "which backend takes a new connection",
+        |asked, field| {
+            let ways = [
+                ("round-robin", Balance::RoundRobin),
+                ("least-connections", Balance::LeastConnections),
+                ("maglev", Balance::Maglev),
+            ];
+            asked
+                .balance
+                .put_unless(field, word(field.text, &ways)?, Balance::RoundRobin)
+        },
+    ),
+    Row::hard(
+        edge!("sticky"),
+        "which clients stay with their backend",
+        |asked, field| {
+            let ways = [
+                ("none", Sticks::Never),
+                ("source", Sticks::BySource),
+                ("cookie", Sticks::ByCookie),
+            ];
+            asked
+                .sticks
+                .put_unless(field, word(field.text, &ways)?, Sticks::Never)
+        },
+    ),
+    Row::tunes(
+        edge!("sticky-seconds"),
+        "how long, after the last connection or as the cookie's age",
+        |asked, field| {
+            let lasts = seconds(field.text, 1..=DAY)?;
+            asked.cookie_max_age.put(field, lasts)?;
+            asked.sticky_timeout.put(field, lasts)
+        },
+    ),
+    Row::tunes(edge!("cookie-name"), "name of the cookie", |asked, field| {
+        asked.cookie_name.put(field, value::cookie_name(field.text)?)
+    }),
+    Row::soft(
+        edge!("idle-timeout-seconds"),
+        "how long a connection may be silent",
+        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=DAY)?),
+    ),
+    Row::tunes(
+        edge!("connect-timeout-seconds"),
+        "how long a try to connect to a backend may take",
+        |asked, field| asked.connect_timeout.put(field, seconds(field.text, 1..=300)?),
+    ),
+    Row::soft(
+        edge!("draining-seconds"),
+        "how long connections to a backend that left go on; 0 ends them at once",
+        |asked, field| {
+            let timeout = seconds(field.text, 0..=DAY)?;
+            asked.drains.put(field, timeout != Duration::ZERO)?;
+            asked.draining_timeout.put(field, timeout)
+        },
+    ),
+    Row::hard(
+        edge!("connections-max"),
+        "connections at once, of all clients",
+        |asked, field| {
+            asked
+                .connections_max
+                .put(field, number(field.text, 1..=10_000_000)?)
+        },
+    ),
+    Row::hard(
+        edge!("connections-per-second"),
+        "new connections a second, of one client address",
+        |asked, field| {
+            asked
+                .connections_per_second
+                .put(field, number(field.text, 1..=1_000_000)?)
+        },
+    ),
+    Row::hard(
+        edge!("cross-zone"),
+        "whether backends of other zones are used alike",
+        |asked, field| {
+            asked
+                .is_cross_zone
+                .put_unless(field, value::bool(field.text)?, true)
+        },
+    ),
+    Row::hard(
+        edge!("access-log"),
+        "whether an access log is kept",
+        |asked, field| asked.is_logged.put_unless(field, value::bool(field.text)?, false),
+    ),
+    Row::tunes(
+        edge!("access-log-bucket"),
+        "the S3 bucket that its files go to; else the process's directory",
+        |asked, field| asked.log_bucket.put(field, value::bucket(field.text)?),
+    ),
+    Row::tunes(
+        edge!("access-log-prefix"),
+        "what its files' names begin with",
+        |asked, field| asked.log_prefix.put(field, value::log_prefix(field.text)?),
+    ),
+    Row::tunes(
+        edge!("access-log-interval-seconds"),
+        "how long lines are gathered for a file",
+        |asked, field| asked.log_interval.put(field, seconds(field.text, 1..=DAY)?),
+    ),
+    Row::tunes(
+        edge!("access-log-format"),
+        "what a line looks like",
+        |asked, field| {
+            let formats = [("common", LogFormat::Common), ("json", LogFormat::Json)];
+            asked.log_format.put(field, word(field.text, &formats)?)
+        },
+    ),
+    Row::soft(
+        edge!("health-check-protocol"),
+        "how backends are asked besides their readiness",
+        |asked, field| {
+            let ways = [
+                ("tcp", Asks::Tcp),
+                ("ssl", Asks::Ssl),
+                ("http", Asks::Http),
+                ("https", Asks::Https),
+            ];
+            asked.check.put(field, word(field.text, &ways)?)
+        },
+    ),
+    Row::soft(
+        edge!("health-check-port"),
+        "port that is asked; the backend's own if not given",
+        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
+    ),
+    Row::soft(edge!("health-check-path"), "path of the GET", |asked, field| {
+        asked.check_path.put(field, value::path(field.text)?)
+    }),
+    Row::tunes(edge!("health-check-host"), "`Host` of the GET", |asked, field| {
+        asked.check_host.put(field, value::host(field.text)?)
+    }),
+    Row::tunes(
+        edge!("health-check-statuses"),
+        "statuses that are good, such as 200-299,404",
+        |asked, field| asked.check_statuses.put(field, value::statuses(field.text)?),
+    ),
+    Row::soft(
+        edge!("health-check-interval-seconds"),
+        "between two checks",
+        |asked, field| asked.check_interval.put(field, seconds(field.text, 1..=3_600)?),
+    ),
+    Row::soft(
+        edge!("health-check-timeout-seconds"),
+        "how long an answer may take",
+        |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=300)?),
+    ),
+    Row::soft(
+        edge!("health-check-healthy-threshold"),
+        "good answers in a row until a backend is used again",
+        |asked, field| asked.check_healthy.put(field, number(field.text, 1..=100)?),
+    ),
+    Row::soft(
+        edge!("health-check-unhealthy-threshold"),
+        "bad answers in a row until a backend is not used",
+        |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
+    ),
+];

@@ -1,0 +1,84 @@
+//! What the edge of this node serves: the Services whose addresses it has, made out of Services, EndpointSlices and
+//! Secrets.
+//!
+//! The assigner has decided which Services are the edge's and wrote so into their statuses (`ipMode: Proxy`); the
+//! announcer decides which node has which address. Here the rest is done: an address that is this node's becomes local,
+//! the edge is told what to serve there, and only then the announcer is told that it may be answered for.
+//!
+//! - [`world`]: the caches, and the edge's settings as a pure function of them
+//! - [`certificates`]: the Secrets that are referred to
+//! - [`local`]: addresses that are this machine's own
+//! - `status`: what is told of ports that cannot be served
+//! - [`run()`]: the loop around all of it
+
+pub mod certificates;
+pub mod local;
+mod run;
+mod status;
+pub mod world;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use edge::Edge;
+use netlink::route::RouteError;
+use tokio::sync::watch;
+
+pub use run::run;
+
+/// Addresses, as they are told from the announcer to the edge and back.
+pub type Addresses = std::collections::BTreeSet<IpAddr>;
+
+/// Settings of a node's edge.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The Node that this process is on.
+    pub node_name: String,
+    /// Which addresses this node has: those that its announcer answers for, or all where the network leads them here.
+    pub owned: Option<watch::Receiver<Addresses>>,
+    /// Where the announcer hears which addresses are served.
+    pub served: watch::Sender<Arc<Addresses>>,
+    /// Where access logs may go.
+    pub log_places: edge::log::Places,
+    /// Whether buckets are among these places.
+    pub has_buckets: bool,
+    /// What cookies of sticky sessions are made of, the same on all nodes; empty if there is nothing to hide.
+    pub sticky_secret: Vec<u8>,
+    /// Threads that serve connections; 0 for one a core.
+    pub threads: usize,
+    /// Where listening sockets are handed over to a successor.
+    pub handover_socket: Option<PathBuf>,
+    /// How long open connections may take at the end.
+    pub drain_patience: Duration,
+    /// Where what the edge counts is read.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What the edge counts, once it runs.
+#[derive(Debug, Default)]
+pub struct Metrics(Mutex<Weak<Edge>>);
+
+impl Metrics {
+    pub(crate) fn set(&self, edge: &Arc<Edge>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(edge);
+    }
+
+    /// All in Prometheus' text format; nothing before there is something to serve.
+    pub fn render(&self) -> String {
+        let edge = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        edge.map_or_else(String::new, |edge| edge.metrics())
+    }
+}
+
+/// Why a node's edge does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The edge cannot be started.
+    #[error(transparent)]
+    Edge(#[from] edge::StartError),
+    /// The kernel does not tell which addresses are local.
+    #[error("addresses cannot be made local: {0}")]
+    Local(#[from] RouteError),
+}

@@ -1,0 +1,515 @@
+//! The loop of a node's edge: news of the API, of the announcer and of the edge in; settings, local addresses, states of
+//! ports and Events out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::{EndpointSlice, IngressPort, Node, ObjectKey, Resource, Service};
+use client::{Client, ClientError, Event, Query, WallClock, watch};
+use edge::{Edge, Faults};
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::certificates::{self, Secret};
+use super::local::LocalAddresses;
+use super::world::{Owned, Place, World};
+use super::{Addresses, ServeError, Settings, status};
+use crate::tell::Teller;
+
+/// Who tells Events.
+const COMPONENT: &str = "portolan-edge";
+/// Watch events that wait for the loop, each kind its own.
+const EVENTS_WAITING_MAX: usize = 1_024;
+/// Events taken in at once, so that a burst is applied once.
+const TAKEN_AT_ONCE_MAX: usize = 4_096;
+/// Reads of Secrets and writes of states under way at once, each.
+const UNDER_WAY_MAX: usize = 16;
+/// Pause between two tries to read the own Node, or to write a state.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// How long addresses that a predecessor on this machine had count as this node's, though nobody has said so yet: what it
+/// takes the announcer to get them back.
+const LEFTOVERS_LAST: Duration = Duration::from_secs(10);
+/// How long the announcer may take at the end to hand the addresses over.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Lets the edge of this node serve its Services until `shutdown` resolves, or a successor has taken over; then
+/// connections may finish.
+///
+/// # Errors
+/// See [`ServeError`].
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    tokio::pin!(shutdown);
+    let zone = tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        zone = own_zone(&client, &settings.node_name) => zone,
+    };
+    let mut server = Server::new(client, settings, zone)?;
+    let is_succeeded = loop {
+        tokio::select! {
+            () = &mut shutdown => break false,
+            stepped = server.step() => match stepped? {
+                Stepped::On => {}
+                Stepped::Succeeded => break true,
+            },
+        }
+    };
+    server.end(is_succeeded).await;
+    Ok(())
+}
+
+/// The zone of the own Node; none if there is no such Node.
+async fn own_zone(client: &Client, node_name: &str) -> Option<Arc<str>> {
+    let path = format!("{}/{node_name}", Node::collection(None));
+    loop {
+        match client.get::<Node>(&path).await {
+            Ok(node) => return node.zone().map(Into::into),
+            Err(error) if error.is_not_found() => return None,
+            Err(error) => tracing::warn!(node_name, %error, "the Node cannot be read yet"),
+        }
+        tokio::time::sleep(RETRY_PERIOD).await;
+    }
+}
+
+/// What a step came to.
+enum Stepped {
+    On,
+    /// Another process has the listening sockets now.
+    Succeeded,
+}
+
+/// What came of a write: of which Service, and whether it is to be tried again.
+type Written = (ObjectKey, bool);
+
+struct Server {
+    client: Client,
+    settings: Settings,
+    zone: Option<Arc<str>>,
+    world: World,
+    services: Receiver<Event<Service>>,
+    has_services: bool,
+    /// Followed only while a Service is the edge's: most clusters have none, and slices are many.
+    slices: Option<Receiver<Event<EndpointSlice>>>,
+    has_slices: bool,
+    local: LocalAddresses,
+    leftovers: Option<(Addresses, Instant)>,
+    /// Runs as soon as there is something to serve.
+    edge: Option<Arc<Edge>>,
+    faults: Option<tokio::sync::watch::Receiver<Arc<Faults>>>,
+    handed_over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    reads: JoinSet<(ObjectKey, Result<Secret, ClientError>)>,
+    /// Secrets that are still to be read in this round.
+    to_read: BTreeSet<ObjectKey>,
+    reading: BTreeSet<ObjectKey>,
+    next_round: Instant,
+    writes: JoinSet<Written>,
+    /// States that are to be told, and when.
+    to_tell: BTreeMap<ObjectKey, Instant>,
+    telling: BTreeSet<ObjectKey>,
+    teller: Teller,
+    told: status::Told,
+    complained: BTreeSet<ObjectKey>,
+}
+
+impl Server {
+    fn new(client: Client, settings: Settings, zone: Option<Arc<str>>) -> Result<Self, ServeError> {
+        let local = LocalAddresses::open()?;
+        let place = Place {
+            node_name: settings.node_name.as_str().into(),
+            has_directory: settings.log_places.directory.is_some(),
+            has_buckets: settings.has_buckets,
+        };
+        let (owned, leftovers) = match &settings.owned {
+            None => (Owned::All, None),
+            Some(_) => {
+                let leftovers = (local.are().clone(), Instant::now() + LEFTOVERS_LAST);
+                (Owned::These(leftovers.0.clone()), Some(leftovers))
+            }
+        };
+        let mut this = Self {
+            services: watch(&client, Query::default()).into_channel(EVENTS_WAITING_MAX),
+            has_services: false,
+            slices: None,
+            has_slices: false,
+            world: World::new(place, owned),
+            local,
+            leftovers,
+            edge: None,
+            faults: None,
+            handed_over: Box::pin(pending()),
+            reads: JoinSet::new(),
+            to_read: BTreeSet::new(),
+            reading: BTreeSet::new(),
+            next_round: Instant::now(),
+            writes: JoinSet::new(),
+            to_tell: BTreeMap::new(),
+            telling: BTreeSet::new(),
+            teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
+            told: status::Told::default(),
+            complained: BTreeSet::new(),
+            client,
+            settings,
+            zone,
+        };
+        if this.settings.handover_socket.is_some() {
+            // A predecessor's sockets are received when the edge starts.
+            this.start_edge()?;
+        }
+        Ok(this)
+    }
+
+    /// Waits for one thing to happen, takes it in, and does what follows.
+    async fn step(&mut self) -> Result<Stepped, ServeError> {
+        let wake = self.next_wake();
+        tokio::select! {
+            biased;
+            () = &mut self.handed_over => return Ok(Stepped::Succeeded),
+            is_alive = changed(&mut self.settings.owned) => {
+                if !is_alive {
+                    // The announcer has ended: it answers for nothing any more.
+                    self.settings.owned = Some(tokio::sync::watch::channel(Addresses::new()).1);
+                }
+            }
+            () = faulty(&mut self.faults) => self.take_faults(),
+            Some(event) = next(&mut self.slices) => self.take_slice(event),
+            Some(event) = self.services.recv() => self.take_service(event),
+            Some(Ok((key, read))) = self.reads.join_next() => {
+                self.reading.remove(&key);
+                if self.world.certificates.take(&key, read) {
+                    self.world.secret_changed(&key);
+                }
+            }
+            Some(Ok((key, fails))) = self.writes.join_next() => {
+                self.telling.remove(&key);
+                if fails {
+                    self.to_tell.insert(key, Instant::now() + RETRY_PERIOD);
+                }
+            }
+            () = sleep_until(wake) => {}
+        }
+        for _ in 0..TAKEN_AT_ONCE_MAX {
+            let Ok(event) = self.services.try_recv() else {
+                break;
+            };
+            self.take_service(event);
+        }
+        for _ in 0..TAKEN_AT_ONCE_MAX {
+            let Some(Ok(event)) = self.slices.as_mut().map(Receiver::try_recv) else {
+                break;
+            };
+            self.take_slice(event);
+        }
+        self.follow_up()?;
+        Ok(Stepped::On)
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let leftovers = self.leftovers.as_ref().map(|(_, until)| *until);
+        let round = (!self.world.secrets().is_empty()).then_some(self.next_round);
+        let telling = self.to_tell.values().min().copied();
+        [leftovers, round, telling].into_iter().flatten().min()
+    }
+
+    fn take_service(&mut self, event: Event<Service>) {
+        match event {
+            Event::Applied(service) => self.world.service_applied(service),
+            Event::Deleted(key) => self.world.service_deleted(&key),
+            Event::Synced => self.has_services = true,
+            Event::Malformed { key, error } => {
+                tracing::error!(service = %key, error, "the Service cannot be read and is skipped");
+            }
+        }
+    }
+
+    fn take_slice(&mut self, event: Event<EndpointSlice>) {
+        match event {
+            Event::Applied(slice) => self.world.slice_applied(slice),
+            Event::Deleted(key) => self.world.slice_deleted(&key),
+            Event::Synced => self.has_slices = true,
+            Event::Malformed { key, error } => {
+                tracing::error!(slice = %key, error, "the EndpointSlice cannot be read and is skipped");
+            }
+        }
+    }
+
+    /// Does what follows from what is known now.
+    fn follow_up(&mut self) -> Result<(), ServeError> {
+        self.follow_slices();
+        if !self.has_services || (self.world.has_services() && !self.has_slices) {
+            return Ok(());
+        }
+        let owned = self.owned();
+        self.world.set_owned(owned);
+        self.read_secrets();
+        let touched = self.world.settle();
+        if !touched.is_empty() {
+            self.apply(&touched)?;
+        }
+        self.tell();
+        Ok(())
+    }
+
+    fn follow_slices(&mut self) {
+        if self.world.has_services() && self.slices.is_none() {
+            self.slices = Some(watch(&self.client, Query::default()).into_channel(EVENTS_WAITING_MAX));
+        } else if !self.world.has_services() && self.slices.is_some() {
+            self.slices = None;
+            self.has_slices = false;
+            self.world.forget_slices();
+        }
+    }
+
+    /// The addresses that this node has, with those that a predecessor had until a moment ago.
+    fn owned(&mut self) -> Owned {
+        let Some(owned) = &self.settings.owned else {
+            return Owned::All;
+        };
+        let mut addresses = owned.borrow().clone();
+        if self
+            .leftovers
+            .as_ref()
+            .is_some_and(|(_, until)| *until <= Instant::now())
+        {
+            self.leftovers = None;
+        }
+        if let Some((leftovers, _)) = &self.leftovers {
+            addresses.extend(leftovers);
+        }
+        Owned::These(addresses)
+    }
+
+    /// Lets the edge serve what is to be served. An address is local before the edge listens there, and is answered for
+    /// only when it does.
+    fn apply(&mut self, touched: &BTreeSet<ObjectKey>) -> Result<(), ServeError> {
+        let addresses = self.world.addresses();
+        for address in &addresses {
+            if let Err(error) = self.local.add(*address) {
+                tracing::error!(%address, %error, "the address cannot be made local, nobody can connect to it");
+            }
+        }
+        if self.edge.is_none() && !addresses.is_empty() {
+            self.start_edge()?;
+        }
+        if let Some(edge) = &self.edge {
+            edge.apply(self.world.settings());
+        }
+        self.remove_all_but(&addresses);
+        self.settings.served.send_if_modified(|served| {
+            let is_new = **served != addresses;
+            if is_new {
+                *served = Arc::new(addresses);
+            }
+            is_new
+        });
+        let now = Instant::now();
+        self.to_tell.extend(touched.iter().map(|key| (key.clone(), now)));
+        Ok(())
+    }
+
+    fn remove_all_but(&mut self, addresses: &Addresses) {
+        // What was left stays until it is known who has it.
+        let kept = self.leftovers.as_ref().map(|(leftovers, _)| leftovers);
+        let gone = self.local.are().difference(addresses).copied();
+        let gone: Vec<_> = gone
+            .filter(|address| kept.is_none_or(|kept| !kept.contains(address)))
+            .collect();
+        for address in gone {
+            if let Err(error) = self.local.remove(address) {
+                tracing::warn!(%address, %error, "the address stays local until the next change");
+            }
+        }
+    }
+
+    fn start_edge(&mut self) -> Result<(), ServeError> {
+        let edge = Edge::start(edge::Options {
+            zone: self.zone.clone(),
+            threads: self.settings.threads,
+            log_places: self.settings.log_places.clone(),
+            sticky_secret: self.settings.sticky_secret.clone(),
+            handover_socket: self.settings.handover_socket.clone(),
+        })?;
+        let edge = Arc::new(edge);
+        self.settings.metrics.set(&edge);
+        self.faults = Some(edge.faults());
+        if self.settings.handover_socket.is_some() {
+            let edge = Arc::clone(&edge);
+            self.handed_over = Box::pin(async move { edge.handed_over().await });
+        }
+        self.edge = Some(edge);
+        Ok(())
+    }
+
+    /// Starts to read Secrets: those that were never read at once, the others by turns.
+    fn read_secrets(&mut self) {
+        let wanted = self.world.secrets();
+        self.world.certificates.keep(&wanted);
+        if wanted.is_empty() {
+            self.to_read.clear();
+            return;
+        }
+        let now = Instant::now();
+        if self.next_round <= now {
+            self.next_round = now + certificates::pause(wanted.len());
+            self.to_read.extend(wanted.iter().cloned());
+        }
+        let new = wanted.iter().filter(|key| !self.world.certificates.is_known(key));
+        self.to_read.extend(new.cloned());
+        self.to_read
+            .retain(|key| wanted.contains(key) && !self.reading.contains(key));
+        // Those that clients wait for come first.
+        let certificates = &self.world.certificates;
+        let mut due: Vec<ObjectKey> = self.to_read.iter().cloned().collect();
+        due.sort_by_key(|key| certificates.is_known(key));
+        for key in due {
+            if self.reads.len() >= UNDER_WAY_MAX {
+                return;
+            }
+            self.to_read.remove(&key);
+            self.reading.insert(key.clone());
+            let client = self.client.clone();
+            self.reads.spawn(async move {
+                let read = certificates::read(&client, &key).await;
+                (key, read)
+            });
+        }
+    }
+
+    /// The edge has found something wrong, or right again.
+    fn take_faults(&mut self) {
+        let Some(faults) = &mut self.faults else { return };
+        let faults = Arc::clone(&faults.borrow_and_update());
+        let now = Instant::now();
+        let concerned: BTreeSet<ObjectKey> = status::messages(&faults).into_keys().collect();
+        for key in concerned.union(&self.complained) {
+            self.to_tell.insert(key.clone(), now);
+        }
+        self.complained = concerned;
+    }
+
+    /// Tells the states of ports and what is wrong, where that is due.
+    fn tell(&mut self) {
+        let now = Instant::now();
+        let due = self
+            .to_tell
+            .iter()
+            .filter(|(key, at)| **at <= now && !self.telling.contains(*key));
+        let due: Vec<ObjectKey> = due.map(|(key, _)| key.clone()).collect();
+        if due.is_empty() {
+            return;
+        }
+        let faults = self.faults.as_ref().map(|faults| Arc::clone(&faults.borrow()));
+        let faults = faults.unwrap_or_default();
+        let mut messages = status::messages(&faults);
+        for key in due {
+            if self.writes.len() >= UNDER_WAY_MAX {
+                return;
+            }
+            self.to_tell.remove(&key);
+            let Some(served) = self.world.service(&key) else {
+                self.told.news(&key, BTreeSet::new());
+                continue;
+            };
+            let here = self.world.addresses_of(served);
+            if here.is_empty() {
+                self.told.news(&key, BTreeSet::new());
+                continue;
+            }
+            let mut wrong = messages.remove(&key).unwrap_or_default();
+            wrong.extend(self.world.complaints(&key).iter().cloned());
+            for message in self.told.news(&key, wrong) {
+                let uid = &served.service.metadata.uid;
+                self.teller.tell(&key, uid, true, "EdgeDegraded", message);
+            }
+            let ports: Vec<IngressPort> = status::ports(served, &faults);
+            let Some(patch) = status::patch(&served.service, &here, &ports) else {
+                continue;
+            };
+            self.telling.insert(key.clone());
+            let client = self.client.clone();
+            self.writes.spawn(async move {
+                let written = status::write(&client, &key, &patch).await;
+                // After a conflict or a deletion the Service is news itself.
+                let fails = written.is_err_and(|error| {
+                    let is_over = error.is_conflict() || error.is_not_found();
+                    if !is_over {
+                        tracing::warn!(service = %key, %error, "the states of its ports cannot be told yet");
+                    }
+                    !is_over
+                });
+                (key, fails)
+            });
+        }
+    }
+
+    /// Lets connections finish. Addresses go to other nodes first, so that nobody is refused; where a successor on this node
+    /// goes on, they stay.
+    async fn end(mut self, is_succeeded: bool) {
+        if !is_succeeded && let Some(owned) = &mut self.settings.owned {
+            let handed_over = owned.wait_for(Addresses::is_empty);
+            if tokio::time::timeout(HAND_OVER_PATIENCE, handed_over)
+                .await
+                .is_err()
+            {
+                tracing::debug!("addresses are still announced while connections finish");
+            }
+        }
+        if let Some(edge) = self.edge.take() {
+            edge.drain(self.settings.drain_patience).await;
+        }
+        if !is_succeeded {
+            self.leftovers = None;
+            self.remove_all_but(&Addresses::new());
+        }
+    }
+}
+
+impl Drop for Server {
+    /// Without an edge nothing is to be answered for.
+    fn drop(&mut self) {
+        self.settings.served.send_replace(Arc::default());
+    }
+}
+
+/// The next event of what is followed; never if nothing is.
+async fn next<T>(events: &mut Option<Receiver<T>>) -> Option<T> {
+    match events {
+        Some(events) => events.recv().await,
+        None => pending().await,
+    }
+}
+
+/// When the addresses of this node change: whether somebody is left to tell it.
+async fn changed(owned: &mut Option<tokio::sync::watch::Receiver<Addresses>>) -> bool {
+    match owned {
+        Some(owned) => match owned.has_changed() {
+            // One that nobody tells anything is waited for no more.
+            Err(_) if owned.borrow().is_empty() => pending().await,
+            _ => owned.changed().await.is_ok(),
+        },
+        None => pending().await,
+    }
+}
+
+/// When the edge finds something wrong, or right again.
+async fn faulty(faults: &mut Option<tokio::sync::watch::Receiver<Arc<Faults>>>) {
+    if let Some(faults) = faults
+        && faults.changed().await.is_ok()
+    {
+        return;
+    }
+    pending().await
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => pending().await,
+    }
+}

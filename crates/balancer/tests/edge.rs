@@ -1,0 +1,527 @@
+//! A Service with the annotations that the documentation of Kubernetes shows for AWS, end to end on a network of
+//! namespaces: TLS and its certificate, PROXY protocol, health checks, draining, the access log, and the states that are
+//! told.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
+use balancer::announce::{self, LinkSelection, Metrics};
+use balancer::serving::{self, Addresses};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use client::{Client, Config, JSON, MERGE_PATCH};
+use http::Method;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore};
+use testbed::{Cluster, Topology};
+use tokio::sync::watch;
+
+/// Longest wait for something that has to happen; only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
+/// Where the backends serve, and where they say how they are.
+const PORT: u16 = 9_000;
+const HEALTH_PORT: u16 = 9_100;
+/// The last part of the certificate's ARN, and the Secret's name.
+const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Runs `work` on a thread in a member's namespace.
+fn spawn_in(
+    cluster: &Arc<Cluster>,
+    member: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let (cluster, member) = (Arc::clone(cluster), member.to_owned());
+    thread::spawn(move || {
+        let member = cluster.member(&member).expect("a member");
+        member.enter(work).expect("its namespace");
+    })
+}
+
+/// How the API is reached: as the administrator, and as a node's load balancer.
+struct Api {
+    admin: Config,
+    load_balancer: Config,
+}
+
+/// An API server on the control plane, with what assigns addresses.
+fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
+    let path = directory.to_owned();
+    let ip = cluster.topology.control_plane.address.ipv4;
+    let (tell, told) = channel();
+    spawn_in(cluster, "control-plane", move || {
+        runtime().block_on(async {
+            let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
+            let config = apiserver::Config {
+                listen: (ip, 0).into(),
+                kubeconfig: Some(path.join("admin.conf")),
+                token_auth_file: None,
+                data_dir: path.clone(),
+                node_name: "control-plane".to_owned(),
+                advertise_address: Some(ip.into()),
+                service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
+                node_ports: NODE_PORTS_DEFAULT,
+                cluster_domain: "cluster.local".to_owned(),
+                kubernetes_service: apiserver::KubernetesService::default(),
+                access: Access::default(),
+            };
+            let server = Server::start(config, Arc::new(store)).await.expect("a server");
+            let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
+            let as_user = |user: &str| {
+                let issued =
+                    apiserver::pki::client(&path.join("pki"), user, user, "").expect("a certificate");
+                Config {
+                    server: apiserver::kubeconfig::server_url(server.address()),
+                    certificate_authority: issued.authority.into_bytes(),
+                    client_certificate: Some((
+                        issued.pair.certificate.into_bytes(),
+                        issued.pair.key.into_bytes(),
+                    )),
+                    ..Config::default()
+                }
+            };
+            let api = Api {
+                load_balancer: as_user("system:portolan-load-balancer"),
+                admin,
+            };
+            let assigner = Client::new(as_user("system:portolan-balancer")).expect("a client");
+            tell.send(api).expect("somebody waits");
+            let options = balancer::Options {
+                has_edges: true,
+                ..balancer::Options::default()
+            };
+            balancer::run(assigner, options, std::future::pending()).await;
+        });
+    });
+    told.recv_timeout(PATIENCE).expect("an API server")
+}
+
+/// A node's announcer and edge, until the sender is dropped.
+fn start_load_balancer(
+    cluster: &Arc<Cluster>,
+    config: &Config,
+    logs: PathBuf,
+) -> (Sender<()>, thread::JoinHandle<()>) {
+    let (end, asked) = channel::<()>();
+    let config = config.clone();
+    let running = spawn_in(cluster, "node-1", move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let client = Client::new(config).expect("a client");
+            let (tell_end, ended) = watch::channel(false);
+            thread::spawn(move || {
+                // Nothing is ever sent: it ends when the other side is gone.
+                assert!(asked.recv().is_err());
+                tell_end.send_replace(true);
+            });
+            let until = |mut ended: watch::Receiver<bool>| async move {
+                drop(ended.wait_for(|ended| *ended).await);
+            };
+            let metrics = Arc::<Metrics>::default();
+            let (served, follow_served) = watch::channel(Arc::<Addresses>::default());
+            let announcing = announce::run(
+                client.clone(),
+                announce::Settings {
+                    node_name: "node-1".to_owned(),
+                    node_ip: None,
+                    port: 7_947,
+                    links: LinkSelection::default(),
+                    served: Some(follow_served),
+                },
+                Arc::clone(&metrics),
+                until(ended.clone()),
+            );
+            let settings = serving::Settings {
+                node_name: "node-1".to_owned(),
+                owned: Some(metrics.follow_held()),
+                served,
+                log_places: edge::log::Places {
+                    directory: Some(logs),
+                    ..edge::log::Places::default()
+                },
+                has_buckets: false,
+                sticky_secret: Vec::new(),
+                threads: 1,
+                handover_socket: None,
+                drain_patience: Duration::from_secs(1),
+                metrics: Arc::default(),
+            };
+            let serving = serving::run(client, settings, until(ended));
+            let (announced, served) = tokio::join!(announcing, serving);
+            announced.expect("a good end");
+            served.expect("a good end");
+        });
+    });
+    (end, running)
+}
+
+/// A backend that tells each connection its own name and the first line that it was sent, and then echoes; and that says
+/// whether it is well.
+fn start_backend(cluster: &Arc<Cluster>, member: &str, is_well: watch::Receiver<bool>) {
+    let name = member.to_owned();
+    spawn_in(cluster, member, move || {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("its port");
+        let health = TcpListener::bind((Ipv4Addr::UNSPECIFIED, HEALTH_PORT)).expect("its port");
+        thread::spawn(move || {
+            for stream in health.incoming() {
+                let mut stream = stream.expect("a connection");
+                let status = if *is_well.borrow() {
+                    "200 OK"
+                } else {
+                    "503 Not Well"
+                };
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                // Who asks may be gone again.
+                drop(stream.read(&mut [0; 1_024]));
+                drop(stream.write_all(answer.as_bytes()));
+            }
+        });
+        for stream in listener.incoming() {
+            let (stream, name) = (stream.expect("a connection"), name.clone());
+            thread::spawn(move || echo(stream, &name));
+        }
+    });
+}
+
+fn echo(mut stream: TcpStream, name: &str) {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => line.push(byte[0]),
+            _ => return,
+        }
+    }
+    let greeting = format!("{name} {}", String::from_utf8_lossy(&line));
+    let mut part = [0; 256];
+    let mut is_told = stream.write_all(greeting.as_bytes()).is_ok();
+    while is_told {
+        is_told = match stream.read(&mut part) {
+            Ok(count) if count > 0 => stream.write_all(&part[..count]).is_ok(),
+            _ => false,
+        };
+    }
+}
+
+/// A connection of the client on the outside, through TLS.
+struct Connection {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+}
+
+impl Connection {
+    /// Connects; the backend's name and the PROXY header that it got.
+    fn open(cluster: &Cluster, tls: &Arc<ClientConfig>) -> std::io::Result<(Self, String, String)> {
+        let outside = cluster.outside().expect("the outside");
+        let to = SocketAddr::from((ADDRESS, 443));
+        let stream = outside
+            .enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(2)))
+            .expect("its namespace")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let name = ServerName::try_from("www.example.com").expect("a name");
+        let connection = ClientConnection::new(Arc::clone(tls), name).expect("a connection");
+        let mut this = Self {
+            stream: StreamOwned::new(connection, stream),
+        };
+        let line = this.line()?;
+        let (backend, header) = line.split_once(' ').expect("name and header");
+        let parts = (backend.to_owned(), header.trim_end().to_owned());
+        Ok((this, parts.0, parts.1))
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while !line.ends_with(b"\n") {
+            match self.stream.read(&mut byte)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                _ => line.push(byte[0]),
+            }
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    fn is_echoed(&mut self) -> bool {
+        let sent = self.stream.write_all(b"are you there?\n");
+        sent.is_ok() && self.line().is_ok_and(|line| line == "are you there?\n")
+    }
+}
+
+/// Asks the API from the control plane's namespace.
+fn ask(
+    cluster: &Cluster,
+    config: &Config,
+    method: Method,
+    path: &str,
+    kind: &str,
+    body: Option<&Value>,
+) -> Value {
+    let control_plane = cluster.control_plane().expect("a control plane");
+    let asking = || {
+        runtime().block_on(async {
+            let client = Client::new(config.clone()).expect("a client");
+            client.request(method, path, kind, body).await.expect(path)
+        })
+    };
+    control_plane.enter(asking).expect("its namespace")
+}
+
+/// Waits until something is so.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The Service of the documentation's examples.
+fn service() -> Value {
+    let aws = |name: &str| format!("service.beta.kubernetes.io/aws-load-balancer-{name}");
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "annotations": {
+            aws("ssl-cert"): format!("arn:aws:acm:us-east-1:123456789012:certificate/{CERTIFICATE}"),
+            aws("backend-protocol"): "tcp",
+            aws("ssl-ports"): "https",
+            aws("ssl-negotiation-policy"): "ELBSecurityPolicy-TLS13-1-2-2021-06",
+            aws("proxy-protocol"): "*",
+            aws("access-log-enabled"): "true",
+            aws("access-log-emit-interval"): "5",
+            aws("access-log-s3-bucket-name"): "my-bucket",
+            aws("access-log-s3-bucket-prefix"): "my-bucket-prefix/prod",
+            aws("connection-draining-enabled"): "true",
+            aws("connection-draining-timeout"): "2",
+            aws("connection-idle-timeout"): "60",
+            aws("cross-zone-load-balancing-enabled"): "true",
+            aws("additional-resource-tags"): "environment=prod,owner=devops",
+            aws("healthcheck-protocol"): "HTTP",
+            aws("healthcheck-port"): HEALTH_PORT.to_string(),
+            aws("healthcheck-path"): "/healthz",
+            aws("healthcheck-healthy-threshold"): "2",
+            aws("healthcheck-unhealthy-threshold"): "2",
+            aws("healthcheck-interval"): "5",
+            aws("healthcheck-timeout"): "2",
+        }},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "https", "port": 443, "targetPort": PORT}]},
+    })
+}
+
+fn slice(members: &[(&str, Ipv4Addr)]) -> Value {
+    let endpoints: Vec<Value> = members
+        .iter()
+        .map(|(_, address)| json!({"addresses": [address.to_string()]}))
+        .collect();
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
+        "endpoints": endpoints, "ports": [{"name": "https", "protocol": "TCP", "port": PORT}],
+    })
+}
+
+/// Creates all objects; the authority that the client trusts.
+fn fill(cluster: &Cluster, admin: &Config, members: &[(&str, Ipv4Addr)]) -> String {
+    let create = |path: &str, object: Value| {
+        ask(cluster, admin, Method::POST, path, JSON, Some(&object));
+    };
+    create(
+        "/api/v1/nodes",
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}),
+    );
+    let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "172.30.0.11"}]}});
+    ask(
+        cluster,
+        admin,
+        Method::PATCH,
+        "/api/v1/nodes/node-1/status",
+        MERGE_PATCH,
+        Some(&status),
+    );
+    create(
+        "/apis/portolan.dev/v1alpha1/addresspools",
+        json!({
+            "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
+            "spec": {"addresses": [format!("{ADDRESS}-{ADDRESS}")]},
+        }),
+    );
+    let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()]).expect("a certificate");
+    let encoded = |pem: &str| STANDARD.encode(pem);
+    create(
+        "/api/v1/namespaces/default/secrets",
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": CERTIFICATE}, "type": "kubernetes.io/tls",
+            "data": {"tls.crt": encoded(&pair.cert.pem()), "tls.key": encoded(&pair.signing_key.serialize_pem())},
+        }),
+    );
+    create(SLICES, slice(members));
+    create(SERVICES, service());
+    pair.cert.pem()
+}
+
+/// The lines of all files below a directory.
+fn lines(directory: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            lines.extend(self::lines(&path));
+        } else {
+            let text = fs::read_to_string(&path).expect("a log");
+            lines.extend(text.lines().map(str::to_owned));
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_documentations_annotations_do_what_they_say() {
+    testbed::in_namespace(|| {
+        let topology = Topology::with_nodes(2).expect("two nodes");
+        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let logs = directory.path().join("logs");
+        let api = start_api(&cluster, directory.path());
+        let members = [
+            ("node-2", cluster.topology.nodes[1].member.address.ipv4),
+            ("control-plane", cluster.topology.control_plane.address.ipv4),
+        ];
+        let wellness = members.map(|(member, _)| {
+            let (tell, is_well) = watch::channel(true);
+            start_backend(&cluster, member, is_well);
+            tell
+        });
+        let authority = fill(&cluster, &api.admin, &members);
+        let tls = client::tls_config(&Config {
+            certificate_authority: authority.into_bytes(),
+            ..Config::default()
+        });
+        let tls = Arc::new(tls.expect("TLS"));
+        let (end, running) = start_load_balancer(&cluster, &api.load_balancer, logs.clone());
+
+        // TLS ends at the edge, and the backend is told whose connection it is.
+        let (mut first, backend, header) = until("a connection", || Connection::open(&cluster, &tls).ok());
+        assert!(
+            header.starts_with(&format!("PROXY TCP4 {CLIENT} {ADDRESS} ")) && header.ends_with(" 443"),
+            "{header}"
+        );
+        assert!(first.is_echoed());
+        is_told(&cluster, &api.admin);
+
+        // A backend that is removed keeps its connection until that was drained; new ones go elsewhere.
+        let rest: Vec<_> = members
+            .iter()
+            .copied()
+            .filter(|(name, _)| *name != backend)
+            .collect();
+        let path = format!("{SLICES}/web");
+        ask(
+            &cluster,
+            &api.admin,
+            Method::PATCH,
+            &path,
+            MERGE_PATCH,
+            Some(&slice(&rest)),
+        );
+        let moved = || {
+            Connection::open(&cluster, &tls)
+                .ok()
+                .filter(|(_, name, _)| *name != backend)
+        };
+        let (mut second, other, _) = until("the other backend", moved);
+        assert_eq!(other, rest[0].0);
+        until("the end of draining", || (!first.is_echoed()).then_some(()));
+        assert!(second.is_echoed());
+
+        // A backend that says that it is not well gets no more connections.
+        ask(
+            &cluster,
+            &api.admin,
+            Method::PATCH,
+            &path,
+            MERGE_PATCH,
+            Some(&slice(&members)),
+        );
+        until("both backends", || {
+            let (_, name, _) = Connection::open(&cluster, &tls).ok()?;
+            (name == backend).then_some(())
+        });
+        let sick = members
+            .iter()
+            .position(|(name, _)| *name == backend)
+            .expect("one of them");
+        wellness[sick].send_replace(false);
+        until("only the well one", || {
+            let names = (0..8).map(|_| Connection::open(&cluster, &tls).ok().map(|(_, name, _)| name));
+            names
+                .into_iter()
+                .all(|name| name.as_deref() == Some(other.as_str()))
+                .then_some(())
+        });
+
+        // Its end lets the log be written, in a directory by the bucket's name.
+        drop((first, second));
+        drop(end);
+        running.join().expect("a good end");
+        let found = lines(&logs.join("my-bucket"));
+        assert!(
+            found.iter().any(|line| line.contains(&CLIENT.to_string())),
+            "{found:?} in {}",
+            logs.display()
+        );
+        assert!(!is_local(&cluster), "the address is nobody's");
+    });
+}
+
+/// The status tells of the edge, and an Event of what has no meaning here.
+fn is_told(cluster: &Cluster, admin: &Config) {
+    let get = |path: &str| ask(cluster, admin, Method::GET, path, JSON, None);
+    let service = get(&format!("{SERVICES}/web"));
+    assert_eq!(
+        service["status"]["loadBalancer"]["ingress"],
+        json!([{"ip": ADDRESS.to_string(), "ipMode": "Proxy"}])
+    );
+    let told = until("the Event", || {
+        let list = get("/api/v1/namespaces/default/events");
+        let events = list["items"].as_array().cloned().unwrap_or_default();
+        events
+            .into_iter()
+            .find(|event| event["reason"] == "AnnotationsWithoutEffect")
+    });
+    assert_eq!(
+        told["message"],
+        "without meaning outside of the cloud: \
+         service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"
+    );
+}
+
+/// Whether node-1 takes packets for the address as its own.
+fn is_local(cluster: &Cluster) -> bool {
+    let node = cluster.member("node-1").expect("a member");
+    node.enter(|| TcpListener::bind((ADDRESS, 0)).is_ok())
+        .expect("its namespace")
+}

@@ -1,0 +1,170 @@
+//! Load balancing on the machines of a cluster that `portolan up` and `portolan join` make: announcing addresses, and the
+//! edge; and the pool of addresses that the first machine may be told.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::address_pool::AddressBlock;
+use api::object::{AddressPool, Resource};
+use balancer::announce::{self, LinkSelection, Metrics};
+use balancer::serving::{self, Addresses};
+use clap::{ArgAction, Args};
+use client::{Client, ClientError, JSON, MERGE_PATCH};
+use http::Method;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Failure;
+use super::balancer::edge::{AccessLogFlags, has_buckets};
+use super::machine::until;
+use super::up::board::Board;
+use super::up::supervise::supervise;
+
+/// The pool that `--load-balancer-addresses` makes.
+const POOL: &str = "default";
+/// How long connections of the edge may take to finish when the machine's parts end.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Flags of a machine that takes traffic for load balancers' addresses.
+#[derive(Clone, Debug, Args)]
+pub struct LoadBalancerFlags {
+    /// Whether this machine announces addresses of Services of type LoadBalancer, and runs the edge for those that ask for
+    /// more than packets
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
+    load_balancer: bool,
+    /// Links that these addresses are announced on, such as eth0 or en*; if not given, all with an address of the network,
+    /// without those that lead to Pods
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    load_balancer_interfaces: Vec<String>,
+    /// UDP port on this machine's address at which other machines' announcers probe it, the same on all of them
+    #[arg(long, default_value_t = 7947, value_name = "PORT")]
+    load_balancer_probe_port: u16,
+    #[command(flatten)]
+    log: AccessLogFlags,
+}
+
+/// The settings of a machine's parts.
+#[derive(Clone)]
+pub struct LoadBalancer {
+    node_name: String,
+    node_ip: IpAddr,
+    links: LinkSelection,
+    probe_port: u16,
+    log: AccessLogFlags,
+}
+
+impl LoadBalancerFlags {
+    /// What the parts are told, if there are any; access logs go below `data_dir` if nothing else is said.
+    pub fn settings(&self, data_dir: &Path, node_name: &str, node_ip: IpAddr) -> Option<LoadBalancer> {
+        let mut log = self.log.clone();
+        log.edge_access_log_directory
+            .get_or_insert_with(|| data_dir.join("access-logs"));
+        self.load_balancer.then(|| LoadBalancer {
+            node_name: node_name.to_owned(),
+            node_ip,
+            links: LinkSelection {
+                names: self.load_balancer_interfaces.clone(),
+            },
+            probe_port: self.load_balancer_probe_port,
+            log,
+        })
+    }
+}
+
+impl LoadBalancer {
+    /// Starts announcer and edge, each under its supervisor.
+    pub fn start(
+        self,
+        parts: &mut JoinSet<()>,
+        board: &Arc<Board>,
+        (announcer, edge): (Client, Client),
+        ended: &watch::Receiver<bool>,
+    ) {
+        let metrics = Arc::<Metrics>::default();
+        let (served, follow_served) = watch::channel(Arc::<Addresses>::default());
+        let (settings, counted, until_end) = (
+            self.announcing(follow_served),
+            Arc::clone(&metrics),
+            ended.clone(),
+        );
+        let announcing = move || {
+            let (client, settings, counted) = (announcer.clone(), settings.clone(), Arc::clone(&counted));
+            let end = until(until_end.clone());
+            async move { Ok::<(), Failure>(announce::run(client, settings, counted, end).await?) }
+        };
+        parts.spawn(supervise(
+            Arc::clone(board),
+            "announcer",
+            ended.clone(),
+            announcing,
+        ));
+        let (settings, until_end) = (self.serving(&metrics, served), ended.clone());
+        let serving = move || {
+            let (client, settings, end) = (edge.clone(), settings.clone(), until(until_end.clone()));
+            async move { Ok::<(), Failure>(serving::run(client, settings, end).await?) }
+        };
+        parts.spawn(supervise(Arc::clone(board), "edge", ended.clone(), serving));
+    }
+
+    fn announcing(&self, served: watch::Receiver<Arc<Addresses>>) -> announce::Settings {
+        announce::Settings {
+            node_name: self.node_name.clone(),
+            node_ip: Some(self.node_ip),
+            port: self.probe_port,
+            links: self.links.clone(),
+            served: Some(served),
+        }
+    }
+
+    fn serving(&self, announcer: &Metrics, served: watch::Sender<Arc<Addresses>>) -> serving::Settings {
+        let log_places = self.log.places();
+        serving::Settings {
+            node_name: self.node_name.clone(),
+            owned: Some(announcer.follow_held()),
+            served,
+            has_buckets: has_buckets(&log_places),
+            log_places,
+            sticky_secret: Vec::new(),
+            threads: 0,
+            handover_socket: None,
+            drain_patience: DRAIN_PATIENCE,
+            metrics: Arc::default(),
+        }
+    }
+}
+
+/// Parses one of the addresses of a pool.
+pub fn address_block(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    match text.parse::<AddressBlock>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(fault) => Err(format!(
+            "{text:?} {fault}; examples are 192.0.2.0/28 and 192.0.2.200-192.0.2.220"
+        )),
+    }
+}
+
+/// Makes the AddressPool `default` of these addresses, or gives it these.
+pub async fn publish_pool(client: &Client, addresses: &[String]) -> Result<(), ClientError> {
+    let collection = AddressPool::collection(None);
+    let spec = json!({"spec": {"addresses": addresses}});
+    let path = format!("{collection}/{POOL}");
+    match client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(&spec))
+        .await
+    {
+        Err(error) if error.is_not_found() => {}
+        patched => return patched.map(drop),
+    }
+    let mut pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": POOL},
+    });
+    pool["spec"] = spec["spec"].clone();
+    client
+        .request(Method::POST, &collection, JSON, Some(&pool))
+        .await
+        .map(drop)
+}
