@@ -157,7 +157,13 @@ mod tests {
             woken.await.unwrap();
             std::future::pending().await
         });
-        let mut look = async || std::future::poll_fn(|context| Poll::Ready(streams.poll(context))).await;
+        let mut look = async || {
+            std::future::poll_fn(|context| {
+                streams.poll(context);
+                Poll::Ready(())
+            })
+            .await;
+        };
         look().await;
         std::thread::sleep(OWN_TASK_AGE * 2);
         wake.send(()).unwrap();
