@@ -221,15 +221,17 @@ async fn drive(served: impl Served, connection: &Connection, idle_timeout: Durat
     loop {
         let until = lasts_until(activity, told_at, idle_timeout);
         tokio::select! {
+            // First, so that an answer that goes out afterwards says that it is the last.
+            biased;
+            () = asked(&mut drain), if told_at.is_none() => {
+                told_at = Some(Instant::now());
+                served.as_mut().end();
+            }
             ended = served.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(client = %connection.peer.client, %error, "a connection ended with an error");
                 }
                 return;
-            }
-            () = asked(&mut drain), if told_at.is_none() => {
-                told_at = Some(Instant::now());
-                served.as_mut().end();
             }
             () = sleep_until(until) => {
                 if Instant::now() < lasts_until(activity, told_at, idle_timeout) {
