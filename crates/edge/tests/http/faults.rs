@@ -1,11 +1,14 @@
 //! Backends that fail.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, served, service};
+
+/// An address of loopback, and a port below those that the kernel gives away, that nobody listens at.
+const REFUSING: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 99), 9));
 
 #[test]
 fn without_a_backend_nobody_answers() {
@@ -24,7 +27,7 @@ fn without_a_backend_nobody_answers() {
 
 #[test]
 fn a_backend_that_refuses_is_replaced_with_another() {
-    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refusing = REFUSING;
     let backend = Backend::answering(OK);
     let served = served(&[refusing, backend.address]);
     for _ in 0..4 {
@@ -44,7 +47,7 @@ fn a_backend_that_refuses_is_replaced_with_another() {
 
 #[test]
 fn a_backend_that_cannot_be_reached_is_told_as_failed() {
-    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refusing = REFUSING;
     let served = served(&[refusing]);
     let answer = get(served.address, "/");
     assert_status(&answer, 502);
