@@ -7,8 +7,10 @@ use super::frame::HardwareAddress;
 #[cfg(test)]
 mod tests;
 
-/// Links that lead to Pods or nowhere, by the beginnings of their names, as MetalLB leaves them out.
-const PASSED_OVER: [&str; 12] = [
+/// Links that lead to Pods or nowhere, by the beginnings of their names: our own agent's, and those that MetalLB leaves out.
+const PASSED_OVER: [&str; 14] = [
+    "pod",
+    "portolan",
     "docker",
     "cbr",
     "dummy",

@@ -203,6 +203,9 @@ fn a_torn_log_gives_the_commits_before_the_tear() {
     let store = place.open().expect("a store");
     (0..COMMITS).for_each(|number| put(&store, &format!("/things/{number:02}")));
     let log = std::fs::read(place.0.path().join(format!("{DATABASE_FILE}-wal"))).expect("the log");
+    // What it was lengthened by beforehand says nothing.
+    let end = log.iter().rposition(|byte| *byte != 0).expect("a log");
+    let log = &log[..=end];
     let mut counts = Vec::new();
     for tenths in 0..=10 {
         let copy = Place::new();

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,12 @@ use super::super::Failure;
 
 const LOCK: &str = "up.lock";
 const REPORT: &str = "up.json";
+/// How long a process that was killed may hold the lock: the kernel closes its sockets first, some of which wait for others.
+const DYING_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two tries to get the lock from it.
+const DYING_PAUSE: Duration = Duration::from_millis(20);
+/// SIGKILL in the sets of signals of proc_pid_status(5).
+const KILL_BIT: u64 = 1 << 8;
 
 /// How all parts are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,9 +74,16 @@ impl Board {
             .write(true)
             .open(&path)
             .map_err(failed)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let deadline = Instant::now() + DYING_PATIENCE;
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
-            lock.read_to_string(&mut pid).map_err(failed)?;
+            lock.rewind()
+                .and_then(|()| lock.read_to_string(&mut pid))
+                .map_err(failed)?;
+            if is_dying(pid.trim()) && Instant::now() < deadline {
+                std::thread::sleep(DYING_PAUSE);
+                continue;
+            }
             return Err(format!(
                 "portolan is running already with --data-dir {}, as process {}; see portolan status",
                 directory.display(),
@@ -153,6 +166,24 @@ pub fn read(directory: &Path) -> Result<Option<Report>, Failure> {
     };
     let report = serde_json::from_slice(&json).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Some(report))
+}
+
+/// Whether a process is about to be gone: killed, a zombie, or not there at all (proc_pid_status(5)).
+fn is_dying(pid: &str) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return true;
+    };
+    let field = |name: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
+    let is_killed = |set: Option<String>| {
+        let set = set.and_then(|set| u64::from_str_radix(&set, 16).ok());
+        set.is_some_and(|set| set & KILL_BIT != 0)
+    };
+    field("State:").is_some_and(|state| state.starts_with(['Z', 'X']))
+        || is_killed(field("SigPnd:"))
+        || is_killed(field("ShdPnd:"))
 }
 
 /// Seconds since 1970.
