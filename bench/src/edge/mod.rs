@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use testbed::{Cluster, Member, Topology};
+use testbed::{Cluster, Member, Topology, write_sysctl};
 
 use crate::Failure;
 use crate::process::{Measured, quiet};
@@ -84,6 +84,9 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
     let cluster = Cluster::start(Topology::with_nodes(1)?)?;
     let outside = cluster.outside()?;
     let node = cluster.nodes().next().ok_or("the testbed has no node")?;
+    for member in [outside, node] {
+        member.enter(lend_ports_again)??;
+    }
     let backend = IpAddr::V4(outside.plan.address.ipv4);
     let backend = outside.enter(|| backend::serve(backend))??;
     let at = IpAddr::V4(node.plan.address.ipv4);
@@ -112,6 +115,13 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
         Ok(())
     })??;
     Ok(())
+}
+
+/// Lets ports of connections that were closed a second ago be used again: some thousand connections a second to one
+/// address would use all of them up within seconds, and what is measured then is the want of ports.
+fn lend_ports_again() -> std::io::Result<()> {
+    write_sysctl("net.ipv4.ip_local_port_range", "4096 65000")?;
+    write_sysctl("net.ipv4.tcp_tw_reuse", "1")
 }
 
 /// Where proxies run, and what they are given.
