@@ -16,8 +16,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
-use super::NodeName;
 use super::core::{Core, Effect, Identity};
 use super::demand::Demand;
 use super::links::LinkSelection;
@@ -25,6 +25,7 @@ use super::message::{BYTES_MAX, Key, Message};
 use super::metrics::Metrics;
 use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
+use super::{NodeName, Time};
 use crate::tell::Teller;
 
 /// Who tells Events.
@@ -33,6 +34,8 @@ const COMPONENT: &str = "portolan-announcer";
 const EVENTS_WAITING_MAX: usize = 1_024;
 /// Events taken in at once, so that the core draws its conclusions once from a burst.
 const TAKEN_AT_ONCE_MAX: usize = 1_024;
+/// Questions answered in one step: whoever asks without rest has to wait, and nothing else.
+const ANSWERED_AT_ONCE_MAX: usize = 64;
 /// How often links are looked for.
 const LINKS_PERIOD: Duration = Duration::from_secs(2);
 /// How long others may take at the end to take the addresses over.
@@ -163,7 +166,7 @@ struct Announcer {
     socket: UdpSocket,
     datagram: Box<[u8; BYTES_MAX]>,
     ports: Ports,
-    links: tokio::time::Interval,
+    links_due: Instant,
     writes: JoinSet<Outcome>,
     served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
     node_name: String,
@@ -214,7 +217,7 @@ impl Announcer {
             datagram: Box::new([0; BYTES_MAX]),
             ports: Ports::new(settings.links, settings.served.is_some()),
             served: settings.served,
-            links: tokio::time::interval(LINKS_PERIOD),
+            links_due: Instant::now(),
             writes: JoinSet::new(),
             teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
             node_name: settings.node_name,
@@ -223,7 +226,8 @@ impl Announcer {
         })
     }
 
-    /// Waits for one thing to happen, takes it in, and does what follows.
+    /// Waits for one thing to happen, takes it in with one of each kind that waits as well, and does what follows. So nobody
+    /// who sends much, as anybody on the network can, keeps this node from the news of others.
     async fn step(&mut self) {
         let now = since_boot();
         let pause = self.core.next_wake(now).saturating_sub(now);
@@ -238,17 +242,52 @@ impl Announcer {
             Some(event) = self.node_events.recv() => News::Node(event),
             Some(event) = self.slices.recv() => News::Slice(event),
             Some(event) = self.services.recv() => News::Service(event),
-            _ = self.links.tick() => News::Links,
+            () = sleep_until(self.links_due) => News::Links,
         };
         self.take(news);
+        for news in self.waiting(now + pause) {
+            self.take(news);
+        }
         self.follow_up();
+    }
+
+    /// One piece of news of each kind, as far as there is one; the core is to be told the time at `due`.
+    fn waiting(&mut self, due: Time) -> impl Iterator<Item = News> + use<> {
+        let datagram = self.socket.try_recv_from(&mut self.datagram[..]);
+        let datagram = datagram.ok().map(|received| News::Datagram(Ok(received)));
+        let written = self.writes.try_join_next().and_then(Result::ok);
+        let is_served_anew = self.served.as_mut().is_some_and(|served| {
+            let is_new = served.has_changed().unwrap_or(false);
+            served.mark_unchanged();
+            is_new
+        });
+        let news = [
+            datagram,
+            (since_boot() >= due).then_some(News::Time),
+            is_served_anew.then_some(News::Served),
+            written.map(News::Written),
+            self.leases.try_recv().ok().map(News::Lease),
+            self.node_events.try_recv().ok().map(News::Node),
+            self.slices.try_recv().ok().map(News::Slice),
+            self.services.try_recv().ok().map(News::Service),
+            (Instant::now() >= self.links_due).then_some(News::Links),
+        ];
+        news.into_iter().flatten()
     }
 
     fn take(&mut self, news: News) {
         match news {
             News::Datagram(Ok((bytes, _))) => self.take_datagram(bytes),
             News::Datagram(Err(error)) => tracing::debug!(%error, "a probe was not received"),
-            News::Question((link, question)) => self.answer(link, &question),
+            News::Question((link, question)) => {
+                self.answer(link, &question);
+                for _ in 1..ANSWERED_AT_ONCE_MAX {
+                    let Ok((link, question)) = self.ports.questions.try_recv() else {
+                        break;
+                    };
+                    self.answer(link, &question);
+                }
+            }
             News::Time => self.core.tick(since_boot()),
             News::Served => self.announce_served(),
             News::Written(outcome) => self.take_outcome(outcome),
@@ -273,6 +312,7 @@ impl Announcer {
                 self.tell_demand(touched);
             }
             News::Links => {
+                self.links_due = Instant::now() + LINKS_PERIOD;
                 if self.ports.refresh() {
                     let held: Vec<IpAddr> = self.core.held().collect();
                     for address in held {
