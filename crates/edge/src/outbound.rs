@@ -218,7 +218,18 @@ async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_nodelay(true)?;
+    // That the handshake is complete is told with the first words, which mostly follow at once.
+    if let Err(error) = SockRef::from(&socket).set_tcp_quickack(false) {
+        tracing::debug!(%error, "a backend is told twice that it is connected");
+    }
     socket.connect(to).await
+}
+
+/// Tells a backend that it is connected, where no words do: it may be the one to speak first.
+pub(crate) fn acknowledge(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_tcp_quickack(true) {
+        tracing::debug!(%error, "a backend may learn late that it is connected");
+    }
 }
 
 /// Has a connection break when the other machine is gone without a word.

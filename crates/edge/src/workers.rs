@@ -1,13 +1,14 @@
 //! The threads that serve connections, one a core, each with a runtime of its own: a connection's sockets wake the thread
 //! that serves it and no other.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
@@ -32,6 +33,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A connection goes to another thread if this one has so many more than that, and a quarter of its own: that wakes
 /// the other one.
 const SLACK: usize = 2;
+/// How far off a thread's next timer is at most while connections come. The runtime tells itself by an `eventfd` of each
+/// timer that is due before all others, also where it need not be woken: with connections that each have little time to
+/// reach a backend and much time then, that is a system call and a turn for nothing a connection. Shorter than all of those.
+const TIMER_PERIOD: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// When this thread's own timer is due.
+    static TIMER: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// All threads. Dropping this ends them, and all connections.
 #[derive(Debug)]
@@ -281,9 +291,19 @@ fn arrive(
     }
 }
 
+/// Has a timer be due before those of the connections.
+fn keep_timer() {
+    let now = Instant::now();
+    if TIMER.get().is_none_or(|due| due <= now) {
+        TIMER.set(Some(now + TIMER_PERIOD));
+        tokio::spawn(tokio::time::sleep(TIMER_PERIOD));
+    }
+}
+
 /// Begins to serve a connection, on its thread.
 fn begin(worker: &Arc<Worker>, arrival: (std::net::TcpStream, SocketAddr, SocketAddr, Arc<Port>, Seat)) {
     let (stream, from, at, port, seat) = arrival;
+    keep_timer();
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "a connection cannot be waited for"),

@@ -49,7 +49,10 @@ enum Stage {
     /// There may be more.
     #[default]
     Open,
-    /// All was read, and the reader is to be told when it has taken that.
+    /// All was read and taken. The reader is told after others had their turn: who was just answered may have ended by
+    /// then, and one packet less goes over the line.
+    Read,
+    /// The reader is to be told.
     Ending,
     /// It was told.
     Ended,
@@ -64,9 +67,9 @@ enum Step {
 }
 
 impl Direction {
-    /// Whether all was passed on, up to the end.
-    pub fn is_ended(&self) -> bool {
-        self.stage == Stage::Ended
+    /// Whether all was passed on; the reader may not know yet that it was all.
+    pub fn is_read(&self) -> bool {
+        self.stage != Stage::Open
     }
 
     /// Bytes that the reader took.
@@ -74,20 +77,28 @@ impl Direction {
         self.passed_bytes
     }
 
-    /// Passes on what there is. Ready when all was, and the reader was told of the end; `is_last` says that the other
-    /// direction has ended before, so that both connections are closed anyway.
+    /// Passes on what there is. Ready when all was, and the reader was told of the end, which is not done yet with
+    /// `holds_end`; `is_last` says that the other direction has nothing more to pass on either, so that both connections are
+    /// closed anyway.
     pub fn poll<F: Side, T: Side>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut F,
         to: &mut T,
         is_last: bool,
+        holds_end: bool,
     ) -> Poll<io::Result<()>> {
         for _ in 0..TURN_STEPS {
             if self.stage == Stage::Ended {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_rest(cx, to))?;
+            if self.stage == Stage::Read {
+                if holds_end {
+                    return Poll::Pending;
+                }
+                self.stage = Stage::Ending;
+            }
             if self.stage == Stage::Ending {
                 // Closing a plain connection says the same as its end.
                 if !(is_last && to.bare().is_some()) {
@@ -105,7 +116,7 @@ impl Direction {
             };
             match step {
                 Poll::Ready(Step::Read) => {}
-                Poll::Ready(Step::End) => self.stage = Stage::Ending,
+                Poll::Ready(Step::End) => self.stage = Stage::Read,
                 Poll::Pending => {
                     if self.is_unflushed && Pin::new(&mut *to).poll_flush(cx)?.is_ready() {
                         self.is_unflushed = false;

@@ -7,14 +7,16 @@ mod pipe;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use crate::counters::Counters;
+use crate::outbound;
 use direction::Direction;
 
 /// A side of a relay.
@@ -66,34 +68,49 @@ pub(crate) async fn relay<C: Side, B: Side>(
     let (mut up, mut down) = (Direction::default(), Direction::default());
     let mut last = Instant::now();
     let mut timer = pin!(sleep_until(last + idle));
+    let mut others = pin!(yield_now());
+    let (mut had_others_a_turn, mut is_begun) = (false, false);
     let outcome = poll_fn(|cx| {
-        let before = (up.passed_bytes(), down.passed_bytes());
-        let both = [
-            up.poll(cx, client, backend, down.is_ended()),
-            down.poll(cx, backend, client, up.is_ended()),
-        ];
-        let has_moved = before != (up.passed_bytes(), down.passed_bytes());
-        if has_moved {
-            last = Instant::now();
-            counters.received(up.passed_bytes() - before.0);
-            counters.sent(down.passed_bytes() - before.1);
-        }
-        match both {
-            [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
-                tracing::trace!(%error, "a connection broke");
-                return Poll::Ready(Outcome::Broken);
+        loop {
+            let before = (up.passed_bytes(), down.passed_bytes());
+            let both = [
+                up.poll(cx, client, backend, down.is_read(), !had_others_a_turn),
+                down.poll(cx, backend, client, up.is_read(), !had_others_a_turn),
+            ];
+            if !std::mem::replace(&mut is_begun, true)
+                && up.passed_bytes() == 0
+                && let Some(socket) = backend.bare()
+            {
+                outbound::acknowledge(socket);
             }
-            [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => return Poll::Ready(Outcome::Finished),
-            _ => {}
-        }
-        // The timer is set once, and set again only when it comes: most connections say something meanwhile.
-        while timer.as_mut().poll(cx).is_ready() {
-            if last + idle <= Instant::now() {
-                return Poll::Ready(Outcome::Idle);
+            let has_moved = before != (up.passed_bytes(), down.passed_bytes());
+            if has_moved {
+                last = Instant::now();
+                counters.received(up.passed_bytes() - before.0);
+                counters.sent(down.passed_bytes() - before.1);
             }
-            timer.as_mut().reset(last + idle);
+            match both {
+                [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
+                    tracing::trace!(%error, "a connection broke");
+                    return Poll::Ready(Outcome::Broken);
+                }
+                [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => return Poll::Ready(Outcome::Finished),
+                _ => {}
+            }
+            if !had_others_a_turn && (up.is_read() || down.is_read()) {
+                ready!(others.as_mut().poll(cx));
+                had_others_a_turn = true;
+                continue;
+            }
+            // The timer is set once, and set again only when it comes: most connections say something meanwhile.
+            while timer.as_mut().poll(cx).is_ready() {
+                if last + idle <= Instant::now() {
+                    return Poll::Ready(Outcome::Idle);
+                }
+                timer.as_mut().reset(last + idle);
+            }
+            return Poll::Pending;
         }
-        Poll::Pending
     })
     .await;
     if outcome != Outcome::Finished {
