@@ -3,6 +3,7 @@
 //!
 //! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
 
+mod at_once;
 mod balancer;
 mod controllers;
 mod dns;

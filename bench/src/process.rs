@@ -15,12 +15,13 @@ const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 /// A process that ends with this value.
 pub struct Measured {
     child: Child,
-    what: &'static str,
+    what: String,
 }
 
 impl Measured {
     /// Takes over a started process.
-    pub fn new(what: &'static str, child: Child) -> Self {
+    pub fn new(what: impl Into<String>, child: Child) -> Self {
+        let what = what.into();
         Self { child, what }
     }
 
@@ -116,7 +117,8 @@ pub fn portolan() -> Result<PathBuf, Failure> {
 
 /// A command that logs to a file below `directory` and nowhere else.
 pub fn quiet(mut command: Command, directory: &std::path::Path, name: &str) -> Result<Command, Failure> {
-    let log = fs::File::create(directory.join(format!("{name}.log")))?;
+    let log = directory.join(format!("{name}.log"));
+    let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     Ok(command)
 }

@@ -53,8 +53,14 @@ pub fn enclosed_with(
     testbed::settle()?;
     fs::create_dir_all(&directory)?;
     let outcome = Setting::start(&directory, nodes, on_etcd).and_then(benchmark);
-    fs::remove_dir_all(&directory)?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    match outcome {
+        Ok(()) => fs::remove_dir_all(&directory)?,
+        Err(error) => {
+            eprintln!("bench: what the processes said is in {}", directory.display());
+            return Err(error);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Setting {
@@ -116,7 +122,7 @@ impl Setting {
     /// Starts a component of Portolan, or the command line that stands for it, in a member.
     pub fn start_component(
         &self,
-        what: &'static str,
+        what: &str,
         member: &Member,
         command: Command,
     ) -> Result<Measured, Failure> {

@@ -9,6 +9,7 @@ use clap::Args;
 use testbed::Member;
 
 use crate::Failure;
+use crate::at_once::{at_once, lend_ports_again};
 use crate::percentiles::Percentiles;
 use crate::process::{Measured, portolan};
 use crate::setting::{PATIENCE, Setting, enclosed};
@@ -18,8 +19,8 @@ use crate::world;
 const BACKEND_PORT: u16 = 8080;
 /// What is written at once to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
-/// How long a stream goes one way before the other way has its turn.
-const STREAM: Duration = Duration::from_secs(1);
+/// How long one way goes on before the other one has its turn.
+const TURN: Duration = Duration::from_secs(1);
 /// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing at all.
 const ANSWER: u8 = b'a';
 const COUNT: u8 = b'c';
@@ -37,7 +38,10 @@ pub struct Flags {
     /// Connections, one after the other, each way
     #[arg(long, default_value_t = 3_000)]
     connections: usize,
-    /// Seconds of one stream, each way
+    /// Clients that connect at the same time, again and again, each way
+    #[arg(long, default_value_t = 16)]
+    clients: usize,
+    /// Seconds of these, and of one stream, each way
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Connections that are open at the same time while the proxy's memory is read; each takes two file
@@ -61,8 +65,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let mut proxy = setting.start_component("the proxy", node, command(flags, &setting, node)?)?;
         node.enter(|| wait_for(service))??;
         proxy.must_run()?;
+        node.enter(lend_ports_again)??;
         let direct = SocketAddr::new(backend, BACKEND_PORT);
         node.enter(|| connections(flags, direct, service, &proxy))??;
+        node.enter(|| rates(flags, direct, service, &proxy))??;
         node.enter(|| streams(flags, direct, service, &proxy))??;
         node.enter(|| memory(flags, service, &mut proxy))??;
         Ok(())
@@ -190,6 +196,28 @@ fn connections(
     Ok(())
 }
 
+/// Both ways by turns, a second each, with several clients at the same time.
+fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
+    let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
+    for _ in 0..flags.seconds {
+        direct_sum += at_once(flags.clients, TURN, || exchange(direct))?;
+        let before = proxy.cpu()?;
+        service_sum += at_once(flags.clients, TURN, || exchange(service))?;
+        cpu += proxy.cpu()? - before;
+    }
+    let seconds = flags.seconds as f64;
+    println!(
+        "{} clients at once, {seconds} times a second each: direct {:.0} connections a second, Service {:.0}; \
+         {:.2} x direct; {:.1} us of the proxy's CPU each",
+        flags.clients,
+        direct_sum / seconds,
+        service_sum / seconds,
+        service_sum / direct_sum,
+        cpu.as_secs_f64() * 1e6 / service_sum,
+    );
+    Ok(())
+}
+
 /// Both ways by turns, a second each.
 fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
@@ -216,7 +244,7 @@ fn stream(to: SocketAddr) -> Result<f64, Failure> {
     let mut stream = ask(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
     let began = Instant::now();
-    while began.elapsed() < STREAM {
+    while began.elapsed() < TURN {
         stream.write_all(&chunk)?;
     }
     stream.shutdown(Shutdown::Write)?;

@@ -96,11 +96,10 @@ impl Node {
             .arg(format!("--kubeconfig={}", setting.kubeconfig().display()))
             .arg(format!("--hostname-override={name}"))
             .arg("--cluster-cidr=10.244.0.0/16");
-        let what: &'static str = name.clone().leak();
         Ok(Self {
             hardware: asker::hardware_of(member)?,
             announcer: start_announcer(setting, member)?,
-            _proxy: setting.start_component(what, member, proxy)?,
+            _proxy: setting.start_component(&name, member, proxy)?,
             name,
         })
     }
@@ -111,7 +110,7 @@ fn start_announcer(setting: &Setting, member: &Member) -> Result<Measured, Failu
     announcer
         .args(["--assign=false", "--announce"])
         .arg(format!("--node-name={}", member.plan.name));
-    setting.start_component("announcer", member, announcer)
+    setting.start_component(&format!("announcer-{}", member.plan.name), member, announcer)
 }
 
 fn command(setting: &Setting) -> Result<Command, Failure> {

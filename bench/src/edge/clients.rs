@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::client::Resumption;
@@ -60,34 +59,6 @@ pub fn stream(to: SocketAddr, time: Duration) -> Result<f64, Failure> {
     let mut arrived = [0; 8];
     stream.read_exact(&mut arrived)?;
     Ok(u64::from_be_bytes(arrived) as f64 / 1e6 / began.elapsed().as_secs_f64())
-}
-
-/// How often a second so many clients do something, each again and again.
-pub fn at_once(
-    clients: usize,
-    time: Duration,
-    work: impl Fn() -> io::Result<()> + Sync,
-) -> Result<f64, Failure> {
-    let count = AtomicUsize::new(0);
-    let began = Instant::now();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..clients)
-            .map(|_| {
-                scope.spawn(|| -> io::Result<()> {
-                    while began.elapsed() < time {
-                        work()?;
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().map_err(|_| "a client panicked")??;
-        }
-        Ok::<(), Failure>(())
-    })?;
-    Ok(count.into_inner() as f64 / began.elapsed().as_secs_f64())
 }
 
 /// So many connections that stay open and silent.

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use testbed::{Cluster, Member, Topology, write_sysctl};
+use testbed::{Cluster, Member, Topology};
 
 use crate::Failure;
+use crate::at_once::{at_once, lend_ports_again};
 use crate::process::{Measured, quiet};
 use crate::setting::PATIENCE;
 pub use under_test::Flags as UnderTestFlags;
@@ -115,13 +116,6 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
         Ok(())
     })??;
     Ok(())
-}
-
-/// Lets ports of connections that were closed a second ago be used again: some thousand connections a second to one
-/// address would use all of them up within seconds, and what is measured then is the want of ports.
-fn lend_ports_again() -> std::io::Result<()> {
-    write_sysctl("net.ipv4.ip_local_port_range", "4096 65000")?;
-    write_sysctl("net.ipv4.tcp_tw_reuse", "1")
 }
 
 /// Where proxies run, and what they are given.
@@ -244,7 +238,7 @@ fn streams(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
 
 fn connections(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
     let outcome = Outcome::of(flags, proxies, |proxy, time| {
-        clients::at_once(flags.clients, time, || clients::exchange(proxy.plain))
+        at_once(flags.clients, time, || clients::exchange(proxy.plain))
     })?;
     outcome.print(flags, "connect, request, close", "a second");
     Ok(())
@@ -253,7 +247,7 @@ fn connections(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
 fn handshakes(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
     let outcome = Outcome::of(flags, proxies, |proxy, time| {
-        clients::at_once(flags.clients, time, || clients::shake_hands(proxy.tls, &tls))
+        at_once(flags.clients, time, || clients::shake_hands(proxy.tls, &tls))
     })?;
     outcome.print(flags, "TLS handshakes, ECDSA P-256, none resumed", "a second");
     Ok(())
