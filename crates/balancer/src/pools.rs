@@ -1,19 +1,26 @@
 //! AddressPools as the balancer uses them: read once, and asked whether they are for a Service.
 
+mod placement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::address_pool::AddressBlock;
+use api::address_pool::{AddressBlock, BlockError};
 use api::field::Path;
 use api::object::{AddressPool, AddressPoolUsage, Labels, Service};
 use api::selector::LabelSelector;
 use ipam::pools::{Family, Pool, Pools};
+use serde_json::Value;
+
+pub use placement::{Placement, Placements};
 
 /// A pool that was read.
 #[derive(Clone, Debug)]
 pub struct KnownPool {
     /// The object.
     pub object: AddressPool,
+    /// Where its addresses are announced.
+    pub placement: Placement,
     is_internal: bool,
     namespaces: LabelSelector,
     services: LabelSelector,
@@ -29,6 +36,16 @@ pub struct UnusablePool {
     fault: String,
 }
 
+impl UnusablePool {
+    fn of(pool: &AddressPool, field: &str, fault: String) -> Self {
+        Self {
+            name: pool.metadata.name.clone(),
+            field: field.to_owned(),
+            fault,
+        }
+    }
+}
+
 impl KnownPool {
     /// Reads a pool; with its addresses, as the book takes them.
     ///
@@ -36,43 +53,23 @@ impl KnownPool {
     /// See [`UnusablePool`].
     pub fn read(object: AddressPool) -> Result<(Self, Pool), UnusablePool> {
         let spec = &object.spec;
-        let unusable = |field: &str, fault: String| UnusablePool {
-            name: object.metadata.name.clone(),
-            field: field.to_owned(),
-            fault,
-        };
-        let mut blocks = Vec::new();
-        for text in &spec.addresses {
-            let block: AddressBlock = text
-                .parse()
-                .map_err(|fault| unusable("spec.addresses", format!("{text:?} {fault}")))?;
-            blocks.push(block.first()..=block.last());
-        }
-        let selector = |field: &str, selector: &Option<serde_json::Value>| match selector {
+        let path = |field: &str| Path::new("spec").child(field);
+        let selector = |field: &str, said: &Option<Value>| match said {
             None => Ok(LabelSelector::default()),
-            Some(selector) => {
-                LabelSelector::from_object(&Path::new("spec").child(field), selector).map_err(|faults| {
-                    unusable(
-                        field,
-                        faults
-                            .iter()
-                            .map(|f| f.message.clone())
-                            .collect::<Vec<_>>()
-                            .join("; "),
-                    )
-                })
-            }
+            Some(said) => selector(&object, &path(field), said),
         };
         let namespaces = selector("namespaceSelector", &spec.namespace_selector)?;
         let services = selector("serviceSelector", &spec.service_selector)?;
+        let blocks = blocks(&object)?.into_iter();
         let pool = Pool {
-            blocks,
+            blocks: blocks.map(|block| block.first()..=block.last()).collect(),
             is_automatic: spec.auto_assign.unwrap_or(true),
             priority: spec.priority,
             avoids_edges: spec.avoid_buggy_ips,
         };
         let this = Self {
             is_internal: spec.scope == "Internal",
+            placement: Placement::read(&object)?,
             namespaces,
             services,
             object,
@@ -89,6 +86,26 @@ impl KnownPool {
                 .namespaces
                 .matches(|key| namespace.get(key).map(String::as_str))
     }
+}
+
+/// The addresses of a pool.
+fn blocks(pool: &AddressPool) -> Result<Vec<AddressBlock>, UnusablePool> {
+    let addresses = pool.spec.addresses.iter();
+    let blocks = addresses.map(|text| {
+        let block = text.parse();
+        block.map_err(|fault: BlockError| {
+            UnusablePool::of(pool, "spec.addresses", format!("{text:?} {fault}"))
+        })
+    });
+    blocks.collect()
+}
+
+/// A selector of a pool, which stands at `path`.
+fn selector(pool: &AddressPool, path: &Path, said: &Value) -> Result<LabelSelector, UnusablePool> {
+    LabelSelector::from_object(path, said).map_err(|faults| {
+        let faults: Vec<String> = faults.into_iter().map(|fault| fault.message).collect();
+        UnusablePool::of(pool, path.as_str(), faults.join("; "))
+    })
 }
 
 /// The pools that a Service may use.

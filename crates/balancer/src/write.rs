@@ -9,7 +9,10 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::core::{Assigned, CONDITION, FINALIZER, IngressMode, REMARKS_CONDITION, StatusChange, Step, Told};
+use crate::core::{
+    ANNOUNCED_CONDITION, Assigned, CONDITION, CONDITIONS, FINALIZER, IngressMode, REMARKS_CONDITION,
+    StatusChange, Step, Told,
+};
 
 /// Who tells Events, under upstream's name (CCM-02).
 const COMPONENT: &str = "service-controller";
@@ -146,16 +149,19 @@ fn finalizers(service: &Service, has_ours: bool) -> Value {
 fn status(service: &Service, change: &StatusChange, now: Timestamp) -> Value {
     let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
     let (ingress, conditions) = match change {
-        StatusChange::Clear => (Value::Null, vec![remove(CONDITION), remove(REMARKS_CONDITION)]),
+        StatusChange::Clear => (Value::Null, CONDITIONS.map(remove).to_vec()),
         StatusChange::Say(assigned) => {
-            let remarks = match assigned.remarks.as_str() {
-                "" => remove(REMARKS_CONDITION),
-                text => condition(REMARKS_CONDITION, "False", "NotInForce", text, now),
+            // These are there only as long as something is not as it should be.
+            let unless_empty = |kind: &str, reason: &str, text: &str| match text {
+                "" => remove(kind),
+                text => condition(kind, "False", reason, text, now),
             };
-            (
-                ingress(service, assigned),
-                vec![assignment(assigned, now), remarks],
-            )
+            let conditions = vec![
+                assignment(assigned, now),
+                unless_empty(REMARKS_CONDITION, "NotInForce", &assigned.remarks),
+                unless_empty(ANNOUNCED_CONDITION, "NoNode", &assigned.unannounced),
+            ];
+            (ingress(service, assigned), conditions)
         }
     };
     json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})

@@ -64,6 +64,12 @@ impl AddressBlock {
         self.last
     }
 
+    /// Whether an address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        // Addresses of one family all sort before those of the other.
+        self.first <= address && address <= self.last
+    }
+
     /// Whether the two have an address in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         // Addresses of different families are never equal, and all of one sort before those of the other.

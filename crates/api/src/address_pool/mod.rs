@@ -1,18 +1,23 @@
-//! The rules of AddressPools (`portolan.dev/v1alpha1`): which addresses Services of type LoadBalancer are given.
+//! The rules of AddressPools (`portolan.dev/v1alpha1`): which addresses Services of type LoadBalancer are given, and
+//! where these are announced.
 
 mod block;
+mod link;
 
 pub use block::{AddressBlock, BlockError};
+pub use link::{LinkPattern, LinkPatternError};
 
 use serde_json::{Value, json};
 
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::{self, NameForm};
 use crate::selector::LabelSelector;
-use crate::tree::{child, is_set, number, object_mut, omit_null, set, set_or_clear, text, texts};
+use crate::tree::{child, is_set, items, number, object_mut, omit_null, set, set_or_clear, text, texts};
 
 /// Entries of `spec.addresses`: a pool is written by people, and every address is looked for in all of them.
 pub const ADDRESSES_MAX: usize = 256;
+/// Entries of `spec.nodeSelectors` and of `spec.interfaces`, each: every node looks at all of them.
+pub const PLACES_MAX: usize = 64;
 /// The scopes of pools.
 pub const SCOPES: [&str; 2] = ["External", "Internal"];
 /// Priorities lie between this and its negative.
@@ -33,6 +38,8 @@ pub fn default_on_write(pool: &mut Value) {
             "avoidBuggyIPs",
             "namespaceSelector",
             "serviceSelector",
+            "nodeSelectors",
+            "interfaces",
         ],
     );
     let spec = object_mut(pool, "spec");
@@ -91,6 +98,34 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
             && let Err(faults) = LabelSelector::from_object(&path.child(field), child(spec, field))
         {
             errors.extend(faults);
+        }
+    }
+    validate_nodes(errors, items(spec, "nodeSelectors"), &path.child("nodeSelectors"));
+    validate_links(errors, &texts(spec, "interfaces"), &path.child("interfaces"));
+}
+
+fn validate_nodes(errors: &mut FieldErrors, selectors: &[Value], path: &Path) {
+    if selectors.len() > PLACES_MAX {
+        errors.push(FieldError::too_many(path, selectors.len(), PLACES_MAX));
+        return;
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        if let Err(faults) = LabelSelector::from_object(&path.index(index), selector) {
+            errors.extend(faults);
+        }
+    }
+}
+
+fn validate_links(errors: &mut FieldErrors, names: &[&str], path: &Path) {
+    if names.len() > PLACES_MAX {
+        errors.push(FieldError::too_many(path, names.len(), PLACES_MAX));
+        return;
+    }
+    for (index, name) in names.iter().enumerate() {
+        if let Err(fault) = name.parse::<LinkPattern>() {
+            errors.push(FieldError::invalid(&path.index(index), *name, fault));
+        } else if names[..index].contains(name) {
+            errors.push(FieldError::duplicate(&path.index(index), *name));
         }
     }
 }

@@ -88,6 +88,59 @@ fn everything_else() {
 }
 
 #[test]
+fn places() {
+    let with = |field: &str, value: Value| {
+        let mut spec = json!({"addresses": ["192.0.2.0/24"]});
+        spec[field] = value;
+        causes(&validate(&pool(spec)))
+    };
+    let nodes = json!([{"matchLabels": {"role": "edge"}}, {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]);
+    assert!(with("nodeSelectors", nodes).is_empty());
+    assert!(with("nodeSelectors", json!([])).is_empty() && with("nodeSelectors", Value::Null).is_empty());
+    assert_eq!(
+        with(
+            "nodeSelectors",
+            json!([{}, {"matchLabels": {"-a": "b"}}, {"matchExpressions": [{"key": "zone", "operator": "Has"}]}])
+        ),
+        [
+            "FieldValueInvalid spec.nodeSelectors[1].matchLabels",
+            "FieldValueNotSupported spec.nodeSelectors[2].matchExpressions[0].operator"
+        ]
+    );
+    assert_eq!(
+        with("nodeSelectors", json!(vec![json!({}); PLACES_MAX + 1])),
+        ["FieldValueTooMany spec.nodeSelectors"]
+    );
+    assert!(
+        with(
+            "interfaces",
+            json!(["eth1", "bond*", "eth1.100", "fifteen-bytes15", "*"])
+        )
+        .is_empty()
+    );
+    let bad = json!(["", "eth*1", "a/b", "a b", "sixteen-bytes-16", "eth0", "eth0"]);
+    let expected = [0, 1, 2, 3, 4].map(|index| format!("FieldValueInvalid spec.interfaces[{index}]"));
+    let mut expected = expected.to_vec();
+    expected.push("FieldValueDuplicate spec.interfaces[6]".to_owned());
+    assert_eq!(with("interfaces", bad), expected);
+    assert_eq!(
+        with("interfaces", json!(vec!["eth0"; PLACES_MAX + 1])),
+        ["FieldValueTooMany spec.interfaces"]
+    );
+}
+
+#[test]
+fn links_are_named_wholly_or_by_their_beginning() {
+    let matches = |pattern: &str, link: &str| pattern.parse::<LinkPattern>().unwrap().matches(link);
+    assert!(matches("eth1", "eth1") && !matches("eth1", "eth10") && !matches("eth1", "veth1"));
+    assert!(matches("eth1*", "eth1") && matches("eth1*", "eth10") && !matches("eth1*", "eth2"));
+    assert!(matches("*", "anything"));
+    for text in ["eth1", "bond*", "*"] {
+        assert_eq!(text.parse::<LinkPattern>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
 fn a_changed_spec_is_a_new_generation_and_keeps_the_status() {
     let mut old = pool(json!({"addresses": ["192.0.2.0/24"]}));
     old["metadata"]["generation"] = json!(1);

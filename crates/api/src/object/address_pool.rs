@@ -47,6 +47,13 @@ pub struct AddressPoolSpec {
     pub namespace_selector: Option<Value>,
     /// Which Services may use it; a `LabelSelector` object.
     pub service_selector: Option<Value>,
+    /// Which nodes may answer for its addresses: those that any of these `LabelSelector` objects matches, or all if there
+    /// is none.
+    #[serde(deserialize_with = "null_as_default")]
+    pub node_selectors: Vec<Value>,
+    /// The links that its addresses are announced on; [`crate::address_pool::LinkPattern`] reads them.
+    #[serde(deserialize_with = "null_as_default")]
+    pub interfaces: Vec<String>,
 }
 
 /// `status` of an AddressPool.

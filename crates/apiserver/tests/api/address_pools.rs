@@ -44,13 +44,41 @@ async fn what_is_wrong_is_told_by_field() {
     let api = Api::start().await;
     let mut bad = pool("p", &["192.0.2.1/24", "x"]);
     bad["spec"]["scope"] = json!("Both");
+    bad["spec"]["interfaces"] = json!(["eth0", "no/link"]);
+    bad["spec"]["nodeSelectors"] = json!([{"matchExpressions": [{"key": "zone", "operator": "In"}]}]);
     let refused = api.post(POOLS, &bad).await.expect(422);
     let causes = refused["details"]["causes"].as_array().expect("causes");
     let fields: Vec<&str> = causes
         .iter()
         .filter_map(|cause| cause["field"].as_str())
         .collect();
-    assert_eq!(fields, ["spec.addresses[0]", "spec.addresses[1]", "spec.scope"]);
+    assert_eq!(
+        fields,
+        [
+            "spec.addresses[0]",
+            "spec.addresses[1]",
+            "spec.scope",
+            "spec.nodeSelectors[0].matchExpressions[0].values",
+            "spec.interfaces[1]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn where_addresses_are_announced_is_kept_as_it_was_written() {
+    let api = Api::start().await;
+    let mut placed = pool("p", &["192.0.2.0/24"]);
+    let selectors = json!([{"matchLabels": {"role": "edge"}}, {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]);
+    placed["spec"]["interfaces"] = json!(["eth1", "bond*"]);
+    placed["spec"]["nodeSelectors"] = selectors.clone();
+    let created = api.post(POOLS, &placed).await.expect(201);
+    assert_eq!(created["spec"]["interfaces"], json!(["eth1", "bond*"]));
+    assert_eq!(created["spec"]["nodeSelectors"], selectors);
+    let changed = json!({"spec": {"interfaces": null, "nodeSelectors": [selectors[0]]}});
+    let changed = api.merge(&format!("{POOLS}/p"), &changed).await.expect(200);
+    assert_eq!(changed["spec"].get("interfaces"), None);
+    assert_eq!(changed["spec"]["nodeSelectors"], json!([selectors[0]]));
+    assert_eq!(changed["metadata"]["generation"], 2);
 }
 
 #[tokio::test]

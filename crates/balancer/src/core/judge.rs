@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use api::object::{Labels, ObjectKey, Service};
+use api::selector::LabelSelector;
 use ipam::pools::Request;
 
 use super::remarks::Remarks;
 use super::{
-    Assigned, CLASS_PREFIX, CONDITION, Core, IngressMode, REMARKS_CONDITION, StatusChange, Step, Told, Work,
-    addresses_of, has_finalizer, holder_of,
+    ANNOUNCED_CONDITION, Assigned, CLASS_PREFIX, CONDITION, CONDITIONS, Core, IngressMode, REMARKS_CONDITION,
+    StatusChange, Step, Told, Work, addresses_of, has_finalizer, holder_of,
 };
 use crate::annotations::{self, EDGE_CLASS};
 use crate::pools::eligible;
@@ -109,6 +110,7 @@ impl Core {
         };
         let is_edge_missing = reading.edge.is_some() && !self.options.has_edges;
         let hostname = reading.hostname.take();
+        let nodes = std::mem::take(&mut reading.nodes);
         let remarks = Remarks::of(reading, is_edge_missing);
         let holder = holder_of(key);
         let outcome = Wish::of(service)
@@ -136,6 +138,7 @@ impl Core {
             }
         };
         let assigned = Assigned {
+            unannounced: self.unannounced(&addresses, &nodes).unwrap_or_default(),
             addresses,
             mode,
             hostname,
@@ -149,24 +152,60 @@ impl Core {
     fn with_hosts(&self, step: Option<Step>, has_new_hosts: bool) -> Option<Step> {
         if self.hosts.is_empty() && (has_new_hosts || step.as_ref().is_some_and(|step| step.adds_finalizer)) {
             let mut step = step.unwrap_or_default();
-            step.after.push(Told {
-                is_warning: true,
-                reason: "UnAvailableLoadBalancer",
-                message: "There are no available nodes for LoadBalancer".to_owned(),
-            });
+            step.after
+                .push(unavailable("There are no available nodes for LoadBalancer"));
             return Some(step);
         }
-        if has_new_hosts && step.is_none() {
-            return Some(Step {
-                after: vec![normal(
-                    "UpdatedLoadBalancer",
-                    "Updated load balancer with new hosts",
-                )],
-                ..Step::default()
-            });
+        // Where more is told anyway, the nodes are part of it.
+        let is_silent = |step: &Step| step.before.is_empty() && step.after.is_empty();
+        if has_new_hosts && step.as_ref().is_none_or(is_silent) {
+            let mut step = step.unwrap_or_default();
+            step.after.push(normal(
+                "UpdatedLoadBalancer",
+                "Updated load balancer with new hosts",
+            ));
+            return Some(step);
         }
         step
     }
+
+    /// Why no node may announce one of the addresses; nothing if for each there is one. `by_annotations` is what
+    /// annotations say of nodes (LBC-13).
+    fn unannounced(&self, addresses: &[IpAddr], by_annotations: &[LabelSelector]) -> Option<String> {
+        addresses.iter().find_map(|address| {
+            let pools = self.pools.iter().map(|(name, pool)| (name, &pool.placement));
+            let named: Vec<_> = pools
+                .filter(|(_, placement)| placement.names_nodes() && placement.has(*address))
+                .collect();
+            let is_able = |labels: &Labels| {
+                named.iter().all(|(_, placement)| placement.is_for_node(labels))
+                    && by_annotations
+                        .iter()
+                        .all(|selector| selector.matches(|key| labels.get(key).map(String::as_str)))
+            };
+            let are_all = named.is_empty() && by_annotations.is_empty();
+            if are_all || self.hosts.values().any(is_able) {
+                return None;
+            }
+            let pools = named
+                .iter()
+                .map(|(name, _)| format!("nodeSelectors of AddressPool {name:?}"));
+            let annotations =
+                (!by_annotations.is_empty()).then(|| "what annotations say of nodes".to_owned());
+            let wanted: Vec<String> = pools.chain(annotations).collect();
+            Some(format!(
+                "{address} is announced by no node: none that takes traffic matches {}",
+                wanted.join(" and ")
+            ))
+        })
+    }
+}
+
+/// The message of a condition of ours; "" without it.
+pub(super) fn said_by<'s>(service: &'s Service, condition: &str) -> &'s str {
+    let mut conditions = service.status.conditions.iter();
+    let said = conditions.find(|said| said.kind == condition);
+    said.map_or("", |said| &said.message)
 }
 
 /// The step to a balanced Service (CCM-02, CCM-10).
@@ -181,11 +220,10 @@ fn balance(service: &Service, assigned: Assigned, remarks: Remarks) -> Option<St
     let is_said = said.is_some_and(|said| {
         said.status == wanted && (assigned.why_not.is_empty() || said.message == assigned.why_not)
     });
-    let mut remarked = service.status.conditions.iter();
-    let remarked = remarked.find(|c| c.kind == REMARKS_CONDITION);
-    let is_remarked = remarked.map_or("", |condition| &condition.message) == assigned.remarks;
+    let is_remarked = said_by(service, REMARKS_CONDITION) == assigned.remarks;
     let is_assigned = !adds_finalizer && is_said && is_told(service, &assigned);
-    if is_assigned && is_remarked {
+    let is_announcing_said = said_by(service, ANNOUNCED_CONDITION) == assigned.unannounced;
+    if is_assigned && is_remarked && is_announcing_said {
         return None;
     }
     let mut step = Step {
@@ -195,6 +233,9 @@ fn balance(service: &Service, assigned: Assigned, remarks: Remarks) -> Option<St
     };
     if !is_remarked {
         step.after.extend(remarks.told());
+    }
+    if !is_announcing_said && !assigned.unannounced.is_empty() {
+        step.after.push(unavailable(&assigned.unannounced));
     }
     if is_assigned {
         return Some(step);
@@ -225,7 +266,7 @@ fn clean_up(service: &Service) -> Option<Step> {
             .status
             .conditions
             .iter()
-            .any(|c| c.kind == CONDITION || c.kind == REMARKS_CONDITION);
+            .any(|c| CONDITIONS.contains(&c.kind.as_str()));
     let is_going = service.metadata.deletion_timestamp.is_some();
     if !is_held && (is_going || !is_told) {
         return None;
@@ -269,6 +310,14 @@ fn with_changes(service: &Service, step: Option<Step>, changed: Option<Vec<Told>
     step.before.splice(..0, changed);
     let is_empty = step == Step::default();
     (!is_empty).then_some(step)
+}
+
+fn unavailable(message: &str) -> Told {
+    Told {
+        is_warning: true,
+        reason: "UnAvailableLoadBalancer",
+        message: message.to_owned(),
+    }
 }
 
 pub(super) fn normal(reason: &'static str, message: impl Into<String>) -> Told {

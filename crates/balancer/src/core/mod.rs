@@ -33,6 +33,10 @@ const CLASS_PREFIX: &str = "portolan.dev/";
 pub const CONDITION: &str = "portolan.dev/AddressAssigned";
 /// The condition that is there as long as annotations ask for something that is not in force.
 pub const REMARKS_CONDITION: &str = "portolan.dev/AnnotationsInForce";
+/// The condition that is there as long as no node may announce a Service's addresses.
+pub const ANNOUNCED_CONDITION: &str = "portolan.dev/AddressAnnounced";
+/// All conditions of ours.
+pub(crate) const CONDITIONS: [&str; 3] = [CONDITION, REMARKS_CONDITION, ANNOUNCED_CONDITION];
 /// Nodes with this label take no traffic from outside (CCM-05).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Nodes with this taint are about to go (CCM-05).
@@ -134,6 +138,8 @@ pub struct Assigned {
     pub why_not: String,
     /// What annotations ask for and is not in force, for people; empty if all is.
     pub remarks: String,
+    /// Why no node may announce the addresses, for people; empty if one may.
+    pub unannounced: String,
 }
 
 /// What is to be written about a Service, in the order of the fields.
@@ -169,7 +175,8 @@ pub struct Core {
     /// The status of the pools that were read, and of those that could not be.
     usage: BTreeMap<String, Vec<AddressPoolUsage>>,
     namespaces: HashMap<String, Labels>,
-    hosts: BTreeSet<String>,
+    /// The nodes that take traffic, and their labels.
+    hosts: BTreeMap<String, Labels>,
     book: Pools,
     /// Services that have less than they ask for.
     waiting: BTreeSet<ObjectKey>,
@@ -270,20 +277,24 @@ impl Core {
         self.namespaces.remove(name);
     }
 
-    /// A Node is there, new or changed (CCM-05, CCM-06).
+    /// A Node is there, new or changed (CCM-05, CCM-06). Its labels decide whether it may announce addresses.
     pub fn node_applied(&mut self, node: &Node) -> Vec<Work> {
-        let name = &node.metadata.name;
-        let has_changed = if takes_traffic(node) {
-            self.hosts.insert(name.clone())
-        } else {
-            self.hosts.remove(name)
-        };
-        self.hosts_moved(has_changed)
+        let meta = &node.metadata;
+        if !takes_traffic(node) {
+            return self.node_deleted(&meta.name);
+        }
+        match self.hosts.insert(meta.name.clone(), meta.labels.clone()) {
+            None => self.hosts_moved(true),
+            Some(before) if before != meta.labels && self.is_settled => {
+                self.balanced().map(Work::Service).collect()
+            }
+            Some(_) => Vec::new(),
+        }
     }
 
     /// A Node is gone.
     pub fn node_deleted(&mut self, name: &str) -> Vec<Work> {
-        let has_changed = self.hosts.remove(name);
+        let has_changed = self.hosts.remove(name).is_some();
         self.hosts_moved(has_changed)
     }
 
@@ -348,10 +359,15 @@ impl Core {
         if !has_changed || !self.is_settled {
             return Vec::new();
         }
-        let balanced = self.services.iter().filter(|(_, service)| has_finalizer(service));
-        let keys: Vec<ObjectKey> = balanced.map(|(key, _)| key.clone()).collect();
+        let keys: Vec<ObjectKey> = self.balanced().collect();
         self.hosts_changed.extend(keys.iter().cloned());
         keys.into_iter().map(Work::Service).collect()
+    }
+
+    /// The Services that have a load balancer.
+    fn balanced(&self) -> impl Iterator<Item = ObjectKey> {
+        let balanced = self.services.iter().filter(|(_, service)| has_finalizer(service));
+        balanced.map(|(key, _)| key.clone())
     }
 
     fn everything(&self) -> Vec<Work> {

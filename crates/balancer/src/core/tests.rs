@@ -1,6 +1,7 @@
 use api::object::{Condition, LoadBalancerIngress};
 use serde_json::{Value, json};
 
+use super::judge::said_by;
 use super::*;
 
 /// A core with a pool, which sees all that it writes.
@@ -112,6 +113,10 @@ impl Setting {
                 if !assigned.remarks.is_empty() {
                     let remarks = condition(REMARKS_CONDITION, false, &assigned.remarks);
                     service.status.conditions.push(remarks);
+                }
+                if !assigned.unannounced.is_empty() {
+                    let unannounced = condition(ANNOUNCED_CONDITION, false, &assigned.unannounced);
+                    service.status.conditions.push(unannounced);
                 }
             }
         }
@@ -327,6 +332,62 @@ fn nodes_are_told_of() {
         setting.work_off(work);
     }
     assert_eq!(setting.told(), ["UpdatedLoadBalancer", "UnAvailableLoadBalancer"]);
+}
+
+#[test]
+fn it_is_said_that_no_node_may_announce_an_address() {
+    let mut setting = Setting::new();
+    let selectors = json!([{"matchLabels": {"role": "edge"}}, {"matchLabels": {"role": "dmz"}}]);
+    setting.pool("p", &["192.0.2.0/24"], json!({ "nodeSelectors": selectors }));
+    setting.settle();
+    let unannounced = |setting: &Setting| said_by(&setting.is("a"), ANNOUNCED_CONDITION).to_owned();
+    let label = |setting: &mut Setting, name: &str, labels: Value| {
+        let node = json!({"metadata": {"name": name, "labels": labels}});
+        let work = setting.core.node_applied(&read(node));
+        setting.work_off(work);
+    };
+    setting.apply(balanced("a", json!({})));
+    // It has its address all the same: nodes come and go.
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+    assert_eq!(
+        unannounced(&setting),
+        "192.0.2.0 is announced by no node: none that takes traffic matches nodeSelectors of AddressPool \"p\""
+    );
+    let told = [
+        "EnsuringLoadBalancer",
+        "UnAvailableLoadBalancer",
+        "EnsuredLoadBalancer",
+    ];
+    assert_eq!(setting.told(), told);
+    let same = setting.is("a");
+    setting.apply(same);
+    label(&mut setting, "node-1", json!({"role": "none"}));
+    assert_eq!(setting.told(), [""; 0], "it is told once");
+
+    // A label, another node, a pool and an annotation are all news.
+    label(&mut setting, "node-1", json!({"role": "dmz"}));
+    assert_eq!(unannounced(&setting), "");
+    label(&mut setting, "node-1", json!({"role": "dmz", EXCLUDE_LABEL: ""}));
+    assert!(unannounced(&setting).contains("none that takes traffic"));
+    setting.told();
+    label(&mut setting, "node-2", json!({"role": "edge"}));
+    assert_eq!(
+        (unannounced(&setting), setting.told()),
+        (String::new(), vec!["UpdatedLoadBalancer"])
+    );
+    let annotation = "service.beta.kubernetes.io/aws-load-balancer-target-node-labels";
+    let chosen = annotated(setting.is("a"), &[(annotation, "zone=a")]);
+    setting.apply(chosen);
+    let text = unannounced(&setting);
+    assert!(
+        text.ends_with("of AddressPool \"p\" and what annotations say of nodes"),
+        "{text}"
+    );
+    setting.pool("p", &["192.0.2.0/24"], json!({}));
+    let text = unannounced(&setting);
+    assert!(text.ends_with("matches what annotations say of nodes"), "{text}");
+    label(&mut setting, "node-2", json!({"zone": "a"}));
+    assert_eq!(unannounced(&setting), "");
 }
 
 #[test]
