@@ -11,7 +11,9 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(Question::read(&answer), None, "an answer is no question");
     }
     // Without its tag: what a member of another version could say.
-    if let Ok(message) = Message::decode_body(input) {
-        assert!(!message.from.is_empty() && !message.to.is_empty());
+    for has_means in [false, true] {
+        if let Ok(message) = Message::decode_body(input, has_means) {
+            assert!(!message.from.is_empty() && !message.to.is_empty());
+        }
     }
 });

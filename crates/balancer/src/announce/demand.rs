@@ -1,21 +1,28 @@
-//! Which addresses are to be answered for, and which nodes may: from Services, EndpointSlices and Nodes.
+//! Which addresses are to be answered for, and which nodes may: from Services, EndpointSlices, Nodes and AddressPools.
 //!
 //! Addresses are those that the balancer has assigned; what a cloud's controller has assigned is not announced. With
 //! `externalTrafficPolicy: Local` nodes with ready endpoints may answer, or, if there are none, those whose endpoints
 //! still serve while they end (KEP-1669); with `Cluster` all may, also without any endpoint: then clients are refused
-//! at once instead of looking for the address in vain. Annotations may name the nodes (LBC-13).
+//! at once instead of looking for the address in vain. Annotations (LBC-13) and the address's pools may name the nodes; pools
+//! may name links too. All of it holds together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{Condition, EndpointSlice, Labels, Node, ObjectKey, SERVICE_NAME_LABEL, Service};
+use api::address_pool::{AddressBlock, LinkPattern};
+use api::object::{
+    AddressPool, Condition, EndpointSlice, Labels, Node, ObjectKey, SERVICE_NAME_LABEL, Service,
+};
 use api::selector::LabelSelector;
 
 use super::NodeName;
 use super::core::Candidates;
+use super::links::AddressLinks;
+use super::means::{LinksId, Needs};
 use crate::annotations;
 use crate::core::{CONDITION, IngressMode, takes_traffic};
+use crate::pools::{Placement, Placements};
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +38,8 @@ pub struct Demand {
     slice_owners: HashMap<ObjectKey, ObjectKey>,
     /// The nodes that take traffic.
     nodes: BTreeMap<NodeName, Host>,
+    /// What pools say of nodes and links.
+    placements: Placements,
     all: Arc<Candidates>,
 }
 
@@ -157,10 +166,16 @@ impl Demand {
             is_cordoned: node.spec.unschedulable,
             labels: node.metadata.labels.clone(),
         };
-        let is_cordoned = host.is_cordoned;
-        match self.nodes.insert(name, host) {
-            Some(before) if before.is_cordoned == is_cordoned => self.chosen_by_labels(),
-            _ => self.nodes_changed(true),
+        let before = self.nodes.get(&name);
+        let is_as_before = before == Some(&host);
+        let is_cordoned_as_before = before.is_some_and(|before| before.is_cordoned == host.is_cordoned);
+        if is_as_before {
+            return BTreeSet::new();
+        }
+        self.nodes.insert(name, host);
+        match is_cordoned_as_before {
+            true => self.chosen_by_labels(),
+            false => self.nodes_changed(true),
         }
     }
 
@@ -168,6 +183,40 @@ impl Demand {
     pub fn node_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
         let is_changed = self.nodes.remove(name).is_some();
         self.nodes_changed(is_changed)
+    }
+
+    /// A pool is there; the addresses that are concerned, nothing if it says of nodes and links what it said before.
+    pub fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
+        let placement = Placement::read(pool).map_err(|error| {
+            tracing::error!(%error, "what the pool says of nodes and links is left out until it is changed");
+        });
+        let concerned = self.placements.set(&pool.metadata.name, placement.ok());
+        (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
+    }
+
+    /// A pool is gone; the addresses that are concerned, nothing if it said nothing of nodes and links.
+    pub fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
+        let concerned = self.placements.set(name, None);
+        (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
+    }
+
+    /// The links that an address is announced on.
+    pub fn links(&self, address: IpAddr) -> AddressLinks {
+        AddressLinks::of(self.placements.of(address).map(Placement::links))
+    }
+
+    /// All links that pools name.
+    pub fn named_links(&self) -> Vec<LinkPattern> {
+        self.placements.links().cloned().collect()
+    }
+
+    /// The links that pools name for addresses that there are.
+    pub fn needed_links(&self) -> BTreeMap<LinksId, AddressLinks> {
+        if self.placements.links().next().is_none() {
+            return BTreeMap::new();
+        }
+        let links = self.addresses().map(|address| self.links(address));
+        links.filter_map(|links| Some((links.id()?, links))).collect()
     }
 
     /// Who may answer for an address; `None` if no Service has it.
@@ -187,16 +236,31 @@ impl Demand {
                 narrow(self.nodes_of(key));
             }
             for selector in &service.nodes {
-                narrow(self.nodes_with(selector));
+                narrow(self.nodes_with(|labels| selector.matches(|key| labels.get(key).map(String::as_str))));
             }
         }
-        let Some(able) = able else {
-            return Some(Arc::clone(&self.all));
+        for placement in self
+            .placements
+            .of(address)
+            .filter(|placement| placement.names_nodes())
+        {
+            narrow(self.nodes_with(|labels| placement.is_for_node(labels)));
+        }
+        let needs = Needs {
+            edge: self.needs_edge(address),
+            links: self.links(address).id(),
         };
-        let keep = |names: &BTreeSet<NodeName>| names.intersection(&able).cloned().collect();
+        if able.is_none() && needs.are_none() {
+            return Some(Arc::clone(&self.all));
+        }
+        let keep = |names: &BTreeSet<NodeName>| match &able {
+            Some(able) => names.intersection(able).cloned().collect(),
+            None => names.clone(),
+        };
         Some(Arc::new(Candidates {
             preferred: keep(&self.all.preferred),
             otherwise: keep(&self.all.otherwise),
+            needs,
         }))
     }
 
@@ -233,19 +297,26 @@ impl Demand {
         ready
     }
 
-    /// The nodes whose labels match.
-    fn nodes_with(&self, selector: &LabelSelector) -> BTreeSet<NodeName> {
-        let matching = self
-            .nodes
-            .iter()
-            .filter(|(_, host)| selector.matches(|key| host.labels.get(key).map(String::as_str)));
+    /// The nodes with such labels.
+    fn nodes_with(&self, is_meant: impl Fn(&Labels) -> bool) -> BTreeSet<NodeName> {
+        let matching = self.nodes.iter().filter(|(_, host)| is_meant(&host.labels));
         matching.map(|(name, _)| NodeName::clone(name)).collect()
     }
 
-    /// The addresses of Services that name nodes by their labels.
+    /// The addresses whose Services or pools name nodes by their labels.
     fn chosen_by_labels(&self) -> BTreeSet<IpAddr> {
         let choosing = self.services.values().filter(|service| !service.nodes.is_empty());
-        choosing.flat_map(|service| &service.addresses).copied().collect()
+        let by_services = choosing.flat_map(|service| &service.addresses).copied();
+        let by_pools = self
+            .addresses()
+            .filter(|address| self.placements.of(*address).any(Placement::names_nodes));
+        by_services.chain(by_pools).collect()
+    }
+
+    fn in_blocks(&self, blocks: &[AddressBlock]) -> BTreeSet<IpAddr> {
+        self.addresses()
+            .filter(|address| blocks.iter().any(|block| block.contains(*address)))
+            .collect()
     }
 
     fn local_addresses(&self, service: &ObjectKey) -> BTreeSet<IpAddr> {
@@ -269,6 +340,7 @@ impl Demand {
         self.all = Arc::new(Candidates {
             preferred: of(false),
             otherwise: of(true),
+            needs: Needs::default(),
         });
         self.addresses().collect()
     }

@@ -4,29 +4,46 @@
 //! epoch (8), lowest epoch that votes are lent to (8), flags (1), sender's name, receiver's name (length in one byte
 //! each), the grant if its flag is set (incarnation, stamp, generation: 8 each), number of entries (2), and for each
 //! its kind (1), address family (1: 4 or 6) and address.
+//!
+//! That is version 1. In version 2, which another magic tells, the tag is made of the magic too, and then follows what the
+//! sender has ([`super::means`]): flags (1), number of links that it lacks (1), and their numbers (8 each). What comes behind,
+//! and flags that are not known, are a later version's, and are passed over. Processes of before drop version 2 unread:
+//! so it is sent to those who speak it, and to the others beside version 1.
 
 use std::net::IpAddr;
 
 use ring::hmac;
 
 use super::NodeName;
+use super::means::{LACKS_MAX, LinksId, Means};
 
 #[cfg(test)]
 mod tests;
 
 const MAGIC: [u8; 4] = *b"PLA1";
+const MAGIC_2: [u8; 4] = *b"PLA2";
 const TAG_BYTES: usize = 16;
 const QUORATE: u8 = 1;
 const LEAVING: u8 = 2;
 const GRANTS: u8 = 4;
+/// A flag of what the sender has.
+const EDGE: u8 = 1;
 
 /// Entries of one datagram: with the longest names it stays below the smallest MTU of IPv6.
 pub const ENTRIES_MAX: usize = 32;
 /// Longest name: that of Kubernetes' Nodes (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;
 /// No datagram is longer.
-pub const BYTES_MAX: usize =
-    MAGIC.len() + TAG_BYTES + 4 * 8 + 1 + 2 * (1 + NAME_BYTES_MAX) + 3 * 8 + 2 + ENTRIES_MAX * 18;
+pub const BYTES_MAX: usize = MAGIC.len()
+    + TAG_BYTES
+    + 4 * 8
+    + 1
+    + 2 * (1 + NAME_BYTES_MAX)
+    + 3 * 8
+    + 2
+    + ENTRIES_MAX * 18
+    + 2
+    + LACKS_MAX * 8;
 
 /// A moment on the sender's clock, in nanoseconds; to others a number that grows from one datagram to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +72,8 @@ pub struct Message {
     pub grant: Option<Grant>,
     /// Requests for votes, and answers.
     pub entries: Vec<Entry>,
+    /// What the sender has; `None` in version 1.
+    pub means: Option<Means>,
 }
 
 /// A probe that was heard: the votes that the prober has are lent from its stamp on.
@@ -85,7 +104,7 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Something else was sent to the port.
-    #[error("expected a message of version 1")]
+    #[error("expected a message of version 1 or 2")]
     Magic,
     /// Another cluster's key, or none.
     #[error("expected a tag made with this cluster's key")]
@@ -109,9 +128,14 @@ impl Key {
         Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
     }
 
-    fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
+    fn tag(&self, magic: [u8; 4], body: &[u8]) -> [u8; TAG_BYTES] {
+        let mut context = hmac::Context::with_key(&self.0);
+        if magic != MAGIC {
+            context.update(&magic);
+        }
+        context.update(body);
         let mut tag = [0; TAG_BYTES];
-        tag.copy_from_slice(&hmac::sign(&self.0, bytes).as_ref()[..TAG_BYTES]);
+        tag.copy_from_slice(&context.sign().as_ref()[..TAG_BYTES]);
         tag
     }
 }
@@ -123,7 +147,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Message {
-    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out.
+    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out, and lacking links beyond [`LACKS_MAX`].
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut body = Vec::with_capacity(128);
         for number in [self.incarnation, self.stamp.0, self.epoch, self.refuses_below] {
@@ -150,40 +174,52 @@ impl Message {
         for entry in entries {
             entry.encode(&mut body);
         }
+        let magic = match &self.means {
+            None => MAGIC,
+            Some(means) => {
+                encode_means(means, &mut body);
+                MAGIC_2
+            }
+        };
         let mut bytes = Vec::with_capacity(MAGIC.len() + TAG_BYTES + body.len());
-        bytes.extend(MAGIC);
-        bytes.extend(key.tag(&body));
+        bytes.extend(magic);
+        bytes.extend(key.tag(magic, &body));
         bytes.extend(body);
         bytes
     }
 
-    /// Reads a datagram, strictly: nothing may be left over, and nothing unknown be in it.
+    /// Reads a datagram, strictly: nothing may be left over in version 1, and nothing unknown be in it.
     ///
     /// # Errors
     /// See [`MessageError`].
     pub fn decode(bytes: &[u8], key: &Key) -> Result<Self, MessageError> {
-        let rest = bytes.strip_prefix(&MAGIC).ok_or(MessageError::Magic)?;
+        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(MessageError::Magic)?;
+        let has_means = match *magic {
+            MAGIC => false,
+            MAGIC_2 => true,
+            _ => return Err(MessageError::Magic),
+        };
         let (tag, body) = rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Magic)?;
-        let expected = key.tag(body);
+        let expected = key.tag(*magic, body);
         // All bytes are looked at, so that the time tells nothing.
         let difference = tag.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
         if difference != 0 {
             return Err(MessageError::Tag);
         }
-        Self::decode_body(body)
+        Self::decode_body(body, has_means)
     }
 
-    /// Reads what the tag is made of.
+    /// Reads what follows the tag; `has_means` from version 2 on.
     ///
     /// # Errors
     /// [`MessageError::Malformed`].
-    pub fn decode_body(body: &[u8]) -> Result<Self, MessageError> {
+    pub fn decode_body(body: &[u8], has_means: bool) -> Result<Self, MessageError> {
         let mut reader = Reader { bytes: body, at: 0 };
         let incarnation = reader.number()?;
         let stamp = Stamp(reader.number()?);
         let (epoch, refuses_below) = (reader.number()?, reader.number()?);
         let [flags] = reader.take("flags")?;
-        if flags & !(QUORATE | LEAVING | GRANTS) != 0 {
+        if !has_means && flags & !(QUORATE | LEAVING | GRANTS) != 0 {
             return Err(reader.malformed("known flags"));
         }
         let (from, to) = (reader.name()?, reader.name()?);
@@ -201,7 +237,8 @@ impl Message {
             return Err(reader.malformed("fewer entries"));
         }
         let entries = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
-        if reader.at != body.len() {
+        let means = if has_means { Some(reader.means()?) } else { None };
+        if !has_means && reader.at != body.len() {
             return Err(reader.malformed("the end"));
         }
         Ok(Self {
@@ -215,8 +252,16 @@ impl Message {
             is_leaving: flags & LEAVING != 0,
             grant,
             entries,
+            means,
         })
     }
+}
+
+fn encode_means(means: &Means, bytes: &mut Vec<u8>) {
+    bytes.push(if means.has_edge { EDGE } else { 0 });
+    bytes.push(means.lacks.len().min(LACKS_MAX) as u8);
+    let lacks = means.lacks.iter().take(LACKS_MAX);
+    bytes.extend(lacks.flat_map(|links| links.0.to_be_bytes()));
 }
 
 impl Entry {
@@ -276,6 +321,18 @@ impl Reader<'_> {
         }
         self.at = end;
         Ok(name)
+    }
+
+    fn means(&mut self) -> Result<Means, MessageError> {
+        let [flags, count] = self.take("what the sender has")?;
+        if usize::from(count) > LACKS_MAX {
+            return Err(self.malformed("fewer links"));
+        }
+        let lacks = (0..count).map(|_| self.number().map(LinksId));
+        Ok(Means {
+            lacks: lacks.collect::<Result<_, _>>()?,
+            has_edge: flags & EDGE != 0,
+        })
     }
 
     fn entry(&mut self) -> Result<Entry, MessageError> {

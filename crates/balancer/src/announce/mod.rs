@@ -7,13 +7,16 @@
 //! whoever is cut off from whom; a frozen process finds its leases ended when it wakes. None of it needs the API server,
 //! but for the list of members ([`record`]) and the casting vote of clusters with an even number of them.
 //!
-//! - [`demand`]: which addresses there are and which nodes may answer for them, from Services, slices and Nodes
+//! - [`demand`]: which addresses there are and which nodes may answer for them, from Services, slices, Nodes and pools
+//! - [`means`]: what nodes must have for some addresses
+//! - [`links`]: the links that addresses are announced on
 //! - [`rendezvous`]: which of these nodes should
 //! - [`record`]: the list of members, kept in a Lease
 //! - [`ballot`]: the votes that this node lends
 //! - [`core`]: the state machine of a node; no clock, no I/O
 //! - [`message`]: what nodes tell each other, in bytes
 //! - [`frame`]: ARP and NDP in bytes
+//! - `world`: what watches tell of the API
 //! - [`run()`]: the loop around the core, with sockets and the API
 //!
 //! The simulation in the tests drives whole clusters of cores through loss, partitions, freezes and restarts.
@@ -22,7 +25,8 @@ pub mod ballot;
 pub mod core;
 pub mod demand;
 pub mod frame;
-mod links;
+pub mod links;
+pub mod means;
 pub mod message;
 mod metrics;
 mod peer;
@@ -33,6 +37,7 @@ pub mod rendezvous;
 mod run;
 #[cfg(test)]
 mod simulation;
+mod world;
 
 use std::sync::Arc;
 use std::time::Duration;

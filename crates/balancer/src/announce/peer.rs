@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::means::Means;
 use super::message::{ENTRIES_MAX, Entry, Grant, Message, Stamp};
 use super::{SUSPECT_AFTER, Time, VOTE_LASTS};
 
@@ -51,6 +52,8 @@ pub(super) struct Peer {
     pub(super) is_quorate: bool,
     pub(super) is_leaving: bool,
     pub(super) refuses_below: u64,
+    /// What its process has, if that tells it.
+    pub(super) means: Option<Means>,
     /// Whether its probes are granted.
     pub(super) is_granted: bool,
     /// When the next datagram goes to it.
@@ -69,6 +72,7 @@ impl Peer {
             is_quorate: false,
             is_leaving: false,
             refuses_below: 0,
+            means: None,
             is_granted: false,
             due: now,
             retired: VecDeque::new(),
@@ -90,6 +94,7 @@ impl Peer {
                 }
                 self.retired.push_back(heard.incarnation);
                 self.answers.clear();
+                self.means = None;
             } else if message.stamp <= heard.stamp {
                 return false;
             }
@@ -102,6 +107,10 @@ impl Peer {
         self.is_quorate = message.is_quorate;
         self.is_leaving = message.is_leaving;
         self.refuses_below = message.refuses_below;
+        // Until it knows that it is understood, it tells it in every other message.
+        if message.means.is_some() {
+            self.means.clone_from(&message.means);
+        }
         true
     }
 

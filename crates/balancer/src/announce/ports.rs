@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::{fs, io};
 
+use api::address_pool::LinkPattern;
 use netlink::packet::{Frames, PacketSocket};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 use super::frame::{Question, announcement, solicited_node};
-use super::links::{LinkSelection, Port};
+use super::links::{AddressLinks, LinkSelection, Port};
 
 /// Questions that wait for the loop. Who is not answered asks again.
 const QUESTIONS_WAITING_MAX: usize = 1_024;
@@ -23,11 +24,13 @@ const GROUPS_OF_A_SOCKET: usize = 128;
 /// A question, and the link that it came from.
 pub(super) type Asked = (u32, Question);
 
-/// All links that are used.
+/// All links that are used: those that were selected, and those that pools name for their addresses.
 pub(super) struct Ports {
     selection: LinkSelection,
     /// Whether the kernel is to answer for no address that the link itself does not have.
     silences_kernel: bool,
+    /// Links on which it was told so.
+    silenced: BTreeSet<(u32, String)>,
     open: BTreeMap<u32, OpenPort>,
     groups: BTreeMap<(u32, Ipv6Addr), usize>,
     /// Sockets that hold the memberships in groups, and how many each has.
@@ -49,6 +52,7 @@ impl Ports {
         Self {
             selection,
             silences_kernel,
+            silenced: BTreeSet::new(),
             open: BTreeMap::new(),
             groups: BTreeMap::new(),
             members: Vec::new(),
@@ -57,29 +61,36 @@ impl Ports {
         }
     }
 
-    /// Opens sockets on links that came and closes those on links that went; whether any came.
-    pub(super) fn refresh(&mut self) -> bool {
-        let found = match self.selection.find() {
+    /// Opens sockets on links that came and closes those on links that went; whether any came. `named` are the links that
+    /// pools name.
+    pub(super) fn refresh(&mut self, named: &[LinkPattern]) -> bool {
+        let found = match self.selection.find(named) {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, "the links cannot be listed");
                 return false;
             }
         };
+        if self.silences_kernel {
+            self.silence(&found);
+        }
+        let used: Vec<Port> = found.into_iter().filter(|port| port.uses.are_any()).collect();
         self.open.retain(|_, open| {
-            let is_there = found.contains(&open.port);
-            if !is_there {
-                tracing::info!(link = open.port.name, "the link is not used any more");
+            let is_same = |port: &&Port| {
+                (port.link, &port.name, port.hardware)
+                    == (open.port.link, &open.port.name, open.port.hardware)
+            };
+            let found = used.iter().find(is_same);
+            match found {
+                Some(port) => open.port.uses = port.uses,
+                None => tracing::info!(link = open.port.name, "the link is not used any more"),
             }
-            is_there
+            found.is_some()
         });
         let mut has_new = false;
-        for port in found {
+        for port in used {
             if self.open.contains_key(&port.link.0) {
                 continue;
-            }
-            if self.silences_kernel {
-                silence_kernel(&port.name);
             }
             match self.open_port(&port) {
                 Ok(open) => {
@@ -95,17 +106,38 @@ impl Ports {
         has_new
     }
 
-    /// Answers a question on the link that it came from.
-    pub(super) fn answer(&self, link: u32, question: &Question) -> io::Result<()> {
-        match self.open.get(&link) {
-            Some(open) => open.socket.get_ref().send(&question.answer(open.port.hardware)),
-            None => Ok(()),
+    /// Keeps the kernel silent on all links of the network: what is local to this machine it would answer for on those too
+    /// that an address is not announced on.
+    fn silence(&mut self, found: &[Port]) {
+        let now: BTreeSet<(u32, String)> = found
+            .iter()
+            .map(|port| (port.link.0, port.name.clone()))
+            .collect();
+        for (_, name) in now.difference(&self.silenced) {
+            silence_kernel(name);
+        }
+        self.silenced = now;
+    }
+
+    /// Whether there is none of these links.
+    pub(super) fn lack(&self, links: &AddressLinks) -> bool {
+        !self.open.values().any(|open| links.have(&open.port))
+    }
+
+    /// Answers a question on the link that it came from, if its address is announced there: whether it is.
+    pub(super) fn answer(&self, link: u32, question: &Question, links: &AddressLinks) -> io::Result<bool> {
+        match self.open.get(&link).filter(|open| links.have(&open.port)) {
+            Some(open) => {
+                let answer = question.answer(open.port.hardware);
+                open.socket.get_ref().send(&answer).map(|()| true)
+            }
+            None => Ok(false),
         }
     }
 
-    /// Tells all links that an address is here.
-    pub(super) fn announce(&self, address: IpAddr) {
-        for open in self.open.values() {
+    /// Tells the address's links that it is here.
+    pub(super) fn announce(&self, address: IpAddr, links: &AddressLinks) {
+        for open in self.open.values().filter(|open| links.have(&open.port)) {
             for frame in announcement(open.port.hardware, address) {
                 if let Err(error) = open.socket.get_ref().send(&frame) {
                     // It is repeated.
@@ -115,18 +147,14 @@ impl Ports {
         }
     }
 
-    /// Joins the groups in which the held addresses are asked for, and leaves all others.
-    pub(super) fn join_groups(&mut self, held: impl Iterator<Item = IpAddr>) {
-        let groups: BTreeSet<Ipv6Addr> = held
-            .filter_map(|address| match address {
-                IpAddr::V4(_) => None,
-                IpAddr::V6(address) => Some(solicited_node(address)),
-            })
-            .collect();
-        let links = self.open.keys();
-        let wanted: BTreeSet<(u32, Ipv6Addr)> = links
-            .flat_map(|link| groups.iter().map(|group| (*link, *group)))
-            .collect();
+    /// Joins the groups in which the held addresses are asked for, each on its links, and leaves all others.
+    pub(super) fn join_groups(&mut self, held: impl Iterator<Item = (IpAddr, AddressLinks)>) {
+        let mut wanted: BTreeSet<(u32, Ipv6Addr)> = BTreeSet::new();
+        for (address, links) in held {
+            let IpAddr::V6(address) = address else { continue };
+            let open = self.open.values().filter(|open| links.have(&open.port));
+            wanted.extend(open.map(|open| (open.port.link.0, solicited_node(address))));
+        }
         let left: Vec<_> = self
             .groups
             .keys()

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use api::object::{EndpointSlice, Lease, Node, Resource, Service};
-use client::{Client, Event, Query, WallClock};
+use api::object::{Lease, Node, Resource};
+use client::{Client, Event, WallClock};
 use netlink::clock::since_boot;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::UdpSocket;
@@ -18,22 +18,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::Time;
 use super::core::{Core, Effect, Identity};
-use super::demand::Demand;
 use super::links::LinkSelection;
+use super::means::Means;
 use super::message::{BYTES_MAX, Key, Message};
 use super::metrics::Metrics;
 use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
-use super::{NodeName, Time};
+use super::world::{Told, Touched, World};
 use crate::tell::Teller;
 
 /// Who tells Events.
 const COMPONENT: &str = "portolan-announcer";
-/// Watch events that wait for the loop, each kind its own.
-const EVENTS_WAITING_MAX: usize = 1_024;
-/// Events taken in at once, so that the core draws its conclusions once from a burst.
-const TAKEN_AT_ONCE_MAX: usize = 1_024;
+/// Watch events of the list of members that wait for the loop.
+const EVENTS_WAITING_MAX: usize = 64;
 /// Questions answered in one step: whoever asks without rest has to wait, and nothing else.
 const ANSWERED_AT_ONCE_MAX: usize = 64;
 /// How often links are looked for.
@@ -52,7 +51,7 @@ pub struct Settings {
     pub node_ip: Option<IpAddr>,
     /// UDP port of the probes, the same on all nodes.
     pub port: u16,
-    /// The links that addresses are announced on.
+    /// The links that addresses are announced on, unless their pools name others.
     pub links: LinkSelection,
     /// The addresses that the edge of this process serves; `None` if it has none. Addresses of Services that are the
     /// edge's are answered for only as long as they are among them, and the kernel is kept from answering by itself for
@@ -137,9 +136,7 @@ async fn internal_ip(client: &Client, node_name: &str) -> IpAddr {
     reason = "one at a time is on its way from a channel to the caches"
 )]
 enum News {
-    Service(Event<Service>),
-    Slice(Event<EndpointSlice>),
-    Node(Event<Node>),
+    World(Told),
     Lease(Event<Lease>),
     Datagram(io::Result<(usize, SocketAddr)>),
     Question(Asked),
@@ -153,16 +150,9 @@ enum News {
 struct Announcer {
     client: Client,
     core: Core,
-    demand: Demand,
-    nodes: BTreeSet<NodeName>,
+    world: World,
     key: Option<(String, Key)>,
-    services: Receiver<Event<Service>>,
-    slices: Receiver<Event<EndpointSlice>>,
-    node_events: Receiver<Event<Node>>,
     leases: Receiver<Event<Lease>>,
-    has_nodes: bool,
-    /// Kinds that decide who may answer and were not told once as a whole: until then nothing is asked for.
-    unsynced: BTreeSet<&'static str>,
     socket: UdpSocket,
     datagram: Box<[u8; BYTES_MAX]>,
     ports: Ports,
@@ -172,10 +162,6 @@ struct Announcer {
     node_name: String,
     teller: Teller,
     metrics: Arc<Metrics>,
-}
-
-fn follow<T: Resource>(client: &Client, query: Query) -> Receiver<Event<T>> {
-    client::watch(client, query).into_channel(EVENTS_WAITING_MAX)
 }
 
 impl Announcer {
@@ -204,15 +190,9 @@ impl Announcer {
         tracing::info!(node = settings.node_name, %address, "announcer started");
         Ok(Self {
             core: Core::new(identity, since_boot()),
-            demand: Demand::default(),
-            nodes: BTreeSet::new(),
+            world: World::follow(&client),
             key: None,
-            services: follow(&client, Query::default()),
-            slices: follow(&client, Query::default()),
-            node_events: follow(&client, Query::default()),
-            leases: follow(&client, registry::query()),
-            has_nodes: false,
-            unsynced: BTreeSet::from([Service::KIND, EndpointSlice::KIND, Node::KIND]),
+            leases: client::watch(&client, registry::query()).into_channel(EVENTS_WAITING_MAX),
             socket,
             datagram: Box::new([0; BYTES_MAX]),
             ports: Ports::new(settings.links, settings.served.is_some()),
@@ -239,9 +219,7 @@ impl Announcer {
             () = tokio::time::sleep(pause) => News::Time,
             Some(Ok(outcome)) = self.writes.join_next() => News::Written(outcome),
             Some(event) = self.leases.recv() => News::Lease(event),
-            Some(event) = self.node_events.recv() => News::Node(event),
-            Some(event) = self.slices.recv() => News::Slice(event),
-            Some(event) = self.services.recv() => News::Service(event),
+            told = self.world.next() => News::World(told),
             () = sleep_until(self.links_due) => News::Links,
         };
         self.take(news);
@@ -267,12 +245,10 @@ impl Announcer {
             is_served_anew.then_some(News::Served),
             written.map(News::Written),
             self.leases.try_recv().ok().map(News::Lease),
-            self.node_events.try_recv().ok().map(News::Node),
-            self.slices.try_recv().ok().map(News::Slice),
-            self.services.try_recv().ok().map(News::Service),
             (Instant::now() >= self.links_due).then_some(News::Links),
         ];
-        news.into_iter().flatten()
+        let told = self.world.waiting().map(News::World);
+        news.into_iter().flatten().chain(told)
     }
 
     fn take(&mut self, news: News) {
@@ -292,38 +268,77 @@ impl Announcer {
             News::Served => self.announce_served(),
             News::Written(outcome) => self.take_outcome(outcome),
             News::Lease(event) => self.take_lease(event),
-            News::Node(event) => self.take_node(event),
-            News::Slice(event) => {
-                let mut touched = self.take_slice(event);
-                for _ in 0..TAKEN_AT_ONCE_MAX {
-                    let Ok(event) = self.slices.try_recv() else { break };
-                    touched.extend(self.take_slice(event));
-                }
-                self.tell_demand(touched);
-            }
-            News::Service(event) => {
-                let mut touched = self.take_service(event);
-                for _ in 0..TAKEN_AT_ONCE_MAX {
-                    let Ok(event) = self.services.try_recv() else {
-                        break;
-                    };
-                    touched.extend(self.take_service(event));
-                }
-                self.tell_demand(touched);
+            News::World(told) => {
+                let touched = self.world.take(told);
+                self.take_touched(touched);
             }
             News::Links => {
                 self.links_due = Instant::now() + LINKS_PERIOD;
-                if self.ports.refresh() {
-                    let held: Vec<IpAddr> = self.core.held().collect();
-                    for address in held {
-                        if self.may_answer(address) {
-                            self.ports.announce(address);
-                        }
-                    }
-                }
-                self.ports.join_groups(self.core.held());
+                self.look_for_links();
             }
         }
+    }
+
+    /// Services, slices, Nodes or pools are others than before.
+    fn take_touched(&mut self, touched: Touched) {
+        let Touched {
+            addresses,
+            are_nodes,
+            are_pools,
+        } = touched;
+        if are_nodes {
+            self.core.tell_nodes(since_boot(), self.world.nodes().clone());
+        }
+        if are_pools {
+            self.look_for_links();
+        }
+        if addresses.is_empty() {
+            return;
+        }
+        self.tell_means();
+        let demand = &self.world.demand;
+        let candidates = |address: &IpAddr| (*address, demand.candidates(*address));
+        self.core
+            .tell_demand(since_boot(), addresses.iter().map(candidates));
+        if are_pools {
+            // They may be announced elsewhere now.
+            self.core.announce_again(since_boot(), addresses);
+            self.join_groups();
+        }
+    }
+
+    /// Uses the links that there are now.
+    fn look_for_links(&mut self) {
+        if self.ports.refresh(&self.world.demand.named_links()) {
+            let held: Vec<IpAddr> = self.core.held().collect();
+            self.core.announce_again(since_boot(), held);
+        }
+        self.tell_means();
+        self.join_groups();
+    }
+
+    /// Tells what this node has of what addresses need.
+    fn tell_means(&mut self) {
+        let needed = self.world.demand.needed_links().into_iter();
+        let lacks = needed
+            .filter(|(_, links)| self.ports.lack(links))
+            .map(|(id, _)| id);
+        let means = Means {
+            has_edge: self.served.is_some(),
+            lacks: lacks.collect(),
+        };
+        self.core.tell_means(since_boot(), means);
+    }
+
+    fn join_groups(&mut self) {
+        let demand = &self.world.demand;
+        let held = self.core.held().map(|address| (address, demand.links(address)));
+        self.ports.join_groups(held);
+    }
+
+    fn announce(&self, address: IpAddr) {
+        Metrics::count(&self.metrics.announcements);
+        self.ports.announce(address, &self.world.demand.links(address));
     }
 
     fn take_datagram(&mut self, bytes: usize) {
@@ -346,8 +361,11 @@ impl Announcer {
         if !self.may_answer(question.target()) {
             return;
         }
-        match self.ports.answer(link, question) {
-            Ok(()) => Metrics::count(&self.metrics.answers),
+        let links = self.world.demand.links(question.target());
+        match self.ports.answer(link, question, &links) {
+            Ok(true) => Metrics::count(&self.metrics.answers),
+            // It is announced elsewhere.
+            Ok(false) => {}
             // It is asked again.
             Err(error) => tracing::debug!(%error, "an answer was not sent"),
         }
@@ -359,17 +377,15 @@ impl Announcer {
             let served = self.served.as_ref();
             served.is_some_and(|served| served.borrow().contains(&address))
         };
-        let is_ready = !self.demand.needs_edge(address) || is_served();
+        let is_ready = !self.world.demand.needs_edge(address) || is_served();
         is_ready && self.core.may_answer(since_boot(), address)
     }
 
     /// Who asked for an address before the edge served it is told now, instead of when asking again.
     fn announce_served(&mut self) {
-        let held: Vec<IpAddr> = self.core.held().collect();
-        for address in held {
-            if self.demand.needs_edge(address) && self.may_answer(address) {
-                Metrics::count(&self.metrics.announcements);
-                self.ports.announce(address);
+        for address in self.core.held() {
+            if self.world.demand.needs_edge(address) && self.may_answer(address) {
+                self.announce(address);
             }
         }
     }
@@ -412,65 +428,6 @@ impl Announcer {
         }
     }
 
-    fn take_node(&mut self, event: Event<Node>) {
-        let touched = match event {
-            Event::Applied(node) => {
-                self.nodes.insert(node.metadata.name.as_str().into());
-                self.demand.node_applied(&node)
-            }
-            Event::Deleted(key) => {
-                self.nodes.remove(&key.name);
-                self.demand.node_deleted(&key.name)
-            }
-            Event::Synced => {
-                self.has_nodes = true;
-                self.synced(Node::KIND)
-            }
-            Event::Malformed { key, error } => malformed(Node::KIND, &key, &error),
-        };
-        if self.has_nodes {
-            self.core.tell_nodes(since_boot(), self.nodes.clone());
-        }
-        self.tell_demand(touched);
-    }
-
-    fn take_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
-        match event {
-            Event::Applied(slice) => self.demand.slice_applied(&slice),
-            Event::Deleted(key) => self.demand.slice_deleted(&key),
-            Event::Synced => self.synced(EndpointSlice::KIND),
-            Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
-        }
-    }
-
-    fn take_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
-        match event {
-            Event::Applied(service) => self.demand.service_applied(&service),
-            Event::Deleted(key) => self.demand.service_deleted(&key),
-            Event::Synced => self.synced(Service::KIND),
-            Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),
-        }
-    }
-
-    /// A kind was told as a whole; with the last of them all addresses are looked at.
-    fn synced(&mut self, kind: &'static str) -> BTreeSet<IpAddr> {
-        if self.unsynced.remove(kind) && self.unsynced.is_empty() {
-            return self.demand.addresses().collect();
-        }
-        BTreeSet::new()
-    }
-
-    fn tell_demand(&mut self, touched: BTreeSet<IpAddr>) {
-        if !self.unsynced.is_empty() {
-            return;
-        }
-        let demand = &self.demand;
-        let news = touched
-            .into_iter()
-            .map(|address| (address, demand.candidates(address)));
-        self.core.tell_demand(since_boot(), news);
-    }
-
     /// Does what the core wants.
     fn follow_up(&mut self) {
         let now = since_boot();
@@ -486,12 +443,11 @@ impl Announcer {
                     tracing::info!(%address, "no longer announced from here");
                     Metrics::count(&self.metrics.losses);
                     self.metrics.set_held(address, false);
-                    self.ports.join_groups(self.core.held());
+                    self.join_groups();
                 }
                 Effect::Announce(address) => {
                     if self.may_answer(address) {
-                        Metrics::count(&self.metrics.announcements);
-                        self.ports.announce(address);
+                        self.announce(address);
                     }
                 }
             }
@@ -502,8 +458,8 @@ impl Announcer {
         tracing::info!(%address, "announced from here");
         Metrics::count(&self.metrics.gains);
         self.metrics.set_held(address, true);
-        self.ports.join_groups(self.core.held());
-        for (service, uid) in self.demand.services_of(address) {
+        self.join_groups();
+        for (service, uid) in self.world.demand.services_of(address) {
             let message = format!(
                 "announcing from node {:?} with protocol \"layer2\"",
                 self.node_name
@@ -550,9 +506,4 @@ async fn changed(served: &mut Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>) {
         return;
     }
     std::future::pending().await
-}
-
-fn malformed(kind: &'static str, key: &api::object::ObjectKey, error: &str) -> BTreeSet<IpAddr> {
-    tracing::error!(kind, object = %key, error, "the object cannot be read and is skipped");
-    BTreeSet::new()
 }

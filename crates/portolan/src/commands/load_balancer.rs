@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::address_pool::AddressBlock;
+use api::address_pool::{AddressBlock, LinkPattern};
 use api::object::{AddressPool, Resource};
 use balancer::announce::{self, LinkSelection, Metrics};
 use balancer::serving::{self, Addresses};
@@ -36,9 +36,9 @@ pub struct LoadBalancerFlags {
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
     load_balancer: bool,
     /// Links that these addresses are announced on, such as eth0 or en*; if not given, all with an address of the network,
-    /// without those that lead to Pods
+    /// without those that lead to Pods. AddressPools may name others for their addresses
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    load_balancer_interfaces: Vec<String>,
+    load_balancer_interfaces: Vec<LinkPattern>,
     /// UDP port on this machine's address at which other machines' announcers probe it, the same on all of them
     #[arg(long, default_value_t = 7947, value_name = "PORT")]
     load_balancer_probe_port: u16,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Core, Effect};
+use crate::announce::means::Means;
 use crate::announce::{ANNOUNCED_AFTER, NodeName, Time, rendezvous};
 
 /// How long an address is asked for in vain before others get a chance: votes may be split between nodes that see
@@ -22,8 +23,8 @@ pub(super) struct Claims {
     paused: BTreeMap<IpAddr, Time>,
     /// What is to be announced when.
     announcements: BTreeSet<(Time, IpAddr)>,
-    /// The nodes that can answer, this one among them, as of the last look.
-    available: BTreeSet<NodeName>,
+    /// The nodes that can answer, this one among them, as of the last look, and what they have, if that is known.
+    available: BTreeMap<NodeName, Option<Means>>,
     /// Whether enough members grant votes to this node.
     pub(super) is_quorate: bool,
     /// Who should have which address is to be found out anew.
@@ -60,12 +61,28 @@ impl Claims {
         self.claimed.get(&address).is_some_and(|claim| claim.is_held)
     }
 
+    fn plan_announcements(&mut self, now: Time, address: IpAddr) {
+        let times = ANNOUNCED_AFTER.map(|after| (now + after, address));
+        self.announcements.extend(times);
+    }
+
     pub(super) fn next_wake(&self) -> Option<Time> {
         self.announcements.first().map(|(time, _)| *time)
     }
 }
 
 impl Core {
+    /// The network is to be told of these addresses as when they were taken, those of them that this node answers for: it
+    /// answers on other links than before.
+    pub fn announce_again(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
+        for address in addresses {
+            if self.claims.is_held(address) {
+                self.claims.plan_announcements(now, address);
+            }
+        }
+        self.settle(now);
+    }
+
     /// Finds out what this node should have and what it has.
     pub(super) fn settle_claims(&mut self, now: Time) {
         self.look_around(now);
@@ -158,8 +175,10 @@ impl Core {
             }
         }
         let peers = self.peers.iter().filter(|(_, peer)| peer.is_available(now));
-        let myself = (is_quorate && !self.is_leaving).then_some(&self.identity.name);
-        let available: BTreeSet<NodeName> = peers.map(|(name, _)| name).chain(myself).cloned().collect();
+        let peers = peers.map(|(name, peer)| (NodeName::clone(name), peer.means.clone()));
+        let myself = (is_quorate && !self.is_leaving)
+            .then(|| (NodeName::clone(&self.identity.name), Some(self.means.clone())));
+        let available: BTreeMap<NodeName, Option<Means>> = peers.chain(myself).collect();
         if available != self.claims.available {
             self.claims.available = available;
             self.claims.are_stale = true;
@@ -201,9 +220,15 @@ impl Core {
 
     fn winner(&self, address: IpAddr) -> Option<&NodeName> {
         let candidates = self.demand.get(&address)?;
-        let available = &self.claims.available;
-        rendezvous::winner(address, candidates.preferred.intersection(available))
-            .or_else(|| rendezvous::winner(address, candidates.otherwise.intersection(available)))
+        let needs = &candidates.needs;
+        // Who does not tell what it has is of an older version. It may have an edge; but those who know that they have one
+        // must not wait for it, since it does not know that they wait.
+        let is_able = |name: &&NodeName| {
+            let available = self.claims.available.get(*name);
+            available.is_some_and(|means| means.as_ref().map_or(needs.are_none(), |means| means.meet(needs)))
+        };
+        rendezvous::winner(address, candidates.preferred.iter().filter(is_able))
+            .or_else(|| rendezvous::winner(address, candidates.otherwise.iter().filter(is_able)))
     }
 
     /// Asks the own ballot, which may have lent the vote to another node.
@@ -238,8 +263,7 @@ impl Core {
             claim.gives_up_at = gives_up_at;
             if is_held {
                 self.effects.push(Effect::Gained(address));
-                let times = ANNOUNCED_AFTER.map(|after| (now + after, address));
-                self.claims.announcements.extend(times);
+                self.claims.plan_announcements(now, address);
             } else {
                 let is_mine = claim.winner.as_ref() == Some(&self.identity.name);
                 self.lose(address);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::{Core, Effect};
 use crate::announce::ballot::Voted;
+use crate::announce::means::Means;
 use crate::announce::message::{Entry, Grant, Message, Stamp};
 use crate::announce::{FENCE, NodeName, PROBE_PERIOD, Time};
 
@@ -107,6 +108,7 @@ impl Core {
     /// Sends to everybody whom something is due.
     pub(super) fn send_due(&mut self, now: Time) {
         let (epoch, refuses_below) = self.membership.epochs();
+        let told = self.means.told();
         for (name, peer) in &mut self.peers {
             if peer.due > now {
                 continue;
@@ -123,7 +125,10 @@ impl Core {
                     generation: self.ballot.generation(&voted)?,
                 })
             });
-            for entries in peer.take_entries() {
+            let (address, parts) = (peer.address, peer.take_entries());
+            // Who speaks version 2 is spoken to in it; the others may not understand it.
+            let is_understood = peer.means.is_some();
+            let mut send = |entries: Vec<Entry>, means: Option<Means>| {
                 let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
                 self.last_stamp = nanoseconds.max(self.last_stamp + 1);
                 let message = Message {
@@ -137,8 +142,16 @@ impl Core {
                     is_leaving: self.is_leaving,
                     grant,
                     entries,
+                    means,
                 };
-                self.effects.push(Effect::Send(peer.address, message));
+                self.effects.push(Effect::Send(address, message));
+            };
+            for entries in parts {
+                send(entries, is_understood.then(|| told.clone()));
+            }
+            if !is_understood {
+                // An older version drops it; a newer one answers in kind.
+                send(Vec::new(), Some(told.clone()));
             }
         }
     }

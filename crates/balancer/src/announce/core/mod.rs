@@ -6,7 +6,8 @@
 //! nothing for one fence interval, since it does not know what the one before it had lent.
 //!
 //! Which node asks for an address follows from what it sees ([`super::rendezvous`]). Nodes that see different things may
-//! both ask; the votes say who gets it. Who has an address keeps it until the node that should have it asks.
+//! both ask; the votes say who gets it. Who has an address keeps it until the node that should have it asks. Nodes that lack
+//! what an address needs ([`super::means`]) are passed over by all that know it, themselves first of all.
 
 mod claims;
 mod exchange;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ballot::{Ballot, Voted};
+use super::means::{Means, Needs};
 use super::message::Message;
 use super::peer::Peer;
 use super::record::Record;
@@ -53,6 +55,8 @@ pub struct Candidates {
     pub preferred: BTreeSet<NodeName>,
     /// Those of which one does otherwise: cordoned ones.
     pub otherwise: BTreeSet<NodeName>,
+    /// What it takes besides.
+    pub needs: Needs,
 }
 
 /// What the core wants done.
@@ -77,6 +81,7 @@ pub struct Core {
     quiet_until: Time,
     last_stamp: u64,
     is_leaving: bool,
+    means: Means,
     ballot: Ballot,
     peers: BTreeMap<NodeName, Peer>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
@@ -94,6 +99,7 @@ impl Core {
             quiet_until: now + FENCE,
             last_stamp: 0,
             is_leaving: false,
+            means: Means::default(),
             ballot: Ballot::default(),
             peers: BTreeMap::new(),
             demand: BTreeMap::new(),
@@ -115,6 +121,18 @@ impl Core {
                 None => self.demand.remove(&address),
             };
             self.claims.are_stale = true;
+        }
+        self.settle(now);
+    }
+
+    /// What this node has. Others are told at once.
+    pub fn tell_means(&mut self, now: Time, means: Means) {
+        if self.means == means {
+            return;
+        }
+        self.means = means;
+        for peer in self.peers.values_mut() {
+            peer.due = now;
         }
         self.settle(now);
     }

@@ -172,4 +172,99 @@ fn the_edges_addresses_are_known() {
     demand.service_applied(&service("t", "Cluster", "192.0.2.2", true));
     assert!(demand.needs_edge(ip("192.0.2.1")));
     assert!(!demand.needs_edge(ip("192.0.2.2")));
+    let needs = |address: &str| demand.candidates(ip(address)).unwrap().needs;
+    assert!(needs("192.0.2.1").edge && needs("192.0.2.2").are_none());
+}
+
+fn pool(name: &str, spec: Value) -> AddressPool {
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+}
+
+#[test]
+fn pools_name_nodes_by_their_labels() {
+    let mut demand = three_nodes();
+    for (service_name, address) in [("s", "192.0.2.1"), ("t", "198.51.100.1")] {
+        demand.service_applied(&service(service_name, "Cluster", address, true));
+    }
+    let preferred = |demand: &Demand, address: &str| {
+        let candidates = demand.candidates(ip(address)).unwrap();
+        names(&candidates.preferred).join(" ")
+    };
+    let selectors = json!([{"matchLabels": {"role": "edge"}}, {"matchLabels": {"zone": "x"}}]);
+    let office = pool(
+        "office",
+        json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": selectors}),
+    );
+    assert_eq!(
+        demand.pool_applied(&office),
+        Some(BTreeSet::from([ip("192.0.2.1")]))
+    );
+    let mut counted = office.clone();
+    counted
+        .status
+        .usage
+        .push(api::object::AddressPoolUsage::default());
+    assert_eq!(demand.pool_applied(&counted), None, "nothing is new");
+    assert_eq!(preferred(&demand, "192.0.2.1"), "");
+    assert_eq!(preferred(&demand, "198.51.100.1"), "a b c");
+    let touched = demand.node_applied(&node("b", false, json!({"role": "edge"})));
+    assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
+    assert!(
+        demand
+            .node_applied(&node("b", false, json!({"role": "edge"})))
+            .is_empty()
+    );
+    demand.node_applied(&node("c", false, json!({"zone": "x"})));
+    assert_eq!(preferred(&demand, "192.0.2.1"), "b c");
+
+    // What a second pool with the address and what endpoints say holds too.
+    let inner = pool(
+        "inner",
+        json!({"addresses": ["192.0.2.1/32"], "nodeSelectors": [{"matchLabels": {"zone": "x"}}]}),
+    );
+    assert_eq!(demand.pool_applied(&inner).map(|touched| touched.len()), Some(1));
+    assert_eq!(preferred(&demand, "192.0.2.1"), "c");
+    demand.service_applied(&service("s", "Local", "192.0.2.1", true));
+    assert_eq!(preferred(&demand, "192.0.2.1"), "");
+    demand.slice_applied(&slice("s-1", "s", &[("b", true, true), ("c", true, true)]));
+    assert_eq!(preferred(&demand, "192.0.2.1"), "c");
+    assert_eq!(demand.pool_deleted("inner").map(|touched| touched.len()), Some(1));
+    assert_eq!(demand.pool_deleted("inner"), None);
+    assert_eq!(preferred(&demand, "192.0.2.1"), "b c");
+    // One that cannot be read says nothing any more.
+    let unreadable = pool(
+        "office",
+        json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": [{"matchLabels": {"-": "x"}}]}),
+    );
+    assert_eq!(
+        demand.pool_applied(&unreadable).map(|touched| touched.len()),
+        Some(1)
+    );
+}
+
+#[test]
+fn pools_name_links() {
+    let mut demand = three_nodes();
+    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let needs = |demand: &Demand| demand.candidates(ip("192.0.2.1")).unwrap().needs;
+    assert!(needs(&demand).are_none() && demand.needed_links().is_empty());
+    let office = pool(
+        "office",
+        json!({"addresses": ["192.0.2.0/24"], "interfaces": ["eth1"]}),
+    );
+    let far = pool(
+        "far",
+        json!({"addresses": ["198.51.100.0/24"], "interfaces": ["eth2"]}),
+    );
+    assert_eq!(demand.pool_applied(&far), Some(BTreeSet::new()));
+    demand.pool_applied(&office);
+    let id = demand.links(ip("192.0.2.1")).id();
+    assert!(id.is_some() && needs(&demand).links == id);
+    assert_eq!(
+        demand.needed_links().into_keys().next(),
+        id,
+        "of addresses that there are"
+    );
+    assert_eq!((demand.needed_links().len(), demand.named_links().len()), (1, 2));
+    assert_eq!(demand.links(ip("192.0.3.1")), AddressLinks::default());
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::{Candidates, Core, Effect, Identity, Write, Written};
+use super::means::{Means, Needs};
 use super::message::{Key, Message};
 use super::record::Record;
 use super::{NodeName, Time, rendezvous};
@@ -72,12 +73,17 @@ struct Machine {
     /// What arrived while it was frozen.
     backlog: Vec<Event>,
     has_api: bool,
+    means: Means,
+    /// Whether its processes are of a version that knows nothing of what nodes have.
+    is_old: bool,
 }
 
 /// A cluster.
 pub(super) struct Cluster {
     /// What everything follows from.
     seed: u64,
+    /// Whether new machines run an older version.
+    is_old: bool,
     pub(super) random: fastrand::Rng,
     pub(super) now: Time,
     machines: Vec<Machine>,
@@ -101,8 +107,14 @@ pub(super) struct Cluster {
 impl Cluster {
     /// A cluster of that many nodes that start at once, with clocks that are up to a percent fast or slow.
     pub(super) fn start(seed: u64, nodes: usize) -> Self {
+        Self::of_version(seed, nodes, false)
+    }
+
+    /// The same, of an older version if so wanted.
+    pub(super) fn of_version(seed: u64, nodes: usize, is_old: bool) -> Self {
         let mut this = Self {
             seed,
+            is_old,
             random: fastrand::Rng::with_seed(seed),
             now: Duration::from_secs(1_000),
             machines: Vec::new(),
@@ -139,6 +151,8 @@ impl Cluster {
             is_frozen: false,
             backlog: Vec::new(),
             has_api: true,
+            means: Means::default(),
+            is_old: self.is_old,
         });
         self.tell_nodes();
         self.boot(number);
@@ -176,10 +190,14 @@ impl Cluster {
         let now = self.clock(node);
         let mut core = Core::new(identity, now);
         core.tell_nodes(now, self.nodes.clone());
+        let machine = &self.machines[node];
+        if !machine.is_old {
+            core.tell_means(now, machine.means.clone());
+        }
         let demand = self.demand.iter();
         core.tell_demand(
             now,
-            demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
+            demand.map(|(address, candidates)| (*address, Some(understood(candidates, machine.is_old)))),
         );
         self.machines[node].core = Some(core);
         self.after(milliseconds(1), Event::Told { node });
@@ -242,14 +260,39 @@ impl Cluster {
         }
     }
 
+    /// A machine has this from now on.
+    pub(super) fn set_means(&mut self, node: usize, means: Means) {
+        self.machines[node].means = means.clone();
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        let is_asleep = machine.is_frozen || machine.is_old;
+        if let Some(core) = machine.core.as_mut().filter(|_| !is_asleep) {
+            core.tell_means(now, means);
+            self.follow_up(node);
+        }
+    }
+
+    /// A machine is stopped, and runs the present version from its next start on.
+    pub(super) fn upgrade(&mut self, node: usize) {
+        self.kill(node);
+        self.machines[node].is_old = false;
+    }
+
     /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
     pub(super) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
+        let needs = self.demand.get(&address).map(|candidates| candidates.needs);
+        self.want_with(address, preferred, needs.unwrap_or_default());
+    }
+
+    /// The same of an address that needs something besides.
+    pub(super) fn want_with(&mut self, address: IpAddr, preferred: &[usize], needs: Needs) {
         let names = preferred
             .iter()
             .map(|node| NodeName::clone(&self.machines[*node].name));
         let candidates = Candidates {
             preferred: names.collect(),
             otherwise: BTreeSet::new(),
+            needs,
         };
         self.demand.insert(address, Arc::new(candidates));
         for node in 0..self.size() {
@@ -270,10 +313,10 @@ impl Cluster {
 
     /// Who should, of the nodes that run.
     pub(super) fn winner(&self, address: IpAddr) -> Option<usize> {
-        let candidates = &self.demand[&address].preferred;
-        let running = candidates.iter().filter(|name| {
+        let candidates = &self.demand[&address];
+        let running = candidates.preferred.iter().filter(|name| {
             let machine = self.machines.iter().find(|machine| machine.name == **name);
-            machine.is_some_and(|machine| machine.core.is_some())
+            machine.is_some_and(|machine| machine.core.is_some() && machine.means.meet(&candidates.needs))
         });
         let winner = rendezvous::winner(address, running)?;
         self.machines.iter().position(|machine| machine.name == *winner)
@@ -319,6 +362,14 @@ impl Cluster {
         }
     }
 
+    /// The nodes that answer for an address and lack what it needs.
+    pub(super) fn unable_owners(&self, address: IpAddr) -> Vec<usize> {
+        let needs = &self.demand[&address].needs;
+        let mut owners = self.owners(address);
+        owners.retain(|owner| !self.machines[*owner].means.meet(needs));
+        owners
+    }
+
     fn clock(&self, node: usize) -> Time {
         self.now.mul_f64(self.machines[node].rate)
     }
@@ -360,18 +411,23 @@ impl Cluster {
             .as_ref()
             .map(|(version, record)| (version.to_string(), record.clone()));
         let machine = &mut self.machines[node];
+        let is_old = machine.is_old;
         let Some(core) = &mut machine.core else { return };
         match event {
             Event::Datagram { bytes, .. } => {
                 let key = core.record().map(|record| Key::new(&record.key));
-                if let Some(Ok(message)) = key.map(|key| Message::decode(&bytes, &key)) {
+                if let Some(Ok(message)) = key.map(|key| Message::decode(&bytes, &key))
+                    && (message.means.is_none() || !is_old)
+                {
                     core.receive(now, &message);
                 }
             }
             Event::Wake { number, .. } if number == machine.wake => core.tick(now),
             Event::Told { .. } if machine.has_api => core.tell_record(now, told),
             Event::Demand { address, .. } if machine.has_api => {
-                core.tell_demand(now, [(address, self.demand.get(&address).cloned())]);
+                let candidates = self.demand.get(&address);
+                let understood = candidates.map(|candidates| understood(candidates, is_old));
+                core.tell_demand(now, [(address, understood)]);
             }
             Event::Answered { process, outcome, .. } if process == machine.process => {
                 if outcome != Written::Failed || machine.has_api {
@@ -386,6 +442,8 @@ impl Cluster {
 
     fn thaw(&mut self, node: usize) {
         self.machines[node].is_frozen = false;
+        let means = self.machines[node].means.clone();
+        self.set_means(node, means);
         let backlog = std::mem::take(&mut self.machines[node].backlog);
         for event in backlog {
             self.happen(event);
@@ -473,8 +531,11 @@ impl Cluster {
                 },
             );
         }
+        let is_old = self.machines[node].is_old;
         for effect in effects {
             match (effect, &key) {
+                // Older versions send nothing else.
+                (Effect::Send(_, message), _) if is_old && message.means.is_some() => {}
                 (Effect::Send(address, message), Some(key)) => self.send(node, address, &message.encode(key)),
                 (Effect::Gained(_), _) => self.gains += 1,
                 _ => {}
@@ -509,6 +570,17 @@ impl Cluster {
             }
         }
     }
+}
+
+/// What a process makes of candidates: older versions know of no needs.
+fn understood(candidates: &Arc<Candidates>, is_old: bool) -> Arc<Candidates> {
+    if !is_old || candidates.needs.are_none() {
+        return Arc::clone(candidates);
+    }
+    Arc::new(Candidates {
+        needs: Needs::default(),
+        ..Candidates::clone(candidates)
+    })
 }
 
 /// All directions between so many nodes.

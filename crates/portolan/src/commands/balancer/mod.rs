@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::address_pool::LinkPattern;
 use balancer::announce::{self, AnnounceError, LinkSelection, Metrics};
 use balancer::core::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
@@ -79,9 +80,9 @@ pub struct AnnounceFlags {
     #[arg(long, default_value_t = 7947, value_name = "PORT")]
     probe_port: u16,
     /// Links that addresses are announced on, such as eth0 or en*; if not given, all with an address of the network,
-    /// without those whose names say that they lead to Pods
+    /// without those whose names say that they lead to Pods. AddressPools may name others for their addresses
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    interfaces: Vec<String>,
+    interfaces: Vec<LinkPattern>,
 }
 
 #[derive(Debug, Subcommand)]
