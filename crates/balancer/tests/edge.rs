@@ -457,6 +457,8 @@ fn the_documentations_annotations_do_what_they_say() {
         until("the end of draining", || (!first.is_echoed()).then_some(()));
         assert!(second.is_echoed());
 
+        follows_zone(&cluster, &api.admin, &tls, &members);
+
         // A backend that says that it is not well gets no more connections.
         ask(
             &cluster,
@@ -495,6 +497,42 @@ fn the_documentations_annotations_do_what_they_say() {
         );
         assert!(!is_local(&cluster), "the address is nobody's");
     });
+}
+
+/// The node comes into one zone and into another one, while a connection is open; then zones do not matter again.
+fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, members: &[(&str, Ipv4Addr)]) {
+    let patch = |path: &str, body: Value| {
+        ask(cluster, admin, Method::PATCH, path, MERGE_PATCH, Some(&body));
+    };
+    let cross_zone = |is_on: &str| {
+        let name = "service.beta.kubernetes.io/aws-load-balancer-cross-zone-load-balancing-enabled";
+        patch(
+            &format!("{SERVICES}/web"),
+            json!({"metadata": {"annotations": {name: is_on}}}),
+        );
+    };
+    let mut zoned = slice(members);
+    for (number, (name, _)) in members.iter().enumerate() {
+        zoned["endpoints"][number]["zone"] = json!(name);
+    }
+    patch(&format!("{SLICES}/web"), zoned);
+    cross_zone("false");
+    let mut open = Vec::new();
+    for (zone, _) in members {
+        let label = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}});
+        patch("/api/v1/nodes/node-1", label);
+        until("only the near backend", || {
+            let names = (0..8).map(|_| Connection::open(cluster, tls).ok().map(|(_, name, _)| name));
+            names
+                .into_iter()
+                .all(|name| name.as_deref() == Some(*zone))
+                .then_some(())
+        });
+        open.push(Connection::open(cluster, tls).expect("a connection").0);
+    }
+    assert!(open.iter_mut().all(Connection::is_echoed), "none was dropped");
+    patch(&format!("{SLICES}/web"), slice(members));
+    cross_zone("true");
 }
 
 /// The status tells of the edge, and an Event of what has no meaning here.

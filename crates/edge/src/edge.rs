@@ -32,7 +32,7 @@ const LOGS_PATIENCE: Duration = Duration::from_secs(10);
 /// How an edge is started.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The zone of this node, if it is in one.
+    /// The zone of this node, if it is in one; [`Edge::set_zone`] tells another one later.
     pub zone: Option<Arc<str>>,
     /// Threads that serve connections; 0 for one a core.
     pub threads: usize,
@@ -163,6 +163,16 @@ impl Edge {
             });
         }
         self.offer_sockets();
+    }
+
+    /// This node is in that zone from now on: new connections prefer its backends where zones matter. Those that are open go
+    /// on.
+    pub fn set_zone(&self, zone: Option<Arc<str>>) {
+        // Nobody takes settings over meanwhile.
+        let serving = self.inner.serving();
+        if self.inner.shared.set_zone(zone) {
+            serving.ports().for_each(|port| port.look_around());
+        }
     }
 
     /// What is wrong now, and whenever that changes.

@@ -81,8 +81,8 @@ pub struct Current {
 /// What all ports of an edge share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The zone of this node.
-    pub zone: Option<Arc<str>>,
+    /// The zone of this node; read when settings are taken over.
+    zone: Mutex<Option<Arc<str>>>,
     /// TLS to backends that speak bytes, and to those that speak HTTP.
     pub tls_to_backends: Arc<ClientConfig>,
     pub tls_to_http_backends: Arc<ClientConfig>,
@@ -104,7 +104,7 @@ impl Shared {
         sticky_key: StickyKey,
     ) -> Result<Self, client::ConfigError> {
         Ok(Self {
-            zone,
+            zone: Mutex::new(zone),
             tls_to_backends: Arc::new(tls::to_backends(false)?),
             tls_to_http_backends: Arc::new(tls::to_backends(true)?),
             open: AtomicUsize::new(0),
@@ -112,6 +112,18 @@ impl Shared {
             sticky_key,
             takers: AtomicUsize::new(0),
         })
+    }
+
+    fn zone(&self) -> Option<Arc<str>> {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This node is in that zone from now on; whether it was in another one. [`Port::look_around`] is to follow.
+    pub fn set_zone(&self, zone: Option<Arc<str>>) -> bool {
+        let mut is = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *is != zone;
+        *is = zone;
+        has_changed
     }
 }
 
@@ -152,7 +164,7 @@ impl Port {
     /// A port that begins with these settings.
     pub(crate) fn new(key: PortKey, current: Current, load: Arc<Load>, shared: Arc<Shared>) -> Self {
         let backends = Backends::default();
-        backends.set(&current.service, &current.listener, shared.zone.as_deref());
+        backends.set(&current.service, &current.listener, shared.zone().as_deref());
         Self {
             key,
             current: ArcSwap::from_pointee(current),
@@ -168,8 +180,10 @@ impl Port {
 
     /// Goes on with other settings. Returns the backends that left.
     pub(crate) fn set(&self, current: Current) -> Vec<Arc<Backend>> {
-        let zone = self.shared.zone.as_deref();
-        let left = self.backends.set(&current.service, &current.listener, zone);
+        let zone = self.shared.zone();
+        let left = self
+            .backends
+            .set(&current.service, &current.listener, zone.as_deref());
         let former_protocol = self.current.load().listener.backend_protocol;
         if current.listener.backend_protocol != former_protocol {
             // What is kept speaks the former one.
@@ -179,6 +193,15 @@ impl Port {
         self.current.store(Arc::new(current));
         self.changed.notify_waiters();
         left
+    }
+
+    /// Finds out anew which backends are near. Settings must not be taken over at the same time.
+    pub(crate) fn look_around(&self) {
+        let current = self.current.load();
+        let zone = self.shared.zone();
+        // The backends are the same, so none leaves.
+        self.backends
+            .set(&current.service, &current.listener, zone.as_deref());
     }
 
     /// What it is to do now.

@@ -65,7 +65,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The zone of the own Node; none if there is no such Node.
+/// The zone of the own Node at the start; none if there is no such Node. It is followed from then on.
 async fn own_zone(client: &Client, node_name: &str) -> Option<Arc<str>> {
     let path = format!("{}/{node_name}", Node::collection(None));
     loop {
@@ -92,6 +92,8 @@ struct Server {
     client: Client,
     settings: Settings,
     zone: Option<Arc<str>>,
+    /// The own Node, for its zone.
+    node: Receiver<Event<Node>>,
     world: World,
     services: Receiver<Event<Service>>,
     has_services: bool,
@@ -133,7 +135,12 @@ impl Server {
                 (Owned::These(leftovers.0.clone()), Some(leftovers))
             }
         };
+        let own_node = Query {
+            field_selector: format!("metadata.name={}", settings.node_name),
+            ..Query::default()
+        };
         let mut this = Self {
+            node: watch(&client, own_node).into_channel(EVENTS_WAITING_MAX),
             services: watch(&client, Query::default()).into_channel(EVENTS_WAITING_MAX),
             has_services: false,
             slices: None,
@@ -178,6 +185,7 @@ impl Server {
                 }
             }
             () = faulty(&mut self.faults) => self.take_faults(),
+            Some(event) = self.node.recv() => self.take_node(event),
             Some(event) = next(&mut self.slices) => self.take_slice(event),
             Some(event) = self.services.recv() => self.take_service(event),
             Some(Ok((key, read))) = self.reads.join_next() => {
@@ -215,6 +223,30 @@ impl Server {
         let round = (!self.world.secrets().is_empty()).then_some(self.next_round);
         let telling = self.to_tell.values().min().copied();
         [leftovers, round, telling].into_iter().flatten().min()
+    }
+
+    /// The own Node is another than before: its zone may be. One that is gone has none.
+    fn take_node(&mut self, event: Event<Node>) {
+        let zone: Option<Arc<str>> = match event {
+            Event::Applied(node) => node.zone().map(Into::into),
+            Event::Deleted(_) => None,
+            Event::Synced => return,
+            Event::Malformed { key, error } => {
+                tracing::error!(node = %key, error, "the Node cannot be read, its zone stays as it was");
+                return;
+            }
+        };
+        if zone == self.zone {
+            return;
+        }
+        tracing::info!(
+            zone = zone.as_deref().unwrap_or_default(),
+            "the node is in another zone"
+        );
+        self.zone = zone;
+        if let Some(edge) = &self.edge {
+            edge.set_zone(self.zone.clone());
+        }
     }
 
     fn take_service(&mut self, event: Event<Service>) {

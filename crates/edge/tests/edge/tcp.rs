@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
+use edge::Options;
 use edge::settings::{Balance, Frontend, Stickiness};
 
 use crate::setting::{Setting, backend, exchange, greeting, is_closed, named, nobody, service};
@@ -45,6 +46,38 @@ fn much_passes_whole_in_both_directions_at_once() {
     client.read_to_end(&mut heard).expect("read to the end");
     writing.join().expect("it was written");
     assert!(heard == words, "{} of {} bytes", heard.len(), words.len());
+}
+
+#[test]
+fn another_zone_of_the_node_counts_from_the_next_connection_on() {
+    let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
+    settings.is_cross_zone = false;
+    for (backend, zone) in settings.listeners[0].backends.iter_mut().zip(["east", "west"]) {
+        backend.zone = Some(zone.into());
+    }
+    let options = Options {
+        zone: Some("east".into()),
+        ..Options::default()
+    };
+    let setting = Setting::with(options, settings);
+    let takers = || {
+        (0..4)
+            .map(|_| setting.taker().expect("a backend"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(takers(), ["a"; 4]);
+    let mut client = setting.connect();
+    greeting(&mut client).expect("a greeting");
+    setting.edge.set_zone(Some("west".into()));
+    assert_eq!(takers(), ["b"; 4]);
+    // Settings that come later know of it.
+    setting.apply();
+    assert_eq!(takers(), ["b"; 4]);
+    assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
+    setting.edge.set_zone(None);
+    let mut both = takers();
+    both.sort_unstable();
+    assert_eq!(both, ["a", "a", "b", "b"]);
 }
 
 #[test]
