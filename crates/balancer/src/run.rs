@@ -86,10 +86,6 @@ fn follow<T: Resource>(client: &Client) -> Followed<T> {
 }
 
 /// One thing that happened.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time is on its way from a channel to the caches"
-)]
 enum News {
     Service(Event<Service>),
     Pool(Event<AddressPool>),

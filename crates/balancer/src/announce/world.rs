@@ -25,10 +25,6 @@ const TAKEN_AT_ONCE_MAX: usize = 1_024;
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// One thing that was told.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time is on its way from a channel to the caches"
-)]
 pub(super) enum Told {
     Service(Event<Service>),
     Slice(Event<EndpointSlice>),
