@@ -2,6 +2,8 @@
 //! namespaces: TLS and its certificate, PROXY protocol, health checks, draining, the access log, and the states that are
 //! told.
 
+mod support;
+
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +13,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
 use balancer::announce::{self, LinkSelection, Metrics};
 use balancer::serving::{self, Addresses};
 use base64::Engine as _;
@@ -21,12 +22,11 @@ use http::Method;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
-use store::{SqliteOptions, SqliteStore};
 use testbed::{Cluster, Topology};
 use tokio::sync::watch;
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+use support::{PATIENCE, ask, create, create_node, create_pool, spawn_in, start_api};
+
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
 /// Where the backends serve, and where they say how they are.
@@ -36,84 +36,6 @@ const HEALTH_PORT: u16 = 9_100;
 const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-}
-
-/// Runs `work` on a thread in a member's namespace.
-fn spawn_in(
-    cluster: &Arc<Cluster>,
-    member: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> thread::JoinHandle<()> {
-    let (cluster, member) = (Arc::clone(cluster), member.to_owned());
-    thread::spawn(move || {
-        let member = cluster.member(&member).expect("a member");
-        member.enter(work).expect("its namespace");
-    })
-}
-
-/// How the API is reached: as the administrator, and as a node's load balancer.
-struct Api {
-    admin: Config,
-    load_balancer: Config,
-}
-
-/// An API server on the control plane, with what assigns addresses.
-fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
-    let path = directory.to_owned();
-    let ip = cluster.topology.control_plane.address.ipv4;
-    let (tell, told) = channel();
-    spawn_in(cluster, "control-plane", move || {
-        runtime().block_on(async {
-            let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
-            let config = apiserver::Config {
-                listen: (ip, 0).into(),
-                kubeconfig: Some(path.join("admin.conf")),
-                token_auth_file: None,
-                data_dir: path.clone(),
-                node_name: "control-plane".to_owned(),
-                advertise_address: Some(ip.into()),
-                service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
-                node_ports: NODE_PORTS_DEFAULT,
-                cluster_domain: "cluster.local".to_owned(),
-                kubernetes_service: apiserver::KubernetesService::default(),
-                access: Access::default(),
-            };
-            let server = Server::start(config, Arc::new(store)).await.expect("a server");
-            let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
-            let as_user = |user: &str| {
-                let issued =
-                    apiserver::pki::client(&path.join("pki"), user, user, "").expect("a certificate");
-                Config {
-                    server: apiserver::kubeconfig::server_url(server.address()),
-                    certificate_authority: issued.authority.into_bytes(),
-                    client_certificate: Some((
-                        issued.pair.certificate.into_bytes(),
-                        issued.pair.key.into_bytes(),
-                    )),
-                    ..Config::default()
-                }
-            };
-            let api = Api {
-                load_balancer: as_user("system:portolan-load-balancer"),
-                admin,
-            };
-            let assigner = Client::new(as_user("system:portolan-balancer")).expect("a client");
-            tell.send(api).expect("somebody waits");
-            let options = balancer::Options {
-                has_edges: true,
-                ..balancer::Options::default()
-            };
-            balancer::run(assigner, options, std::future::pending()).await;
-        });
-    });
-    told.recv_timeout(PATIENCE).expect("an API server")
-}
 
 /// A node's announcer and edge, until the sender is dropped.
 fn start_load_balancer(
@@ -269,25 +191,6 @@ impl Connection {
     }
 }
 
-/// Asks the API from the control plane's namespace.
-fn ask(
-    cluster: &Cluster,
-    config: &Config,
-    method: Method,
-    path: &str,
-    kind: &str,
-    body: Option<&Value>,
-) -> Value {
-    let control_plane = cluster.control_plane().expect("a control plane");
-    let asking = || {
-        runtime().block_on(async {
-            let client = Client::new(config.clone()).expect("a client");
-            client.request(method, path, kind, body).await.expect(path)
-        })
-    };
-    control_plane.enter(asking).expect("its namespace")
-}
-
 /// Waits until something is so.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
@@ -346,40 +249,21 @@ fn slice(members: &[(&str, Ipv4Addr)]) -> Value {
 
 /// Creates all objects; the authority that the client trusts.
 fn fill(cluster: &Cluster, admin: &Config, members: &[(&str, Ipv4Addr)]) -> String {
-    let create = |path: &str, object: Value| {
-        ask(cluster, admin, Method::POST, path, JSON, Some(&object));
-    };
-    create(
-        "/api/v1/nodes",
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}),
-    );
-    let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "172.30.0.11"}]}});
-    ask(
-        cluster,
-        admin,
-        Method::PATCH,
-        "/api/v1/nodes/node-1/status",
-        MERGE_PATCH,
-        Some(&status),
-    );
-    create(
-        "/apis/portolan.dev/v1alpha1/addresspools",
-        json!({
-            "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
-            "spec": {"addresses": [format!("{ADDRESS}-{ADDRESS}")]},
-        }),
-    );
+    create_node(cluster, admin, "node-1", "172.30.0.11");
+    create_pool(cluster, admin, ADDRESS);
     let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()]).expect("a certificate");
     let encoded = |pem: &str| STANDARD.encode(pem);
     create(
+        cluster,
+        admin,
         "/api/v1/namespaces/default/secrets",
-        json!({
+        &json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": CERTIFICATE}, "type": "kubernetes.io/tls",
             "data": {"tls.crt": encoded(&pair.cert.pem()), "tls.key": encoded(&pair.signing_key.serialize_pem())},
         }),
     );
-    create(SLICES, slice(members));
-    create(SERVICES, service());
+    create(cluster, admin, SLICES, &slice(members));
+    create(cluster, admin, SERVICES, &service());
     pair.cert.pem()
 }
 
@@ -405,7 +289,11 @@ fn the_documentations_annotations_do_what_they_say() {
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
         let logs = directory.path().join("logs");
-        let api = start_api(&cluster, directory.path());
+        let options = balancer::Options {
+            has_edges: true,
+            ..balancer::Options::default()
+        };
+        let api = start_api(&cluster, directory.path(), options);
         let members = [
             ("node-2", cluster.topology.nodes[1].member.address.ipv4),
             ("control-plane", cluster.topology.control_plane.address.ipv4),

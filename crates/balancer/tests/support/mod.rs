@@ -1,0 +1,143 @@
+//! What tests on a network of namespaces have in common: threads in them, and an API server on the control plane with
+//! what assigns addresses.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
+use client::{Client, Config, JSON, MERGE_PATCH};
+use http::Method;
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore};
+use testbed::Cluster;
+
+/// Longest wait for something that has to happen; only a failing test waits so long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The user that the assigner asks as.
+const ASSIGNER: &str = "system:portolan-balancer";
+/// The user that announcer and edge of a node ask as.
+const LOAD_BALANCER: &str = "system:portolan-load-balancer";
+
+/// How the API is reached.
+pub struct Api {
+    /// As the administrator.
+    pub admin: Config,
+    /// As a node's load balancer.
+    pub load_balancer: Config,
+}
+
+/// A runtime for the calling thread.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Runs `work` on a thread in a member's namespace.
+pub fn spawn_in(
+    cluster: &Arc<Cluster>,
+    member: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let (cluster, member) = (Arc::clone(cluster), member.to_owned());
+    thread::spawn(move || {
+        let member = cluster.member(&member).expect("a member");
+        member.enter(work).expect("its namespace");
+    })
+}
+
+/// An API server on the control plane, with what assigns addresses.
+pub fn start_api(cluster: &Arc<Cluster>, directory: &Path, options: balancer::Options) -> Api {
+    let path = directory.to_owned();
+    let ip = cluster.topology.control_plane.address.ipv4;
+    let (tell, told) = channel();
+    spawn_in(cluster, "control-plane", move || {
+        runtime().block_on(async {
+            let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
+            let config = apiserver::Config {
+                listen: (ip, 0).into(),
+                kubeconfig: Some(path.join("admin.conf")),
+                token_auth_file: None,
+                data_dir: path.clone(),
+                node_name: "control-plane".to_owned(),
+                advertise_address: Some(ip.into()),
+                service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
+                node_ports: NODE_PORTS_DEFAULT,
+                cluster_domain: "cluster.local".to_owned(),
+                kubernetes_service: apiserver::KubernetesService::default(),
+                access: Access::default(),
+            };
+            let server = Server::start(config, Arc::new(store)).await.expect("a server");
+            let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
+            let as_user = |user: &str| {
+                let issued =
+                    apiserver::pki::client(&path.join("pki"), user, user, "").expect("a certificate");
+                Config {
+                    server: apiserver::kubeconfig::server_url(server.address()),
+                    certificate_authority: issued.authority.into_bytes(),
+                    client_certificate: Some((
+                        issued.pair.certificate.into_bytes(),
+                        issued.pair.key.into_bytes(),
+                    )),
+                    ..Config::default()
+                }
+            };
+            let api = Api {
+                load_balancer: as_user(LOAD_BALANCER),
+                admin,
+            };
+            let assigner = Client::new(as_user(ASSIGNER)).expect("a client");
+            tell.send(api).expect("somebody waits");
+            balancer::run(assigner, options, std::future::pending()).await;
+        });
+    });
+    told.recv_timeout(PATIENCE).expect("an API server")
+}
+
+/// Asks the API from the control plane's namespace.
+pub fn ask(
+    cluster: &Cluster,
+    config: &Config,
+    method: Method,
+    path: &str,
+    kind: &str,
+    body: Option<&Value>,
+) -> Value {
+    let control_plane = cluster.control_plane().expect("a control plane");
+    let asking = || {
+        runtime().block_on(async {
+            let client = Client::new(config.clone()).expect("a client");
+            client.request(method, path, kind, body).await.expect(path)
+        })
+    };
+    control_plane.enter(asking).expect("its namespace")
+}
+
+/// Creates an object.
+pub fn create(cluster: &Cluster, admin: &Config, path: &str, object: &Value) {
+    ask(cluster, admin, Method::POST, path, JSON, Some(object));
+}
+
+/// Creates a Node with its InternalIP.
+pub fn create_node(cluster: &Cluster, admin: &Config, name: &str, internal_ip: &str) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    create(cluster, admin, "/api/v1/nodes", &node);
+    let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": internal_ip}]}});
+    let path = format!("/api/v1/nodes/{name}/status");
+    ask(cluster, admin, Method::PATCH, &path, MERGE_PATCH, Some(&status));
+}
+
+/// Creates an AddressPool of one address.
+pub fn create_pool(cluster: &Cluster, admin: &Config, address: impl std::fmt::Display) {
+    let pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
+        "spec": {"addresses": [format!("{address}-{address}")]},
+    });
+    create(cluster, admin, "/apis/portolan.dev/v1alpha1/addresspools", &pool);
+}
