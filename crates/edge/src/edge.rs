@@ -14,13 +14,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::faults::Faults;
 use crate::handover::{self, HandoverError, Predecessor, Sockets};
-use crate::http::cookie::StickyKey;
+use crate::http::cookie::{StickyKeys, StickySecrets};
 use crate::log::{self, Logs};
 use crate::metrics;
-use crate::port::Shared;
+use crate::port::{Port, Shared};
 use crate::serving::{Means, Serving};
 use crate::settings::Settings;
 use crate::sockets;
+use crate::status::PortStatus;
 use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
 
 /// How often it is looked whether connections have finished.
@@ -38,9 +39,8 @@ pub struct Options {
     pub threads: usize,
     /// Where access logs may go.
     pub log_places: log::Places,
-    /// A secret of which cookies for stickiness are made, the same for all edges that serve the same clients. Without one,
-    /// who tries all addresses can find out which one a cookie stands for.
-    pub sticky_secret: Vec<u8>,
+    /// What cookies for stickiness are made of, until [`Edge::set_sticky_secrets`] says something else.
+    pub sticky_secrets: StickySecrets,
     /// Where the listening sockets of an edge that runs are taken over from, and where they are handed over later
     /// (`--edge-handover-socket`).
     pub handover_socket: Option<PathBuf>,
@@ -106,8 +106,8 @@ impl Edge {
     /// # Errors
     /// See [`StartError`].
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let sticky_key = StickyKey::new(&options.sticky_secret);
-        let shared = Shared::new(options.zone, sockets::connections_max(), sticky_key);
+        let sticky_keys = StickyKeys::new(&options.sticky_secrets);
+        let shared = Shared::new(options.zone, sockets::connections_max(), sticky_keys);
         let shared = shared.map_err(StartError::Tls)?;
         let (end, ended) = watch::channel(());
         let (control, thread) =
@@ -175,6 +175,12 @@ impl Edge {
         }
     }
 
+    /// Makes cookies for stickiness of other secrets, from the next request on.
+    pub fn set_sticky_secrets(&self, secrets: &StickySecrets) {
+        let keys = Arc::new(StickyKeys::new(secrets));
+        self.inner.shared.sticky_keys.store(keys);
+    }
+
     /// What is wrong now, and whenever that changes.
     pub fn faults(&self) -> watch::Receiver<Arc<Faults>> {
         self.inner.faults.subscribe()
@@ -184,6 +190,18 @@ impl Edge {
     pub fn metrics(&self) -> String {
         let ports: Vec<_> = self.inner.serving().ports().cloned().collect();
         metrics::text(&ports, &self.inner.logs)
+    }
+
+    /// How each port is now.
+    pub fn status(&self) -> Vec<PortStatus> {
+        let (ports, faults) = {
+            let serving = self.inner.serving();
+            let ports: Vec<_> = serving.ports().cloned().collect();
+            (ports, serving.faults.clone())
+        };
+        let of_port =
+            |port: &Arc<Port>| PortStatus::of(port, faults.get(&port.key).map_or(&[], Vec::as_slice));
+        ports.iter().map(of_port).collect()
     }
 
     /// Returns when a successor has taken over the listening sockets; this edge takes no connections from then on, and

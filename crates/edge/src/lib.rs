@@ -10,7 +10,7 @@
 //! 4. `relay` passes bytes on, or [`http`] requests, or `udp` datagrams; [`log`] writes down what was.
 //!
 //! What all of them share of a Service's port is its [`Port`]. `serving` finds the differences between settings and opens
-//! and closes listening sockets; what is to be told of ports is in [`faults`], [`counters`] and [`Edge::metrics`].
+//! and closes listening sockets; what is to be told of ports is in [`faults`], [`status`], [`counters`] and [`Edge::metrics`].
 //!
 //! What always holds:
 //!
@@ -37,10 +37,12 @@ mod relay;
 mod serving;
 pub mod settings;
 mod sockets;
+pub mod status;
 mod tls;
 mod udp;
 mod workers;
 
+pub use crate::http::cookie::StickySecrets;
 pub use edge::{Edge, Options, StartError};
 pub use faults::{Fault, Faults};
 pub use handover::HandoverError;

@@ -144,6 +144,7 @@ async fn connect_with(
     }
     if let Err(error) = &result {
         tracing::debug!(%error, port = %port.key, "a backend is not reached");
+        chosen.backend.remember_failure(error.to_string());
     }
     port.backends().note(&chosen.backend, result.is_ok());
     result

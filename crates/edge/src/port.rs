@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use crate::backends::{Backend, Backends, Chosen};
 use crate::counters::{Counters, Refusal};
 use crate::http::Requests;
-use crate::http::cookie::StickyKey;
+use crate::http::cookie::StickyKeys;
 use crate::limits::Rates;
 use crate::log::Log;
 use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings};
@@ -91,7 +91,7 @@ pub(crate) struct Shared {
     /// How many may be.
     pub open_max: usize,
     /// What makes the values of cookies.
-    pub sticky_key: StickyKey,
+    pub sticky_keys: ArcSwap<StickyKeys>,
     /// Tasks that take connections.
     pub takers: AtomicUsize,
 }
@@ -101,7 +101,7 @@ impl Shared {
     pub fn new(
         zone: Option<Arc<str>>,
         open_max: usize,
-        sticky_key: StickyKey,
+        sticky_keys: StickyKeys,
     ) -> Result<Self, client::ConfigError> {
         Ok(Self {
             zone: Mutex::new(zone),
@@ -109,7 +109,7 @@ impl Shared {
             tls_to_http_backends: Arc::new(tls::to_backends(true)?),
             open: AtomicUsize::new(0),
             open_max,
-            sticky_key,
+            sticky_keys: ArcSwap::from_pointee(sticky_keys),
             takers: AtomicUsize::new(0),
         })
     }
@@ -222,14 +222,16 @@ impl Port {
 
     /// The backend that one of these numbers stands for in cookies, if it may take a request.
     pub fn choose_by_cookie(&self, numbers: &[u64]) -> Option<Chosen> {
+        let keys = self.shared.sticky_keys.load_full();
+        let service = &self.key.service;
         self.backends
-            .choose_by(|backend| numbers.contains(&self.cookie_number(backend)))
+            .choose_by(|backend| backend.cookie_numbers(&keys, service).is_meant_by(numbers))
     }
 
     /// The number that stands for a backend in cookies.
     pub fn cookie_number(&self, backend: &Backend) -> u64 {
-        let key = &self.shared.sticky_key;
-        backend.cookie_number(|address| key.number(&self.key.service, address))
+        let keys = self.shared.sticky_keys.load_full();
+        backend.cookie_numbers(&keys, &self.key.service).told()
     }
 
     /// Its backends.

@@ -145,6 +145,7 @@ impl Flows {
                 Err(error) => {
                     let backend = &flow.chosen.backend;
                     tracing::debug!(%error, backend = %backend.address, "a backend refuses");
+                    backend.remember_failure(error.to_string());
                     self.port.backends().note(backend, false);
                     tried.push(backend.address);
                     self.flows.remove(&client);

@@ -63,9 +63,13 @@ pub(crate) async fn check(port: Arc<Port>) {
                 () = &mut changed => break,
                 Some((address, result)) = asked.next() => {
                     let Some(health) = healths.get_mut(&address) else { continue };
-                    if health.count(result.is_ok())
-                        && let Some(backend) = backends.iter().find(|backend| backend.address == address)
-                    {
+                    let Some(backend) = backends.iter().find(|backend| backend.address == address) else {
+                        continue;
+                    };
+                    if let Err(why) = &result {
+                        backend.remember_failure(format!("health check: {why}"));
+                    }
+                    if health.count(result.is_ok()) {
                         backend.set_healthy(health.is_healthy());
                         tell(&port, address, result.err());
                     }

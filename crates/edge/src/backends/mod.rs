@@ -8,13 +8,15 @@ mod sticky;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use crate::http::Pool;
-use crate::settings::{self, Listener, ServiceSettings, Stickiness};
+use crate::http::cookie::{Numbers, StickyKeys};
+use crate::settings::{self, Listener, ServiceName, ServiceSettings, Stickiness};
 pub(crate) use checks::check;
 use choice::{Choice, Condition, Rank, Standing};
 use ejection::Ejection;
@@ -25,7 +27,7 @@ use sticky::Sticky;
 pub struct Backend {
     /// Where it is reached.
     pub address: SocketAddr,
-    cookie_number: OnceLock<u64>,
+    cookie_numbers: ArcSwapOption<Numbers>,
     pool: Arc<Pool>,
     under_way: AtomicUsize,
     connections: AtomicU64,
@@ -36,15 +38,25 @@ pub struct Backend {
     ejection: Mutex<Ejection>,
     /// Milliseconds since the port began.
     ejected_until: AtomicU64,
+    last_failure: Mutex<Option<Failed>>,
     has_left: AtomicBool,
     cut: watch::Sender<bool>,
+}
+
+/// The last failure of a backend.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// When it was.
+    pub at: Instant,
+    /// What failed, for people.
+    pub why: String,
 }
 
 impl Backend {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            cookie_number: OnceLock::new(),
+            cookie_numbers: ArcSwapOption::empty(),
             pool: Arc::default(),
             under_way: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
@@ -53,14 +65,21 @@ impl Backend {
             has_failed: AtomicBool::new(false),
             ejection: Mutex::default(),
             ejected_until: AtomicU64::new(0),
+            last_failure: Mutex::default(),
             has_left: AtomicBool::new(false),
             cut: watch::Sender::new(false),
         }
     }
 
-    /// The number that stands for it in cookies of its Service: made when it is asked for first.
-    pub fn cookie_number(&self, make: impl FnOnce(SocketAddr) -> u64) -> u64 {
-        *self.cookie_number.get_or_init(|| make(self.address))
+    /// The numbers that stand for it in cookies of its Service: made when they are asked for first under these keys.
+    pub fn cookie_numbers(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<Numbers> {
+        let known = self.cookie_numbers.load();
+        if let Some(known) = known.as_ref().filter(|known| known.are_of(keys)) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(Numbers::new(keys, service, self.address));
+        self.cookie_numbers.store(Some(Arc::clone(&made)));
+        made
     }
 
     /// Connections that are kept for further requests.
@@ -86,6 +105,23 @@ impl Backend {
     /// Whether health checks hold it for healthy, or there are none.
     pub fn is_healthy(&self) -> bool {
         self.is_healthy.load(Ordering::Relaxed)
+    }
+
+    /// What failed last: a connection to it, or a health check.
+    pub fn last_failure(&self) -> Option<Failed> {
+        self.last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Remembers why a connection to it or a health check has failed, in the place of what failed before.
+    pub(crate) fn remember_failure(&self, why: String) {
+        let failed = Failed {
+            at: Instant::now(),
+            why,
+        };
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
     }
 
     /// Whether it is no more among the port's backends: connections that are kept for further requests are not used again.
@@ -316,6 +352,11 @@ impl Backends {
         let candidate = state.candidates.iter().find(|c| is_it(&c.backend))?;
         let is_good = candidate.standing(now)?.rank.is_good();
         is_good.then(|| Chosen::of(&candidate.backend))
+    }
+
+    /// Whether a backend refused again and again, and is left in peace for a while.
+    pub fn is_ejected(&self, backend: &Backend) -> bool {
+        backend.is_ejected(self.now())
     }
 
     /// Counts what came of connecting to a backend.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -16,7 +17,79 @@ mod tests;
 /// Digits of a cookie's value.
 const DIGITS: usize = 16;
 
-/// What makes a cookie's value of a backend's address. All edges that serve the same clients need the same.
+/// The secrets that cookies are made of, of any length. All edges that serve the same clients need the same ones. With an
+/// empty secret an address cannot be read from a cookie, but it can be found by trying all.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StickySecrets {
+    /// New cookies are made of this one.
+    pub current: Vec<u8>,
+    /// Cookies of this one still lead to their backends, and clients get new ones in their place: so a secret is replaced
+    /// without moving anybody.
+    pub previous: Option<Vec<u8>>,
+}
+
+/// The secrets stay out of logs.
+impl fmt::Debug for StickySecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StickySecrets").finish_non_exhaustive()
+    }
+}
+
+/// The keys of these secrets.
+#[derive(Debug)]
+pub struct StickyKeys {
+    current: StickyKey,
+    previous: Option<StickyKey>,
+}
+
+impl StickyKeys {
+    /// Of these secrets.
+    pub fn new(secrets: &StickySecrets) -> Self {
+        Self {
+            current: StickyKey::new(&secrets.current),
+            previous: secrets.previous.as_deref().map(StickyKey::new),
+        }
+    }
+}
+
+/// The numbers that stand for a backend in cookies, under certain keys.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    keys: Arc<StickyKeys>,
+    current: u64,
+    previous: Option<u64>,
+}
+
+impl Numbers {
+    /// Of a backend of a Service.
+    pub fn new(keys: &Arc<StickyKeys>, service: &ServiceName, backend: SocketAddr) -> Self {
+        let previous = keys.previous.as_ref();
+        Self {
+            keys: Arc::clone(keys),
+            current: keys.current.number(service, backend),
+            previous: previous.map(|key| key.number(service, backend)),
+        }
+    }
+
+    /// Whether they were made under these keys.
+    pub fn are_of(&self, keys: &Arc<StickyKeys>) -> bool {
+        Arc::ptr_eq(&self.keys, keys)
+    }
+
+    /// The number that clients are told.
+    pub fn told(&self) -> u64 {
+        self.current
+    }
+
+    /// Whether a cookie with one of these numbers means the backend.
+    pub fn is_meant_by(&self, numbers: &[u64]) -> bool {
+        numbers
+            .iter()
+            .any(|number| *number == self.current || Some(*number) == self.previous)
+    }
+}
+
+/// What makes a cookie's value of a backend's address.
 #[derive(Clone)]
 pub struct StickyKey(hmac::Key);
 
@@ -28,8 +101,7 @@ impl fmt::Debug for StickyKey {
 }
 
 impl StickyKey {
-    /// Of a secret of any length. With an empty one, an address cannot be read from a cookie, but it can be found by
-    /// trying all.
+    /// Of a secret.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }

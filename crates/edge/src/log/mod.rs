@@ -275,6 +275,12 @@ impl Log {
         self.fault.as_deref()
     }
 
+    /// Lines that were dropped or could not be written.
+    pub fn lost_lines(&self) -> u64 {
+        let counts = [&self.counts.dropped_lines, &self.counts.lost_lines];
+        counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// Writes down a request. It never waits: what there is no room for is counted and dropped.
     pub fn request(&self, record: &RequestRecord<'_>) {
         self.push(line::of_request(record, self.settings.format));

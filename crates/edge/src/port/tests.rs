@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::http::cookie::StickySecrets;
 use crate::settings::{self, BackendProtocol, Balance, Limits, Stickiness};
 
 /// A Service that asks for nothing special.
@@ -55,7 +56,8 @@ fn port(settings: ServiceSettings) -> Arc<Port> {
         log: None,
         tls: None,
     };
-    let shared = Shared::new(None, 100, StickyKey::new(b"")).expect("TLS can be set up");
+    let shared =
+        Shared::new(None, 100, StickyKeys::new(&StickySecrets::default())).expect("TLS can be set up");
     Arc::new(Port::new(key, current, Arc::default(), Arc::new(shared)))
 }
 

@@ -10,6 +10,7 @@ mod logging;
 mod pooling;
 mod refusing;
 mod served;
+mod status;
 mod sticking;
 mod tls;
 mod upgrading;

@@ -1,5 +1,6 @@
 //! Clients that stay with their backend by a cookie.
 
+use edge::StickySecrets;
 use edge::settings::Stickiness;
 
 use crate::backend::{Backend, OK};
@@ -47,6 +48,35 @@ fn a_client_with_a_cookie_stays() {
         assert_status(&answer, 200);
         assert!(cookie(&answer).is_some_and(|new| new != given), "{answer}");
     }
+}
+
+#[test]
+fn a_secret_is_replaced_without_moving_anybody() {
+    let (one, other) = (Backend::answering(OK), Backend::answering(OK));
+    let mut service = service(&[one.address, other.address]);
+    service.stickiness = Stickiness::Cookie {
+        name: "lb".into(),
+        max_age: None,
+    };
+    let served = Served::new(service);
+    let secrets = |current: &str, previous: Option<&str>| StickySecrets {
+        current: current.into(),
+        previous: previous.map(Into::into),
+    };
+    served.edge.set_sticky_secrets(&secrets("old", None));
+    let old = cookie(&get(served.address, "/")).unwrap();
+    served.edge.set_sticky_secrets(&secrets("new", Some("old")));
+    // It stays where it was, and is told the cookie of the new secret …
+    let new = cookie(&with_cookie(&served, &old)).unwrap();
+    assert_ne!(new, old);
+    assert_eq!(cookie(&with_cookie(&served, &new)), None);
+    // … which holds when the old one is forgotten.
+    served.edge.set_sticky_secrets(&secrets("new", None));
+    assert_eq!(cookie(&with_cookie(&served, &new)), None);
+    let counts = [one.recorded().len(), other.recorded().len()];
+    assert!(counts == [4, 0] || counts == [0, 4], "{counts:?}");
+    // Nobody knows the old one any more: whoever has it is sent on with a new one.
+    assert!(cookie(&with_cookie(&served, &old)).is_some());
 }
 
 #[test]

@@ -43,6 +43,25 @@ fn numbers_differ_by_backend_service_and_secret() {
 }
 
 #[test]
+fn a_former_secrets_cookies_still_mean_their_backend() {
+    let secrets = |current: &[u8], previous: Option<&[u8]>| StickySecrets {
+        current: current.to_vec(),
+        previous: previous.map(<[u8]>::to_vec),
+    };
+    let backend = "192.0.2.1:80".parse().unwrap();
+    let numbers = |secrets| Numbers::new(&Arc::new(StickyKeys::new(&secrets)), &service(), backend);
+    let old = numbers(secrets(b"old", None));
+    let both = numbers(secrets(b"new", Some(b"old")));
+    let new = numbers(secrets(b"new", None));
+    assert!(both.is_meant_by(&[1, old.told()]) && both.is_meant_by(&[new.told()]));
+    assert_eq!(both.told(), new.told());
+    assert!(!new.is_meant_by(&[old.told()]) && !both.is_meant_by(&[]));
+    let keys = Arc::new(StickyKeys::new(&StickySecrets::default()));
+    let numbers = Numbers::new(&keys, &service(), backend);
+    assert!(numbers.are_of(&keys) && !numbers.are_of(&Arc::new(StickyKeys::new(&StickySecrets::default()))));
+}
+
+#[test]
 fn all_cookies_of_the_name_are_found_and_no_other() {
     let cookies = headers(&[
         "a=0000000000000001; lb=0000000000000002;lb=x",

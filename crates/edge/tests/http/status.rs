@@ -1,0 +1,98 @@
+//! What an edge says of its ports.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use edge::settings::{HealthCheck, HealthProbe};
+use serde_json::{Value, json};
+
+use crate::backend::{Backend, OK};
+use crate::client::{assert_status, get};
+use crate::served::{Served, service};
+
+/// An address of loopback, and a port below those that the kernel gives away, that nobody listens at.
+const REFUSING: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(127, 0, 0, 98)), 9);
+
+fn status(served: &Served) -> Value {
+    let status = serde_json::to_value(served.edge.status()).unwrap();
+    assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
+    status[0].clone()
+}
+
+#[test]
+fn a_port_tells_of_its_clients_and_backends() {
+    let backend = Backend::answering(OK);
+    let mut service = service(&[REFUSING, backend.address]);
+    service.listeners[0].backends[1].is_ready = false;
+    service.listeners[0].backends[1].is_serving_while_terminating = true;
+    let mut served = Served::new(service);
+    // Both are tried until the one that refuses is left in peace.
+    for _ in 0..4 {
+        assert_status(&get(served.address, "/"), 200);
+    }
+    let told = status(&served);
+    for (key, value) in [
+        ("namespace", json!("shop")),
+        ("service", json!("web")),
+        ("port", json!(served.address.port())),
+        ("protocol", json!("tcp")),
+        ("frontend", json!("http")),
+        ("addresses", json!(["127.0.0.1"])),
+        ("connections", json!(4)),
+        ("refused", json!({})),
+        ("lostLogLines", json!(0)),
+        ("faults", json!([])),
+    ] {
+        assert_eq!(told[key], value, "{key}: {told:#}");
+    }
+    assert!(told["sentBytes"].as_u64() > Some(0), "{told:#}");
+    let [refusing, terminating] = &told["backends"].as_array().unwrap()[..] else {
+        panic!("{told:#}")
+    };
+    assert_eq!(refusing["state"], "ejected");
+    assert_eq!(refusing["failures"], 3);
+    assert!(
+        refusing["lastFailure"]["why"]
+            .as_str()
+            .unwrap()
+            .contains("127.0.0.98:9"),
+        "{told:#}"
+    );
+    assert_eq!(terminating["state"], "terminating");
+    assert_eq!(terminating["connections"], 4);
+    assert_eq!(terminating.get("lastFailure"), None);
+
+    served.service.source_ranges = vec!["192.0.2.0/24".parse().unwrap()];
+    served.service.listeners[0].backends.remove(0);
+    served.service.listeners[0].backends[0].is_ready = true;
+    served.apply();
+    get(served.address, "/");
+    let told = status(&served);
+    assert_eq!(told["refused"], json!({"source_range": 1}));
+    assert_eq!(told["backends"][0]["state"], "healthy");
+}
+
+#[test]
+fn a_failed_check_says_why() {
+    let mut service = service(&[REFUSING]);
+    service.health_check = Some(HealthCheck {
+        probe: HealthProbe::Tcp,
+        port: None,
+        interval: std::time::Duration::from_millis(100),
+        timeout: std::time::Duration::from_secs(5),
+        healthy_threshold: 1,
+        unhealthy_threshold: 1,
+    });
+    let served = Served::new(service);
+    let told = loop {
+        let told = status(&served);
+        if told["backends"][0]["state"] == "unhealthy" {
+            break told;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let why = told["backends"][0]["lastFailure"]["why"].as_str().unwrap();
+    assert!(
+        why.starts_with("health check: connecting to backend 127.0.0.98:9"),
+        "{why}"
+    );
+}
