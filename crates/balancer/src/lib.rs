@@ -7,6 +7,7 @@
 //! - [`core`]: what is to be done about each Service; a state machine without clock and I/O
 //! - [`run()`]: the loop around it, which watches and writes
 //! - [`announce`]: which node answers for which address on the local network
+//! - [`cookie_secret`]: what cookies of sticky sessions are made of
 //! - [`serving`]: what the edge proxy of a node is to serve, out of Services, slices and Secrets
 //! - [`crd`]: the definition of AddressPools for clusters that do not have the kind built in
 //!
@@ -14,6 +15,7 @@
 
 pub mod annotations;
 pub mod announce;
+pub mod cookie_secret;
 pub mod core;
 pub mod crd;
 mod metrics;

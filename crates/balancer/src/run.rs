@@ -12,6 +12,7 @@ use controllers::queue::{BackOff, Queue};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use crate::cookie_secret;
 use crate::core::{Core, Options, Work};
 use crate::metrics::Metrics;
 use crate::write::Writer;
@@ -42,6 +43,10 @@ enum Done {
 /// Gives Services of type LoadBalancer their addresses until `shutdown` resolves; writes under way are finished
 /// first, if that does not take too long.
 pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
+    let mut making = JoinSet::new();
+    if options.has_edges {
+        making.spawn(cookie_secret::make_once(client.clone()));
+    }
     let mut balancer = Balancer {
         services: follow(&client),
         pools: follow(&client),

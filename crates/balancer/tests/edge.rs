@@ -85,7 +85,7 @@ fn start_load_balancer(
                     ..edge::log::Places::default()
                 },
                 has_buckets: false,
-                sticky_secret: Vec::new(),
+                sticky_secrets: None,
                 threads: 1,
                 handover_socket: None,
                 drain_patience: Duration::from_secs(1),

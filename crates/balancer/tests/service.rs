@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
+use balancer::Metrics;
 use balancer::core::{CONDITION, FINALIZER};
 use client::{Client, Config, JSON, MERGE_PATCH};
 use http::Method;
@@ -19,6 +20,7 @@ const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 struct Cluster {
     /// The administrator.
     admin: Client,
+    metrics: Arc<Metrics>,
     _server: Server,
     _directory: TempDir,
 }
@@ -52,12 +54,11 @@ async fn start() -> Cluster {
         ..Config::default()
     };
     let controllers = Client::new(controllers).expect("a client");
-    tokio::spawn(balancer::run(
-        controllers,
-        balancer::Options::default(),
-        std::future::pending(),
-    ));
+    let options = balancer::Options::default();
+    let metrics = Arc::clone(&options.metrics);
+    tokio::spawn(balancer::run(controllers, options, std::future::pending()));
     Cluster {
+        metrics,
         admin: Client::new(admin).expect("a client"),
         _server: server,
         _directory: directory,
@@ -92,6 +93,18 @@ impl Cluster {
             panic!("{path} stays {last:#}");
         }
         last
+    }
+
+    /// Waits until a metric has a value.
+    async fn counted(&self, line: &str) {
+        let counting = async {
+            while !self.metrics.render().lines().any(|told| told == line) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, counting).await.is_err() {
+            panic!("{line} is not in\n{}", self.metrics.render());
+        }
     }
 
     /// Waits until Events of these reasons were told of Services.
@@ -179,4 +192,36 @@ async fn a_service_gets_an_address_and_gives_it_back() {
     cluster
         .told(&["DeletingLoadBalancer", "DeletedLoadBalancer"])
         .await;
+}
+
+/// CCM-12: Services, and nodes that Services are told of.
+#[tokio::test]
+async fn the_work_is_counted() {
+    let cluster = start().await;
+    let pool = json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
+        "spec": {"addresses": ["192.0.2.1-192.0.2.2"]},
+    });
+    cluster.create(POOLS, pool).await;
+    cluster.create(SERVICES, service("a")).await;
+    cluster
+        .until(&format!("{SERVICES}/a"), |service| {
+            service["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1"
+        })
+        .await;
+    cluster
+        .counted("service_controller_nodesync_latency_seconds_count 0")
+        .await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+    cluster.create("/api/v1/nodes", node).await;
+    cluster
+        .counted("service_controller_nodesync_latency_seconds_count 1")
+        .await;
+    for line in [
+        "service_controller_update_loadbalancer_host_latency_seconds_count 1",
+        "service_controller_nodesync_error_total 0",
+    ] {
+        cluster.counted(line).await;
+    }
+    assert!(cluster.metrics.syncs() >= 2, "{}", cluster.metrics.render());
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use exposition::{Counted, Text};
 use tokio::sync::watch;
 
-/// Counters of an announcer.
+use super::Status;
+
+/// Counters of an announcer, and how it said last that things are.
 #[derive(Debug, Default)]
 pub struct Metrics {
     pub(super) requests: AtomicU64,
@@ -19,6 +23,7 @@ pub struct Metrics {
     pub(super) probes_received: AtomicU64,
     pub(super) probes_refused: AtomicU64,
     held: watch::Sender<BTreeSet<IpAddr>>,
+    status: Mutex<Option<(Instant, Arc<Status>)>>,
 }
 
 impl Metrics {
@@ -36,6 +41,17 @@ impl Metrics {
     /// A new announcer answers for nothing yet.
     pub(super) fn forget_held(&self) {
         self.held.send_replace(BTreeSet::new());
+    }
+
+    pub(super) fn tell_status(&self, status: Status) {
+        let told = Some((Instant::now(), Arc::new(status)));
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    /// How things are, and how long ago the announcer said so; `None` if it never did.
+    pub fn status(&self) -> Option<(Duration, Arc<Status>)> {
+        let told = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        told.map(|(at, status)| (at.elapsed(), status))
     }
 
     /// The addresses that this node answers for.

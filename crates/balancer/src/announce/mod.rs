@@ -16,6 +16,7 @@
 //! - [`core`]: the state machine of a node; no clock, no I/O
 //! - [`message`]: what nodes tell each other, in bytes
 //! - [`frame`]: ARP and NDP in bytes
+//! - [`status`]: what is told of members and addresses
 //! - `world`: what watches tell of the API
 //! - [`run()`]: the loop around the core, with sockets and the API
 //!
@@ -37,6 +38,7 @@ pub mod rendezvous;
 mod run;
 #[cfg(test)]
 mod simulation;
+pub mod status;
 mod world;
 
 use std::sync::Arc;
@@ -45,6 +47,7 @@ use std::time::Duration;
 pub use links::LinkSelection;
 pub use metrics::Metrics;
 pub use run::{AnnounceError, Settings, run};
+pub use status::Status;
 
 /// The name of a Node.
 pub type NodeName = Arc<str>;

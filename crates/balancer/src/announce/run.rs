@@ -26,6 +26,7 @@ use super::message::{BYTES_MAX, Key, Message};
 use super::metrics::Metrics;
 use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
+use super::status::Status;
 use super::world::{Told, Touched, World};
 use crate::tell::Teller;
 
@@ -37,6 +38,10 @@ const EVENTS_WAITING_MAX: usize = 64;
 const ANSWERED_AT_ONCE_MAX: usize = 64;
 /// How often links are looked for.
 const LINKS_PERIOD: Duration = Duration::from_secs(2);
+/// How often it is told how things are, for people; with many addresses less often, so that at most one part in
+/// [`STATUS_SHARE`] of the time goes into it.
+const STATUS_PERIOD: Duration = Duration::from_secs(1);
+const STATUS_SHARE: u32 = 100;
 /// How long others may take at the end to take the addresses over.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 /// Pause between two tries to read the own Node.
@@ -162,6 +167,7 @@ struct Announcer {
     node_name: String,
     teller: Teller,
     metrics: Arc<Metrics>,
+    next_status: Time,
 }
 
 impl Announcer {
@@ -203,6 +209,7 @@ impl Announcer {
             node_name: settings.node_name,
             client,
             metrics,
+            next_status: Time::ZERO,
         })
     }
 
@@ -227,6 +234,20 @@ impl Announcer {
             self.take(news);
         }
         self.follow_up();
+        if self.next_status <= since_boot() {
+            self.tell_status();
+        }
+    }
+
+    /// Says how things are.
+    fn tell_status(&mut self) {
+        let now = since_boot();
+        let status = Status::of(&self.core, &self.world.demand, now, |address| {
+            self.may_answer(address)
+        });
+        self.metrics.tell_status(status);
+        let end = since_boot();
+        self.next_status = end + STATUS_PERIOD.max(end.saturating_sub(now) * STATUS_SHARE);
     }
 
     /// One piece of news of each kind, as far as there is one; the core is to be told the time at `due`.

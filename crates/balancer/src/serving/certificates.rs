@@ -6,12 +6,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{Labels, ObjectKey, ObjectMeta};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use client::{Client, ClientError};
+use api::object::ObjectKey;
+use client::ClientError;
 use edge::settings::Certificate;
-use serde::Deserialize;
+
+use super::secret::Secret;
 
 /// The annotation by which a Secret lets Services of other namespaces have its certificate: their namespaces,
 /// separated by commas, or `*`.
@@ -43,16 +42,6 @@ pub struct Certificates {
     known: HashMap<ObjectKey, (String, Known)>,
 }
 
-/// The parts of a Secret that count.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Secret {
-    metadata: ObjectMeta,
-    #[serde(rename = "type")]
-    kind: String,
-    data: Option<Labels>,
-}
-
 impl Certificates {
     /// The certificate that a Service of `namespace` gets out of a Secret; the error is for people. `None` if the Secret was
     /// not read yet.
@@ -81,7 +70,7 @@ impl Certificates {
 
     /// Takes in what a Secret is; whether that is news. What could not be read for a reason that will pass leaves what
     /// was known.
-    pub fn take(&mut self, key: &ObjectKey, read: Result<Secret, ClientError>) -> bool {
+    pub fn take(&mut self, key: &ObjectKey, read: &Result<Secret, ClientError>) -> bool {
         let (version, known) = match read {
             Ok(secret) => {
                 let version = secret.metadata.resource_version.clone();
@@ -92,7 +81,7 @@ impl Certificates {
                 if is_same {
                     return false;
                 }
-                (version, secret.certificate(key))
+                (version, certificate(secret, key))
             }
             Err(error) if error.is_not_found() => {
                 let why = format!("there is no Secret {key}");
@@ -118,33 +107,32 @@ impl Certificates {
     }
 }
 
-impl Secret {
-    fn certificate(self, key: &ObjectKey) -> Known {
-        let unusable = |why: String| Known::Unusable(why.into());
-        if self.kind != TYPE {
-            return unusable(format!(
-                "Secret {key} is of type {:?}, expected {TYPE}",
-                self.kind
-            ));
-        }
-        let data = self.data.unwrap_or_default();
-        let part = |name: &str| {
-            let bytes = data.get(name).and_then(|text| STANDARD.decode(text).ok());
-            bytes.ok_or_else(|| format!("Secret {key} lacks {name}"))
-        };
-        let (chain_pem, key_pem) = match (part("tls.crt"), part("tls.key")) {
-            (Ok(chain), Ok(private)) => (chain, private),
-            (Err(why), _) | (_, Err(why)) => return unusable(why),
-        };
-        let allowed = self.metadata.annotations.get(ALLOWED_NAMESPACES);
-        Known::Certificate {
-            certificate: Arc::new(Certificate {
-                source: key.to_string().into(),
-                chain_pem,
-                key_pem,
-            }),
-            allowed: allowed.map_or("", String::as_str).into(),
-        }
+/// The certificate that a Secret holds.
+fn certificate(secret: &Secret, key: &ObjectKey) -> Known {
+    let unusable = |why: String| Known::Unusable(why.into());
+    if secret.kind != TYPE {
+        return unusable(format!(
+            "Secret {key} is of type {:?}, expected {TYPE}",
+            secret.kind
+        ));
+    }
+    let part = |name: &str| {
+        secret
+            .bytes(name)
+            .ok_or_else(|| format!("Secret {key} lacks {name}"))
+    };
+    let (chain_pem, key_pem) = match (part("tls.crt"), part("tls.key")) {
+        (Ok(chain), Ok(private)) => (chain, private),
+        (Err(why), _) | (_, Err(why)) => return unusable(why),
+    };
+    let allowed = secret.metadata.annotations.get(ALLOWED_NAMESPACES);
+    Known::Certificate {
+        certificate: Arc::new(Certificate {
+            source: key.to_string().into(),
+            chain_pem,
+            key_pem,
+        }),
+        allowed: allowed.map_or("", String::as_str).into(),
     }
 }
 
@@ -152,16 +140,4 @@ impl Secret {
 pub fn pause(count: usize) -> Duration {
     let of_rate = Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / READS_PER_SECOND;
     PERIOD.max(of_rate)
-}
-
-/// Reads a Secret.
-///
-/// # Errors
-/// The server does not give it.
-pub async fn read(client: &Client, key: &ObjectKey) -> Result<Secret, ClientError> {
-    let mut path = "/api/v1/namespaces/".to_owned();
-    client::push_escaped(&mut path, &key.namespace);
-    path.push_str("/secrets/");
-    client::push_escaped(&mut path, &key.name);
-    client.get(&path).await
 }

@@ -6,7 +6,7 @@
 //! the edge is told what to serve there, and only then the announcer is told that it may be answered for.
 //!
 //! - [`world`]: the caches, and the edge's settings as a pure function of them
-//! - [`certificates`]: the Secrets that are referred to
+//! - [`secret`]: reading Secrets; [`certificates`]: what those hold that are referred to
 //! - [`local`]: addresses that are this machine's own
 //! - `status`: what is told of ports that cannot be served
 //! - [`run()`]: the loop around all of it
@@ -14,6 +14,7 @@
 pub mod certificates;
 pub mod local;
 mod run;
+pub mod secret;
 mod status;
 pub mod world;
 
@@ -22,7 +23,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use edge::Edge;
+use edge::status::PortStatus;
+use edge::{Edge, StickySecrets};
 use netlink::route::RouteError;
 use tokio::sync::watch;
 
@@ -44,8 +46,9 @@ pub struct Settings {
     pub log_places: edge::log::Places,
     /// Whether buckets are among these places.
     pub has_buckets: bool,
-    /// What cookies of sticky sessions are made of, the same on all nodes; empty if there is nothing to hide.
-    pub sticky_secret: Vec<u8>,
+    /// What cookies of sticky sessions are made of, the same on all nodes; if not given, it is read from the Secret
+    /// [`crate::cookie_secret`].
+    pub sticky_secrets: Option<StickySecrets>,
     /// Threads that serve connections; 0 for one a core.
     pub threads: usize,
     /// Where listening sockets are handed over to a successor.
@@ -56,7 +59,7 @@ pub struct Settings {
     pub metrics: Arc<Metrics>,
 }
 
-/// What the edge counts, once it runs.
+/// What the edge counts, and how its ports are, once it runs.
 #[derive(Debug, Default)]
 pub struct Metrics(Mutex<Weak<Edge>>);
 
@@ -67,8 +70,16 @@ impl Metrics {
 
     /// All in Prometheus' text format; nothing before there is something to serve.
     pub fn render(&self) -> String {
-        let edge = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        edge.map_or_else(String::new, |edge| edge.metrics())
+        self.edge().map_or_else(String::new, |edge| edge.metrics())
+    }
+
+    /// How each port is; none before there is something to serve.
+    pub fn status(&self) -> Vec<PortStatus> {
+        self.edge().map_or_else(Vec::new, |edge| edge.status())
+    }
+
+    fn edge(&self) -> Option<Arc<Edge>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 }
 

@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use api::object::{EndpointSlice, IngressPort, Node, ObjectKey, Resource, Service};
 use client::{Client, ClientError, Event, Query, WallClock, watch};
-use edge::{Edge, Faults};
+use edge::{Edge, Faults, StickySecrets};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::certificates::{self, Secret};
+use super::certificates;
 use super::local::LocalAddresses;
-use super::world::{Owned, Place, World};
+use super::secret::{self, Secret};
+use super::world::{CookieSecret, Owned, Place, World};
 use super::{Addresses, ServeError, Settings, status};
+use crate::cookie_secret;
 use crate::tell::Teller;
 
 /// Who tells Events.
@@ -105,6 +107,8 @@ struct Server {
     /// Runs as soon as there is something to serve.
     edge: Option<Arc<Edge>>,
     faults: Option<tokio::sync::watch::Receiver<Arc<Faults>>>,
+    /// What cookies are made of, as far as is known.
+    sticky_secrets: StickySecrets,
     handed_over: Pin<Box<dyn Future<Output = ()> + Send>>,
     reads: JoinSet<(ObjectKey, Result<Secret, ClientError>)>,
     /// Secrets that are still to be read in this round.
@@ -150,6 +154,7 @@ impl Server {
             leftovers,
             edge: None,
             faults: None,
+            sticky_secrets: settings.sticky_secrets.clone().unwrap_or_default(),
             handed_over: Box::pin(pending()),
             reads: JoinSet::new(),
             to_read: BTreeSet::new(),
@@ -165,6 +170,9 @@ impl Server {
             settings,
             zone,
         };
+        if this.settings.sticky_secrets.is_some() {
+            this.world.set_cookie_secret(CookieSecret::Known);
+        }
         if this.settings.handover_socket.is_some() {
             // A predecessor's sockets are received when the edge starts.
             this.start_edge()?;
@@ -190,9 +198,7 @@ impl Server {
             Some(event) = self.services.recv() => self.take_service(event),
             Some(Ok((key, read))) = self.reads.join_next() => {
                 self.reading.remove(&key);
-                if self.world.certificates.take(&key, read) {
-                    self.world.secret_changed(&key);
-                }
+                self.take_secret(&key, &read);
             }
             Some(Ok((key, fails))) = self.writes.join_next() => {
                 self.telling.remove(&key);
@@ -220,7 +226,8 @@ impl Server {
 
     fn next_wake(&self) -> Option<Instant> {
         let leftovers = self.leftovers.as_ref().map(|(_, until)| *until);
-        let round = (!self.world.secrets().is_empty()).then_some(self.next_round);
+        let reads_secrets = self.reads_cookie_secret() || !self.world.secrets().is_empty();
+        let round = reads_secrets.then_some(self.next_round);
         let telling = self.to_tell.values().min().copied();
         [leftovers, round, telling].into_iter().flatten().min()
     }
@@ -364,7 +371,7 @@ impl Server {
             zone: self.zone.clone(),
             threads: self.settings.threads,
             log_places: self.settings.log_places.clone(),
-            sticky_secret: self.settings.sticky_secret.clone(),
+            sticky_secrets: self.sticky_secrets.clone(),
             handover_socket: self.settings.handover_socket.clone(),
         })?;
         let edge = Arc::new(edge);
@@ -380,8 +387,11 @@ impl Server {
 
     /// Starts to read Secrets: those that were never read at once, the others by turns.
     fn read_secrets(&mut self) {
-        let wanted = self.world.secrets();
+        let mut wanted = self.world.secrets();
         self.world.certificates.keep(&wanted);
+        if self.reads_cookie_secret() {
+            wanted.insert(cookie_secret::key());
+        }
         if wanted.is_empty() {
             self.to_read.clear();
             return;
@@ -391,14 +401,13 @@ impl Server {
             self.next_round = now + certificates::pause(wanted.len());
             self.to_read.extend(wanted.iter().cloned());
         }
-        let new = wanted.iter().filter(|key| !self.world.certificates.is_known(key));
-        self.to_read.extend(new.cloned());
+        let new: Vec<ObjectKey> = wanted.iter().filter(|key| !self.is_read(key)).cloned().collect();
+        self.to_read.extend(new);
         self.to_read
             .retain(|key| wanted.contains(key) && !self.reading.contains(key));
         // Those that clients wait for come first.
-        let certificates = &self.world.certificates;
         let mut due: Vec<ObjectKey> = self.to_read.iter().cloned().collect();
-        due.sort_by_key(|key| certificates.is_known(key));
+        due.sort_by_key(|key| self.is_read(key));
         for key in due {
             if self.reads.len() >= UNDER_WAY_MAX {
                 return;
@@ -407,9 +416,56 @@ impl Server {
             self.reading.insert(key.clone());
             let client = self.client.clone();
             self.reads.spawn(async move {
-                let read = certificates::read(&client, &key).await;
+                let read = secret::read(&client, &key).await;
                 (key, read)
             });
+        }
+    }
+
+    /// Whether the secret of cookies is to be read.
+    fn reads_cookie_secret(&self) -> bool {
+        self.settings.sticky_secrets.is_none() && self.world.gives_cookies()
+    }
+
+    /// Whether a Secret was read once.
+    fn is_read(&self, key: &ObjectKey) -> bool {
+        let is_of_cookies = self.world.knows_of_cookie_secret() && *key == cookie_secret::key();
+        is_of_cookies || self.world.certificates.is_known(key)
+    }
+
+    fn take_secret(&mut self, key: &ObjectKey, read: &Result<Secret, ClientError>) {
+        if *key == cookie_secret::key() {
+            self.take_cookie_secret(read);
+        }
+        if self.world.certificates.take(key, read) {
+            self.world.secret_changed(key);
+        }
+    }
+
+    /// Cookies are made of what was read. What cannot be read leaves the secret that was good before in force.
+    fn take_cookie_secret(&mut self, read: &Result<Secret, ClientError>) {
+        let secrets = match read {
+            Ok(secret) => cookie_secret::secrets(secret),
+            Err(error) if error.is_not_found() => Err(format!("there is no Secret {}", cookie_secret::key())),
+            Err(error) => Err(error.to_string()),
+        };
+        match secrets {
+            Ok(secrets) => {
+                if self.sticky_secrets != secrets {
+                    if let Some(edge) = &self.edge {
+                        edge.set_sticky_secrets(&secrets);
+                    }
+                    self.sticky_secrets = secrets;
+                }
+                self.world.set_cookie_secret(CookieSecret::Known);
+            }
+            Err(why) if self.sticky_secrets == StickySecrets::default() => {
+                self.world.set_cookie_secret(CookieSecret::Missing(why.into()));
+            }
+            Err(why) => tracing::debug!(
+                why,
+                "cookies of sticky sessions are made of the secret that was read before"
+            ),
         }
     }
 

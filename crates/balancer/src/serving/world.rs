@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use api::object::{AddressType, Condition, EndpointSlice, ObjectKey, Protocol, Service};
 use edge::settings::{
-    AccessLog, Backend, Frontend, Listener, LogDestination, ServiceName, ServiceSettings, Settings, Tls,
+    AccessLog, Backend, Frontend, Listener, LogDestination, ServiceName, ServiceSettings, Settings,
+    Stickiness, Tls,
 };
 
 use super::Addresses;
@@ -60,6 +61,17 @@ pub struct Served {
     pub addresses: Addresses,
 }
 
+/// What is known of the secret that cookies of sticky sessions are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CookieSecret {
+    /// Nothing yet.
+    Unread,
+    /// There is none, and why.
+    Missing(Arc<str>),
+    /// It is there.
+    Known,
+}
+
 /// All that is known.
 #[derive(Debug)]
 pub struct World {
@@ -72,6 +84,7 @@ pub struct World {
     slice_owners: HashMap<ObjectKey, ObjectKey>,
     /// What the Secrets were found to be.
     pub certificates: Certificates,
+    cookie_secret: CookieSecret,
     touched: BTreeSet<ObjectKey>,
     settings: Settings,
     /// What is wrong with a Service, besides what the edge finds out.
@@ -88,6 +101,7 @@ impl World {
             slices: HashMap::new(),
             slice_owners: HashMap::new(),
             certificates: Certificates::default(),
+            cookie_secret: CookieSecret::Unread,
             touched: BTreeSet::new(),
             settings: Settings::new(),
             complaints: HashMap::new(),
@@ -177,6 +191,27 @@ impl World {
         self.touched.extend(concerned.map(|(key, _)| key.clone()));
     }
 
+    /// What is known of the secret of cookies.
+    pub fn set_cookie_secret(&mut self, known: CookieSecret) {
+        if self.cookie_secret == known {
+            return;
+        }
+        self.cookie_secret = known;
+        let concerned = self.services.iter().filter(|(_, served)| has_cookies(served));
+        self.touched.extend(concerned.map(|(key, _)| key.clone()));
+    }
+
+    /// Whether anything is known of it, be it that there is none.
+    pub fn knows_of_cookie_secret(&self) -> bool {
+        self.cookie_secret != CookieSecret::Unread
+    }
+
+    /// Whether clients of this node's edge get cookies of sticky sessions.
+    pub fn gives_cookies(&self) -> bool {
+        let mut here = self.services.values().filter(|served| self.is_here(served));
+        here.any(has_cookies)
+    }
+
     /// Whether any Service is the edge's.
     pub fn has_services(&self) -> bool {
         !self.services.is_empty()
@@ -206,15 +241,20 @@ impl World {
     }
 
     /// Brings the settings up to date; the Services that were looked at. Those with Secrets that were not read yet wait for
-    /// them, so that no client is refused for want of a certificate that is on its way.
+    /// them, so that no client is refused for want of a certificate that is on its way, and none loses its backend for want
+    /// of the secret that its cookie was made of.
     pub fn settle(&mut self) -> BTreeSet<ObjectKey> {
         let certificates = &self.certificates;
         let services = &self.services;
         let owned = &self.owned;
+        let knows_cookies = self.knows_of_cookie_secret();
         let is_complete = |key: &ObjectKey| {
             let here = |served: &&Served| served.addresses.iter().any(|address| owned.has(*address));
             let served = services.get(key).filter(here);
-            served.is_none_or(|served| secrets_of(served).all(|secret| certificates.is_known(&secret)))
+            served.is_none_or(|served| {
+                let has_certificates = secrets_of(served).all(|secret| certificates.is_known(&secret));
+                has_certificates && (knows_cookies || !has_cookies(served))
+            })
         };
         let (touched, waiting) = std::mem::take(&mut self.touched)
             .into_iter()
@@ -272,6 +312,11 @@ impl World {
                 Some(Err(why)) => complaints.push(why),
                 None => {}
             }
+        }
+        if let (CookieSecret::Missing(why), true) = (&self.cookie_secret, has_cookies(served)) {
+            complaints.push(format!(
+                "who tries all addresses can find out which one a cookie of a sticky session stands for: {why}"
+            ));
         }
         let tls = Tls {
             certificates,
@@ -410,6 +455,11 @@ fn addresses(service: &Service) -> Addresses {
     let ingress = service.status.load_balancer.ingress.iter();
     let proxied = ingress.filter(|ingress| IngressMode::of(ingress) == IngressMode::Proxy);
     proxied.filter_map(|ingress| ingress.ip.parse().ok()).collect()
+}
+
+/// Whether its clients stay with their backends by cookies.
+fn has_cookies(served: &Served) -> bool {
+    matches!(served.wish.stickiness, Stickiness::Cookie { .. })
 }
 
 fn secrets_of(served: &Served) -> impl Iterator<Item = ObjectKey> + '_ {

@@ -11,6 +11,7 @@
 
 mod claims;
 mod exchange;
+mod look;
 mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -311,6 +311,20 @@ impl Cluster {
         (0..self.size()).filter(answers).collect()
     }
 
+    /// Who answers for an address, and which members are heard, as a node sees it that runs.
+    pub(super) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
+        let core = self.machines[node].core.as_ref().expect("a process");
+        let now = self.clock(node);
+        let members = core.members(now).into_iter();
+        let heard = members.map(|member| member.is_heard).collect();
+        (core.owner(now, address).cloned(), heard)
+    }
+
+    /// The name of a node.
+    pub(super) fn name(&self, node: usize) -> NodeName {
+        NodeName::clone(&self.machines[node].name)
+    }
+
     /// Who should, of the nodes that run.
     pub(super) fn winner(&self, address: IpAddr) -> Option<usize> {
         let candidates = &self.demand[&address];

@@ -73,6 +73,26 @@ fn every_cluster_settles_and_then_needs_the_api_no_more() {
 }
 
 #[test]
+fn every_member_can_say_who_announces_and_who_is_silent() {
+    let mut cluster = settled(1, 4, 5);
+    for address in cluster.addresses() {
+        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        for node in 0..4 {
+            assert_eq!(cluster.seen_by(node, address), (owner.clone(), vec![true; 4]));
+        }
+    }
+    cluster.kill(3);
+    cluster.run(Duration::from_secs(10));
+    for address in cluster.addresses() {
+        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        for node in 0..3 {
+            let seen = cluster.seen_by(node, address);
+            assert_eq!(seen, (owner.clone(), vec![true, true, true, false]), "{address}");
+        }
+    }
+}
+
+#[test]
 fn a_dead_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
         for seed in 0..20 {

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::serving::certificates::Secret;
+use crate::serving::secret::Secret;
 
 const ADDRESS: &str = "192.0.2.10";
 
@@ -160,15 +160,21 @@ fn certificates_come_from_secrets_and_are_waited_for() {
     let (own, other) = (ObjectKey::new("shop", "own"), ObjectKey::new("certs", "other"));
     assert_eq!(world.secrets(), [own.clone(), other.clone()].into());
     assert!(settings(&mut world).is_none(), "no Secret is known yet");
-    assert!(world.certificates.take(&own, Ok(secret("", "kubernetes.io/tls"))));
     assert!(
-        !world.certificates.take(&own, Ok(secret("", "kubernetes.io/tls"))),
+        world
+            .certificates
+            .take(&own, &Ok(secret("", "kubernetes.io/tls")))
+    );
+    assert!(
+        !world
+            .certificates
+            .take(&own, &Ok(secret("", "kubernetes.io/tls"))),
         "no news"
     );
     assert!(
         world
             .certificates
-            .take(&other, Ok(secret("a, b", "kubernetes.io/tls")))
+            .take(&other, &Ok(secret("a, b", "kubernetes.io/tls")))
     );
     let found = settings(&mut world).expect("settings");
     let Frontend::Ssl(tls) = &found.listeners[0].frontend else {
@@ -186,7 +192,7 @@ fn certificates_come_from_secrets_and_are_waited_for() {
     world.certificates.keep(&BTreeSet::from([own]));
     world
         .certificates
-        .take(&other, Ok(secret("a, shop", "kubernetes.io/tls")));
+        .take(&other, &Ok(secret("a, shop", "kubernetes.io/tls")));
     world.secret_changed(&other);
     let found = settings(&mut world).expect("settings");
     assert!(matches!(&found.listeners[0].frontend, Frontend::Ssl(tls) if tls.certificates.len() == 2));
@@ -194,10 +200,37 @@ fn certificates_come_from_secrets_and_are_waited_for() {
 }
 
 #[test]
+fn sticky_sessions_wait_for_the_secret_of_their_cookies() {
+    let mut world = world();
+    world.service_applied(service(json!({"portolan.dev/edge-sticky": "cookie"}), json!({})));
+    assert!(world.gives_cookies());
+    assert!(
+        settings(&mut world).is_none(),
+        "nobody's backend is known by its cookie yet"
+    );
+    world.set_cookie_secret(CookieSecret::Missing("there is none".into()));
+    let without = settings(&mut world).expect("settings");
+    assert_eq!(
+        world.complaints(&key()),
+        [
+            "who tries all addresses can find out which one a cookie of a sticky session stands for: there is none"
+        ]
+    );
+    world.set_cookie_secret(CookieSecret::Known);
+    let with = settings(&mut world).expect("settings");
+    assert!(world.complaints(&key()).is_empty());
+    assert!(Arc::ptr_eq(&with, &without), "no setting has changed");
+    // Others do not wait.
+    let mut other = self::world();
+    other.service_applied(service(json!({}), json!({})));
+    assert!(!other.gives_cookies() && settings(&mut other).is_some());
+}
+
+#[test]
 fn a_secret_of_another_type_is_complained_about() {
     let mut certificates = Certificates::default();
     let key = ObjectKey::new("shop", "own");
-    certificates.take(&key, Ok(secret("", "Opaque")));
+    certificates.take(&key, &Ok(secret("", "Opaque")));
     let outcome = certificates.of("shop", &key).expect("known");
     assert_eq!(
         outcome.expect_err("unusable"),
