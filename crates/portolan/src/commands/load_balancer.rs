@@ -1,7 +1,7 @@
 //! Load balancing on the machines of a cluster that `portolan up` and `portolan join` make: announcing addresses, and the
 //! edge; and the pool of addresses that the first machine may be told.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,11 @@ use tokio::task::JoinSet;
 
 use super::Failure;
 use super::balancer::edge::{AccessLogFlags, has_buckets};
+use super::balancer::pages::{self, Pages};
 use super::machine::until;
 use super::up::board::Board;
 use super::up::supervise::supervise;
+use crate::flags::{OptionalAddress, optional_address};
 
 /// The pool that `--load-balancer-addresses` makes.
 const POOL: &str = "default";
@@ -42,6 +44,9 @@ pub struct LoadBalancerFlags {
     /// UDP port on this machine's address at which other machines' announcers probe it, the same on all of them
     #[arg(long, default_value_t = 7947, value_name = "PORT")]
     load_balancer_probe_port: u16,
+    /// Where /metrics, /healthz and /status of load balancing are served; empty for nowhere
+    #[arg(long, default_value = pages::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    load_balancer_metrics_bind_address: OptionalAddress,
     #[command(flatten)]
     log: AccessLogFlags,
 }
@@ -49,6 +54,9 @@ pub struct LoadBalancerFlags {
 /// The settings of a machine's parts.
 #[derive(Clone)]
 pub struct LoadBalancer {
+    /// Whether this machine announces addresses, and runs the edge.
+    is_enabled: bool,
+    metrics_address: Option<SocketAddr>,
     node_name: String,
     node_ip: IpAddr,
     links: LinkSelection,
@@ -57,12 +65,14 @@ pub struct LoadBalancer {
 }
 
 impl LoadBalancerFlags {
-    /// What the parts are told, if there are any; access logs go below `data_dir` if nothing else is said.
-    pub fn settings(&self, data_dir: &Path, node_name: &str, node_ip: IpAddr) -> Option<LoadBalancer> {
+    /// What the parts are told; access logs go below `data_dir` if nothing else is said.
+    pub fn settings(&self, data_dir: &Path, node_name: &str, node_ip: IpAddr) -> LoadBalancer {
         let mut log = self.log.clone();
         log.edge_access_log_directory
             .get_or_insert_with(|| data_dir.join("access-logs"));
-        self.load_balancer.then(|| LoadBalancer {
+        LoadBalancer {
+            is_enabled: self.load_balancer,
+            metrics_address: self.load_balancer_metrics_bind_address.0,
             node_name: node_name.to_owned(),
             node_ip,
             links: LinkSelection {
@@ -70,19 +80,52 @@ impl LoadBalancerFlags {
             },
             probe_port: self.load_balancer_probe_port,
             log,
-        })
+        }
     }
 }
 
 impl LoadBalancer {
-    /// Starts announcer and edge, each under its supervisor.
+    /// Starts announcer and edge, each under its supervisor, and serves what they tell, together with what assigns addresses
+    /// if that is in this process.
     pub fn start(
+        self,
+        parts: &mut JoinSet<()>,
+        board: &Arc<Board>,
+        clients: (Client, Client),
+        assigner: Option<Arc<balancer::Metrics>>,
+        ended: &watch::Receiver<bool>,
+    ) {
+        let mut pages = Pages {
+            node_name: self.node_name.clone(),
+            assigner,
+            ..Pages::default()
+        };
+        let address = self.metrics_address;
+        if self.is_enabled {
+            let (announcer, edge) = self.start_parts(parts, board, clients, ended);
+            pages.announcer = Some(announcer);
+            pages.edge = Some(edge);
+        }
+        let tells = pages.assigner.is_some() || pages.announcer.is_some();
+        if let Some(address) = address.filter(|_| tells) {
+            let end = until(ended.clone());
+            parts.spawn(async move {
+                tokio::select! {
+                    () = pages.serve(address) => {}
+                    () = end => {}
+                }
+            });
+        }
+    }
+
+    /// Starts announcer and edge; what they count.
+    fn start_parts(
         self,
         parts: &mut JoinSet<()>,
         board: &Arc<Board>,
         (announcer, edge): (Client, Client),
         ended: &watch::Receiver<bool>,
-    ) {
+    ) -> (Arc<Metrics>, Arc<serving::Metrics>) {
         let metrics = Arc::<Metrics>::default();
         let (served, follow_served) = watch::channel(Arc::<Addresses>::default());
         let (settings, counted, until_end) = (
@@ -102,11 +145,13 @@ impl LoadBalancer {
             announcing,
         ));
         let (settings, until_end) = (self.serving(&metrics, served), ended.clone());
+        let counted_by_edge = Arc::clone(&settings.metrics);
         let serving = move || {
             let (client, settings, end) = (edge.clone(), settings.clone(), until(until_end.clone()));
             async move { Ok::<(), Failure>(serving::run(client, settings, end).await?) }
         };
         parts.spawn(supervise(Arc::clone(board), "edge", ended.clone(), serving));
+        (metrics, counted_by_edge)
     }
 
     fn announcing(&self, served: watch::Receiver<Arc<Addresses>>) -> announce::Settings {
@@ -127,7 +172,7 @@ impl LoadBalancer {
             served,
             has_buckets: has_buckets(&log_places),
             log_places,
-            sticky_secret: Vec::new(),
+            sticky_secrets: None,
             threads: 0,
             handover_socket: None,
             drain_patience: DRAIN_PATIENCE,

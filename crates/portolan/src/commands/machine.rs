@@ -63,7 +63,7 @@ pub struct Machine {
     /// Those of the agent; where it serves is added when there is a certificate.
     pub agent: agent::Settings,
     routes: routes::Settings,
-    load_balancer: Option<LoadBalancer>,
+    load_balancer: LoadBalancer,
     /// Where DNS answers the Service kube-dns.
     pub dns_endpoint: SocketAddr,
     /// Where the agent serves the API server.
@@ -166,13 +166,15 @@ impl MachineFlags {
 }
 
 impl Machine {
-    /// Starts the parts, each under its supervisor.
+    /// Starts the parts, each under its supervisor. What assigns load balancers' addresses, if that is in this process, is
+    /// told of together with them.
     pub fn start(
         self,
         parts: &mut JoinSet<()>,
         board: &Arc<Board>,
         clients: Clients,
         serving: Serving,
+        assigner: Option<Arc<balancer::Metrics>>,
         ended: &watch::Receiver<bool>,
     ) {
         let (client, until_end, config) = (clients.proxy, ended.clone(), self.proxy);
@@ -206,9 +208,9 @@ impl Machine {
             async move { Ok::<(), Failure>(agent::run(client, settings, end).await?) }
         };
         parts.spawn(supervise(Arc::clone(board), "agent", ended.clone(), agent));
-        if let Some(load_balancer) = self.load_balancer {
-            load_balancer.start(parts, board, (clients.announcer, clients.edge), ended);
-        }
+        let of_load_balancer = (clients.announcer, clients.edge);
+        self.load_balancer
+            .start(parts, board, of_load_balancer, assigner, ended);
     }
 }
 

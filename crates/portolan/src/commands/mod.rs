@@ -16,6 +16,7 @@ pub mod kubeconfig;
 pub mod leave;
 pub mod load_balancer;
 pub mod machine;
+pub mod page;
 pub mod plan;
 pub mod playground;
 pub mod proxy;

@@ -93,7 +93,7 @@ fn table(report: &Report, api: &Result<(), Failure>, now_seconds: u64) -> String
 }
 
 /// As `kubectl` writes ages.
-fn age(seconds: u64) -> String {
+pub fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7_200 => format!("{}m", seconds / 60),

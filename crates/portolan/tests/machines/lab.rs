@@ -11,6 +11,7 @@ use client::{Client, ClientError, Config, JSON};
 use http::Method;
 use ipnet::IpNet;
 use netlink::route::{Connection, Route, Vxlan};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Cluster, Topology};
 
@@ -126,6 +127,8 @@ impl Lab {
             .args(arguments)
             .arg("--log-level=info")
             .stdin(Stdio::null());
+        // Any will do: buckets are asked for by whoever is told of some.
+        command.envs([("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")]);
         // The machines share a host name and have no names for each other.
         member.namespace.start_inside(&mut command).expect("a namespace");
         command
@@ -252,6 +255,25 @@ impl Lab {
         let child = member.spawn(&mut command).expect("etcd");
         self.running.push(("etcd".to_owned(), child));
         url
+    }
+
+    /// The network of the machines, and a client on its outside.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Ends with the lab.
+    pub fn watch_over(&mut self, name: &str, child: Child) {
+        self.running.push((name.to_owned(), child));
+    }
+
+    /// Asks what runs on a machine to end, and waits until it has.
+    pub fn end(&mut self, machine: &str) {
+        for (_, child) in self.running.iter().filter(|(name, _)| name == machine) {
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            kill_process(pid.expect("a process"), Signal::TERM).expect("a process that runs");
+        }
+        self.await_end(machine);
     }
 
     /// Gives a machine the authority and the keys of another, before its first start.

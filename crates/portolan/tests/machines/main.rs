@@ -1,5 +1,8 @@
-//! Several machines, each a network namespace: they join, their Pods reach each other, they leave and die.
+//! Several machines, each a network namespace: they join, their Pods reach each other, they leave and die; and they balance
+//! load.
 
+mod balanced;
+mod buckets;
 mod joining;
 mod lab;
 mod servers;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use balancer::announce::Metrics;
 use balancer::serving::{self, Addresses};
 use clap::{Args, ValueEnum};
+use edge::StickySecrets;
 use edge::log::S3;
 use tokio::sync::watch;
 
@@ -30,8 +31,8 @@ pub struct EdgeFlags {
     /// over from the first, which lets its connections finish and ends
     #[arg(long, value_name = "FILE")]
     edge_handover_socket: Option<PathBuf>,
-    /// File with a secret that cookies of sticky sessions are made of, the same on all nodes; without it, who tries all
-    /// addresses can find out which one a cookie stands for
+    /// File with a secret that cookies of sticky sessions are made of, the same on all nodes; without it, they are made of
+    /// what the Secret kube-system/portolan-edge-cookies holds
     #[arg(long, value_name = "FILE")]
     edge_sticky_secret_file: Option<PathBuf>,
     #[command(flatten)]
@@ -96,7 +97,7 @@ impl EdgeFlags {
     /// The settings of the edge of a node, beside its announcer.
     ///
     /// # Errors
-    /// The file with the secret cannot be read.
+    /// The file with the secret cannot be read, or is empty.
     pub fn settings(
         &self,
         node_name: String,
@@ -104,12 +105,21 @@ impl EdgeFlags {
         served: watch::Sender<Arc<Addresses>>,
     ) -> Result<serving::Settings, Failure> {
         let log_places = self.log.places();
-        let sticky_secret = match &self.edge_sticky_secret_file {
-            None => Vec::new(),
-            Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        let sticky_secrets = match &self.edge_sticky_secret_file {
+            None => None,
+            Some(path) => {
+                let secret = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                if secret.is_empty() {
+                    return Err(format!("{}: there is no secret in it", path.display()).into());
+                }
+                Some(StickySecrets {
+                    current: secret,
+                    previous: None,
+                })
+            }
         };
         Ok(serving::Settings {
-            sticky_secret,
+            sticky_secrets,
             node_name,
             owned: match self.edge_addresses {
                 EdgeAddresses::Announced => Some(announcer.follow_held()),

@@ -1,8 +1,10 @@
 //! `portolan balancer`: assigning addresses, announcing them, and the edge, each of them or all in one process.
 
 pub mod edge;
+pub mod pages;
+mod status;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +16,16 @@ use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
 use client::election::Settings;
 use client::{Client, WallClock, election};
-use exposition::{Answer, Respond};
-use http::StatusCode;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::edge::{EdgeAddresses, EdgeFlags};
+use self::pages::Pages;
 use super::election::ElectionFlags;
 use super::{ClientFlags, Failure, runtime};
 use crate::flags::{OptionalAddress, host_name, optional_address};
 
-/// Pause between two tries to bind an address, and to announce while a predecessor still does.
+/// Pause between two tries to announce while a predecessor still does.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// Flags of `portolan balancer`.
@@ -61,8 +62,8 @@ pub struct Flags {
     announcing: AnnounceFlags,
     #[command(flatten)]
     serving: EdgeFlags,
-    /// Where /metrics and /healthz are served; empty for nowhere
-    #[arg(long, alias = "announce-metrics-bind-address", default_value = "127.0.0.1:10268",
+    /// Where /metrics, /healthz and /status are served; empty for nowhere
+    #[arg(long, alias = "announce-metrics-bind-address", default_value = pages::ADDRESS,
           value_name = "ADDRESS:PORT", value_parser = optional_address)]
     metrics_bind_address: OptionalAddress,
 }
@@ -89,13 +90,20 @@ pub struct AnnounceFlags {
 enum BalancerCommand {
     /// Print the definition of AddressPools, for a cluster whose API server does not have the kind built in
     Crd,
+    /// Say which addresses are assigned, which node announces each, how the edge of this machine is, and why a Service
+    /// waits
+    Status(status::Flags),
 }
 
 /// Does the parts that it is asked for until a signal asks to end, or a successor has taken over.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    if let Some(BalancerCommand::Crd) = flags.command {
-        crate::cli::say(balancer::crd::MANIFEST);
-        return Ok(ExitCode::SUCCESS);
+    match &flags.command {
+        Some(BalancerCommand::Crd) => {
+            crate::cli::say(balancer::crd::MANIFEST);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(BalancerCommand::Status(flags)) => return status::run(flags),
+        None => {}
     }
     if !flags.assign && !flags.announce && !flags.edge {
         return Err("there is nothing to do with --assign=false and without --announce and --edge".into());
@@ -136,7 +144,11 @@ impl Flags {
         ended: &watch::Receiver<bool>,
     ) -> Result<JoinSet<Result<(), Failure>>, Failure> {
         let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
-        let mut told: Vec<Box<dyn Fn() -> String + Send + Sync>> = Vec::new();
+        let node_name = self.announcing.node_name.clone().unwrap_or_else(host_name);
+        let mut pages = Pages {
+            node_name: node_name.clone(),
+            ..Pages::default()
+        };
         if self.assign {
             let options = Options {
                 serves_default_class: self.serve_default_class,
@@ -144,14 +156,12 @@ impl Flags {
                 concurrent_service_syncs: self.concurrent_service_syncs,
                 metrics: Arc::default(),
             };
-            let metrics = Arc::clone(&options.metrics);
-            told.push(Box::new(move || metrics.render()));
+            pages.assigner = Some(Arc::clone(&options.metrics));
             let end = election::asked(ended.clone());
             parts.spawn(assign(client.clone(), options, election, end));
         }
         let announcer = Arc::<Metrics>::default();
         let (served, follow_served) = watch::channel(Arc::default());
-        let node_name = self.announcing.node_name.clone().unwrap_or_else(host_name);
         if self.announce {
             let settings = announce::Settings {
                 node_name: node_name.clone(),
@@ -162,8 +172,7 @@ impl Flags {
                 },
                 served: self.edge.then_some(follow_served),
             };
-            let metrics = Arc::clone(&announcer);
-            told.push(Box::new(move || metrics.render()));
+            pages.announcer = Some(Arc::clone(&announcer));
             let is_patient = self.edge && self.serving.hands_over();
             let announcing = announce(
                 client.clone(),
@@ -176,13 +185,12 @@ impl Flags {
         }
         if self.edge {
             let settings = self.serving.settings(node_name, &announcer, served)?;
-            let metrics = Arc::clone(&settings.metrics);
-            told.push(Box::new(move || metrics.render()));
+            pages.edge = Some(Arc::clone(&settings.metrics));
             let (client, end) = (client.clone(), election::asked(ended.clone()));
             parts.spawn(async move { Ok(serving::run(client, settings, end).await?) });
         }
         if let Some(address) = self.metrics_bind_address.0 {
-            tokio::spawn(serve_status(address, told));
+            tokio::spawn(pages.serve(address));
         }
         Ok(parts)
     }
@@ -226,22 +234,5 @@ async fn announce(
             }
             outcome => return Ok(outcome?),
         }
-    }
-}
-
-/// Serves `/metrics` of all parts and `/healthz` until it is dropped. An address that cannot be listened on is tried
-/// again.
-async fn serve_status(address: SocketAddr, told: Vec<Box<dyn Fn() -> String + Send + Sync>>) {
-    let respond: Respond = Arc::new(move |uri| match uri.path() {
-        "/metrics" => Answer::metrics(told.iter().map(|part| part()).collect()),
-        "/healthz" | "/livez" => Answer::text(StatusCode::OK, "ok"),
-        _ => Answer::not_found(),
-    });
-    loop {
-        match exposition::listen(address) {
-            Ok(listener) => return exposition::serve(listener, respond).await,
-            Err(error) => tracing::warn!(%address, %error, "cannot listen for metrics, trying again"),
-        }
-        tokio::time::sleep(BIND_RETRY_PERIOD).await;
     }
 }

@@ -251,7 +251,7 @@ impl Joined {
             ended.clone(),
             renewing,
         ));
-        machine.start(&mut parts, &board, clients, endpoint, &ended);
+        machine.start(&mut parts, &board, clients, endpoint, None, &ended);
         crate::cli::say(&format!(
             "This machine is Node {node_name} of the cluster. `portolan status --data-dir {}` says how its parts are.\n",
             flags.data_dir.display()

@@ -1,21 +1,14 @@
 //! `portolan proxy status`: what the proxy of this machine says of itself.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::cli::say;
-use crate::commands::Failure;
-
-/// How long the proxy may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+use crate::commands::{Failure, page};
 
 /// Flags of `portolan proxy status`.
 #[derive(Debug, Args)]
@@ -61,25 +54,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// One request, without a client library: the answer is JSON and ends with the connection.
 fn ask(address: SocketAddr, services: usize) -> Result<Value, Failure> {
     let path = match services {
         0 => "/status".to_owned(),
         services => format!("/status?services={services}"),
     };
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
-    )?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer is not HTTP")?;
-    let first = head.lines().next().unwrap_or_default();
-    if first.split(' ').nth(1) != Some("200") {
-        return Err(format!("it says {first:?}").into());
-    }
-    Ok(serde_json::from_str(body)?)
+    page::read(address, &path)
 }
 
 fn text(status: &Value) -> String {

@@ -305,11 +305,16 @@ impl Parts {
             ended.clone(),
             controllers,
         ));
+        let options = balancer::Options {
+            has_edges: true,
+            ..balancer::Options::default()
+        };
+        let assigner = Arc::clone(&options.metrics);
         parts.spawn(supervise(
             Arc::clone(board),
             "balancer",
             ended.clone(),
-            assigning(identities.balancer()?, is_shared, ended.clone()),
+            assigning(identities.balancer()?, options, is_shared, ended.clone()),
         ));
         let node_name = &self.machine.agent.node_name;
         let clients = Clients {
@@ -320,7 +325,8 @@ impl Parts {
             dns: identities.dns()?,
         };
         let serving = identities.agent_serving(node_name, self.machine.agent_endpoint)?;
-        self.machine.start(&mut parts, board, clients, serving, ended);
+        self.machine
+            .start(&mut parts, board, clients, serving, Some(assigner), ended);
         Ok(parts)
     }
 }
@@ -329,16 +335,18 @@ impl Parts {
 /// does.
 fn assigning(
     client: Client,
+    options: balancer::Options,
     is_shared: bool,
     ended: watch::Receiver<bool>,
 ) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> {
     move || {
-        let options = balancer::Options {
-            has_edges: true,
-            ..balancer::Options::default()
-        };
         let election = is_shared.then(|| lease("portolan-balancer"));
-        Box::pin(assign(client.clone(), options, election, until(ended.clone())))
+        Box::pin(assign(
+            client.clone(),
+            options.clone(),
+            election,
+            until(ended.clone()),
+        ))
     }
 }
 
