@@ -37,6 +37,14 @@ const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
+/// What assigns addresses where nodes run the edge.
+fn with_edges() -> balancer::Options {
+    balancer::Options {
+        has_edges: true,
+        ..balancer::Options::default()
+    }
+}
+
 /// A node's announcer and edge, until the sender is dropped.
 fn start_load_balancer(
     cluster: &Arc<Cluster>,
@@ -289,11 +297,7 @@ fn the_documentations_annotations_do_what_they_say() {
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
         let logs = directory.path().join("logs");
-        let options = balancer::Options {
-            has_edges: true,
-            ..balancer::Options::default()
-        };
-        let api = start_api(&cluster, directory.path(), options);
+        let api = start_api(&cluster, directory.path(), with_edges());
         let members = [
             ("node-2", cluster.topology.nodes[1].member.address.ipv4),
             ("control-plane", cluster.topology.control_plane.address.ipv4),
