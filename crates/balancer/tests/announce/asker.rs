@@ -10,6 +10,9 @@ use testbed::Cluster;
 
 use crate::setting::{ADDRESS, Hardware, OTHER, PATIENCE, QUESTION_PERIOD, link_of};
 
+/// Questions of a moment's flood.
+const FLOOD: usize = 1_000;
+
 /// The client, on the outside.
 pub struct Asker {
     socket: PacketSocket,
@@ -86,14 +89,27 @@ impl Asker {
         }
     }
 
+    /// Asks for an address as fast as the network takes it, for a moment.
+    pub fn flood(&self, address: Ipv4Addr) {
+        let question = self.question(address);
+        for _ in 0..FLOOD {
+            // The network is full; that is what it is about.
+            drop(self.socket.send(&question));
+        }
+    }
+
     fn ask(&self, address: Ipv4Addr) {
+        self.socket.send(&self.question(address)).expect("sent");
+    }
+
+    fn question(&self, address: Ipv4Addr) -> Vec<u8> {
         let mut frame = vec![0xff; 6];
         frame.extend(self.hardware);
         frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
         frame.extend(self.hardware);
         frame.extend([172, 30, 0, 100, 0, 0, 0, 0, 0, 0]);
         frame.extend(address.octets());
-        self.socket.send(&frame).expect("sent");
+        frame
     }
 
     /// Who said of which address that it is there, since the last call.

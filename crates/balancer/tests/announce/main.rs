@@ -1,6 +1,7 @@
 //! Announcing on a network of namespaces, seen from a client on it: who answers for an address, on the wire.
 
 mod asker;
+mod flood;
 mod one_owner;
 mod pools;
 mod setting;
