@@ -213,6 +213,13 @@ impl Joined {
         }
     }
 
+    /// Tells an endpoint that it is connected, unless words have: it may be the one to speak first.
+    pub fn acknowledge(&self) {
+        if let Err(error) = SockRef::from(&self.endpoint).set_tcp_quickack(true) {
+            tracing::debug!(%error, "an endpoint may learn late that it is connected");
+        }
+    }
+
     /// Passes on one direction. After an error both connections are reset when this is dropped.
     pub fn pump(&mut self, way: Way, buffer: &mut [u8]) -> Outcome {
         let (direction, from, to, other) = match way {
@@ -249,6 +256,10 @@ fn dial(address: SocketAddr, congestion: &CongestionControl) -> io::Result<(TcpS
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;
     congestion.begin(&socket);
+    // That the handshake is complete is told with the first words, which mostly are there by now.
+    if let Err(error) = socket.set_tcp_quickack(false) {
+        tracing::debug!(%error, "an endpoint is told twice that it is connected");
+    }
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(error),
         Ok(()) | Err(_) => {}

@@ -259,6 +259,7 @@ impl Turns {
         let registry = self.poll.registry();
         let (client, endpoint) = tokens(number);
         let joined = &mut care.joined;
+        joined.acknowledge();
         let registered = registry
             .register(&mut joined.client, client, Interest::READABLE)
             .and_then(|()| registry.register(&mut joined.endpoint, endpoint, interest(care.tells_endpoint)));
