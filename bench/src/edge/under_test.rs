@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use edge::settings::{
-    Backend, BackendProtocol, Balance, Certificate, Frontend, Limits, Listener, ServiceName, ServiceSettings,
-    Settings, Stickiness, Tls, TlsPolicy,
+    Backend, BackendProtocol, Certificate, Frontend, Listener, ServiceName, ServiceSettings, Settings, Tls,
 };
 use edge::{Edge, Options};
 
@@ -50,33 +49,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         chain_pem: pem.clone(),
         key_pem: pem,
     };
-    let tls = Tls {
-        certificates: vec![Arc::new(certificate)],
-        policy: TlsPolicy::default(),
-    };
+    let tls = Tls::new(vec![Arc::new(certificate)]);
     let edge = Edge::start(Options {
         threads: flags.threads,
         ..Options::default()
     })?;
     let listeners = [(flags.port, Frontend::Tcp), (flags.tls_port, Frontend::Ssl(tls))];
-    let service = ServiceSettings {
-        addresses: vec![flags.address],
-        listeners: listeners
-            .map(|(port, frontend)| listener(flags, port, frontend))
-            .into(),
-        source_ranges: Vec::new(),
-        proxy_protocol_from: Vec::new(),
-        proxy_protocol_to_backends: None,
-        balance: Balance::RoundRobin,
-        stickiness: Stickiness::None,
-        health_check: None,
-        idle_timeout: IDLE_TIMEOUT,
-        connect_timeout: Duration::from_secs(5),
-        draining: None,
-        limits: Limits::default(),
-        is_cross_zone: true,
-        access_log: None,
-    };
+    let listeners = listeners.map(|(port, frontend)| listener(flags, port, frontend));
+    let mut service = ServiceSettings::new(vec![flags.address], listeners.into());
+    service.policy.idle_timeout = IDLE_TIMEOUT;
     let name = ServiceName {
         namespace: "bench".into(),
         name: "measured".into(),

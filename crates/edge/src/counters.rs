@@ -21,11 +21,13 @@ pub enum Refusal {
     NoCertificate,
     /// No backend takes it.
     NoBackend,
+    /// A datagram, of either side, is beyond the bandwidth of the Service.
+    Bandwidth,
 }
 
 impl Refusal {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ServiceConnections,
         Self::ProcessConnections,
         Self::Rate,
@@ -34,6 +36,7 @@ impl Refusal {
         Self::Handshake,
         Self::NoCertificate,
         Self::NoBackend,
+        Self::Bandwidth,
     ];
 
     /// In one or two words, for metrics and logs.
@@ -47,6 +50,7 @@ impl Refusal {
             Self::Handshake => "handshake",
             Self::NoCertificate => "no_certificate",
             Self::NoBackend => "no_backend",
+            Self::Bandwidth => "bandwidth",
         }
     }
 }

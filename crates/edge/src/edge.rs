@@ -333,8 +333,9 @@ fn inherit(path: &Path, control: &Handle) -> Result<(Sockets, Option<Predecessor
     let (send, receive) = mpsc::sync_channel(1);
     let path = path.to_owned();
     control.spawn(async move {
-        // Whoever waits for it is there.
-        send.send(handover::ask(&path).await).unwrap_or_default();
+        if send.send(handover::ask(&path).await).is_err() {
+            tracing::debug!("nobody waits for a predecessor's sockets any more");
+        }
     });
     let (sockets, predecessor) = match receive.recv() {
         Ok(asked) => asked?.unzip(),

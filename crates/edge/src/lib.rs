@@ -20,6 +20,7 @@
 //! - Every table of clients is bounded; who comes from many addresses is served, but not remembered.
 
 pub mod backends;
+mod bandwidth;
 pub mod counters;
 mod edge;
 pub mod faults;

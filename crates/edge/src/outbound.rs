@@ -14,13 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::backends::Chosen;
 use crate::peer::Peer;
 use crate::port::{Current, Port};
 use crate::proxy_protocol::{Addresses, Header, write_version1, write_version2};
+use crate::relay::{BreakOff, Side};
 use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
+use crate::tls::{self, TlsConnection};
 
 /// How long what was sent may be without acknowledgement: a machine that is gone without a word is found out, also
 /// where many requests share its connection.
@@ -34,27 +35,19 @@ const TRIES_MAX: usize = 4;
 
 /// A connection to a backend.
 #[derive(Debug)]
-pub enum Outbound {
+pub(crate) enum Outbound {
     /// Bytes.
     Plain(TcpStream),
     /// Bytes inside of TLS.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsConnection<TcpStream>>),
 }
 
 impl Outbound {
-    /// The connection that carries the bytes.
-    fn socket(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
-        }
-    }
-
     /// The protocol that the handshake agreed on, if there was one.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
+            Self::Tls(stream) => stream.alpn(),
         }
     }
 }
@@ -101,12 +94,20 @@ pub enum ConnectError {
 
 /// Connects to a backend that was chosen, within `connect_timeout`: sends the PROXY header if the Service asks for one, and
 /// completes the TLS handshake if the backend protocol has it. What comes of it counts for the backend's ejection.
-pub async fn connect(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError> {
+pub(crate) async fn connect(
+    port: &Arc<Port>,
+    chosen: &Chosen,
+    peer: &Peer,
+) -> Result<Outbound, ConnectError> {
     connect_with(port, chosen, peer, true).await
 }
 
 /// The same, with HTTP/2 not offered to the backend: other protocols can take the place of HTTP/1.1 only.
-pub async fn connect_http1(port: &Arc<Port>, chosen: &Chosen, peer: &Peer) -> Result<Outbound, ConnectError> {
+pub(crate) async fn connect_http1(
+    port: &Arc<Port>,
+    chosen: &Chosen,
+    peer: &Peer,
+) -> Result<Outbound, ConnectError> {
     connect_with(port, chosen, peer, false).await
 }
 
@@ -126,14 +127,20 @@ async fn connect_with(
         current.listener.frontend,
         Frontend::Http { .. } | Frontend::Https(_)
     );
-    let tls = match current.listener.backend_protocol {
+    let protocols = match current.listener.backend_protocol {
         BackendProtocol::Tcp | BackendProtocol::Http => None,
-        BackendProtocol::Ssl | BackendProtocol::Https if is_http && offers_http2 => {
-            Some(&port.shared.tls_to_http_backends)
+        BackendProtocol::Ssl | BackendProtocol::Https if is_http => Some(match offers_http2 {
+            true => tls::http_protocols(),
+            false => Vec::new(),
+        }),
+        // What is passed on as it comes is of the protocol that the client agreed on.
+        BackendProtocol::Ssl | BackendProtocol::Https => {
+            let agreed = peer.tls.as_ref().and_then(|tls| tls.alpn.clone());
+            Some(agreed.into_iter().collect())
         }
-        BackendProtocol::Ssl | BackendProtocol::Https => Some(&port.shared.tls_to_backends),
     };
-    let limit = current.service.connect_timeout;
+    let tls = protocols.map(|protocols| (&port.shared.tls_to_backends, protocols));
+    let limit = current.service.policy.connect_timeout;
     let opened = timeout(limit, open(to, introduction(&current, header, Some(peer)), tls)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
     // Bytes end with their client, or by silence; only what is kept for other requests can outlive its backend unnoticed.
@@ -151,7 +158,7 @@ async fn connect_with(
 }
 
 /// The same with another backend where one fails, as often as that makes sense, each chosen by [`Port::choose`].
-pub async fn connect_any(port: &Arc<Port>, peer: &Peer) -> Result<(Chosen, Outbound), ConnectError> {
+pub(crate) async fn connect_any(port: &Arc<Port>, peer: &Peer) -> Result<(Chosen, Outbound), ConnectError> {
     let mut tried = Vec::new();
     let mut last = ConnectError::Nobody;
     while tried.len() < TRIES_MAX {
@@ -174,13 +181,13 @@ pub(crate) async fn connect_to_check(
     to: SocketAddr,
     is_tls: bool,
 ) -> Result<Outbound, ConnectError> {
-    let tls = is_tls.then_some(&port.shared.tls_to_backends);
+    let tls = is_tls.then(|| (&port.shared.tls_to_backends, Vec::new()));
     open(to, introduction(current, Header::Own, None), tls).await
 }
 
 /// The PROXY header that a backend is sent, if it is sent one.
 fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Option<Vec<u8>> {
-    let version = current.service.proxy_protocol_to_backends?;
+    let version = current.service.policy.proxy_protocol_to_backends?;
     let mut bytes = Vec::new();
     match version {
         ProxyVersion::V1 => write_version1(header, &mut bytes),
@@ -192,10 +199,11 @@ fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Optio
     Some(bytes)
 }
 
+/// Connects, with TLS if that is given, which offers these protocols by ALPN.
 async fn open(
     to: SocketAddr,
     introduction: Option<Vec<u8>>,
-    tls: Option<&Arc<ClientConfig>>,
+    tls: Option<(&Arc<ClientConfig>, Vec<Vec<u8>>)>,
 ) -> Result<Outbound, ConnectError> {
     let mut stream = dial(to)
         .await
@@ -204,13 +212,14 @@ async fn open(
         let sent = stream.write_all(&bytes).await;
         sent.map_err(|source| ConnectError::Header { to, source })?;
     }
-    let Some(tls) = tls else {
+    let Some((config, protocols)) = tls else {
         return Ok(Outbound::Plain(stream));
     };
-    let connector = TlsConnector::from(tls.clone());
+    let connector = TlsConnector::from(config.clone());
+    let connector = connector.with_alpn(protocols);
     let shaken = Box::pin(connector.connect(ServerName::from(to.ip()), stream)).await;
     let stream = shaken.map_err(|source| ConnectError::Tls { to, source })?;
-    Ok(Outbound::Tls(Box::new(stream)))
+    Ok(Outbound::Tls(Box::new(TlsConnection::new(stream))))
 }
 
 async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
@@ -242,6 +251,35 @@ fn watch_over(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))
+}
+
+impl Side for Outbound {
+    fn bare(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(_) => None,
+        }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.socket(),
+        }
+    }
+
+    fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
+impl BreakOff for Outbound {
+    fn break_off(&mut self) {
+        match self {
+            Self::Plain(stream) => stream.break_off(),
+            Self::Tls(stream) => stream.break_off(),
+        }
+    }
 }
 
 impl AsyncRead for Outbound {

@@ -12,12 +12,13 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
 use crate::backends::{Backend, Backends, Chosen};
+use crate::bandwidth::{Bucket, Rate, Turns};
 use crate::counters::{Counters, Refusal};
 use crate::http::Requests;
 use crate::http::cookie::StickyKeys;
 use crate::limits::Rates;
 use crate::log::Log;
-use crate::settings::{Frontend, Listener, ServiceName, ServiceSettings};
+use crate::settings::{Frontend, Limits, Listener, ServiceName, ServiceSettings};
 use crate::tls;
 
 /// TCP or UDP: a Service may have the same number for both.
@@ -83,9 +84,8 @@ pub struct Current {
 pub(crate) struct Shared {
     /// The zone of this node; read when settings are taken over.
     zone: Mutex<Option<Arc<str>>>,
-    /// TLS to backends that speak bytes, and to those that speak HTTP.
+    /// TLS to backends, whose certificates are not looked at.
     pub tls_to_backends: Arc<ClientConfig>,
-    pub tls_to_http_backends: Arc<ClientConfig>,
     /// Connections and flows that are open, of all ports.
     pub open: AtomicUsize,
     /// How many may be.
@@ -105,8 +105,7 @@ impl Shared {
     ) -> Result<Self, client::ConfigError> {
         Ok(Self {
             zone: Mutex::new(zone),
-            tls_to_backends: Arc::new(tls::to_backends(false)?),
-            tls_to_http_backends: Arc::new(tls::to_backends(true)?),
+            tls_to_backends: Arc::new(client::tls_without_verification()?),
             open: AtomicUsize::new(0),
             open_max,
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
@@ -132,6 +131,9 @@ impl Shared {
 pub(crate) struct Load {
     open: AtomicU32,
     rates: Mutex<Rates>,
+    /// Bytes from clients and bytes to them, as far as they are bound.
+    received: Arc<Bucket>,
+    sent: Arc<Bucket>,
     began: Instant,
 }
 
@@ -140,6 +142,8 @@ impl Default for Load {
         Self {
             open: AtomicU32::new(0),
             rates: Mutex::default(),
+            received: Arc::default(),
+            sent: Arc::default(),
             began: Instant::now(),
         }
     }
@@ -261,7 +265,7 @@ impl Port {
 
     /// A place for one more connection or flow, which it has until that is dropped.
     pub(crate) fn seat(self: &Arc<Self>) -> Result<Seat, Refusal> {
-        let max = self.current.load().service.limits.connections_max;
+        let max = self.current.load().service.policy.limits.connections_max;
         let seat = Seat { port: self.clone() };
         let of_all = self.shared.open.fetch_add(1, Ordering::Relaxed);
         let of_service = self.load.open.fetch_add(1, Ordering::Relaxed);
@@ -278,12 +282,12 @@ impl Port {
     /// Whether a client may come in, and comes within its rate.
     pub(crate) fn admit(&self, client: IpAddr) -> Result<(), Refusal> {
         let current = self.current.load();
-        let ranges = &current.service.source_ranges;
+        let ranges = &current.service.policy.source_ranges;
         let client = client.to_canonical();
         if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&client)) {
             return Err(Refusal::SourceRange);
         }
-        let per_second = current.service.limits.connections_per_second;
+        let per_second = current.service.policy.limits.connections_per_second;
         if per_second == 0 {
             return Ok(());
         }
@@ -294,10 +298,25 @@ impl Port {
         }
     }
 
+    /// A new connection's or flow's turns in the bandwidths of the Service: for what comes from its client, and for what goes
+    /// there. None where there is no bound.
+    pub(crate) fn turns(&self, limits: &Limits) -> [Option<Turns>; 2] {
+        [
+            (&self.load.received, limits.received_bytes_per_second),
+            (&self.load.sent, limits.sent_bytes_per_second),
+        ]
+        .map(|(bucket, per_second)| Rate::new(per_second).map(|rate| Turns::new(bucket.clone(), rate)))
+    }
+
+    /// What the times of turns are counted from.
+    pub(crate) fn turns_began(&self) -> Instant {
+        self.load.began
+    }
+
     /// Whether those who connect from there are to tell by a PROXY header for whom they do.
     pub(crate) fn expects_header_from(&self, address: IpAddr) -> bool {
         let current = self.current.load();
-        let trusted = &current.service.proxy_protocol_from;
+        let trusted = &current.service.policy.proxy_protocol_from;
         trusted
             .iter()
             .any(|range| range.contains(&address.to_canonical()))

@@ -153,7 +153,7 @@ impl Serving {
             let served = match former {
                 Some(mut served) => {
                     let gone = served.port.set(current);
-                    left.extend(settings.draining.map(|patience| (gone, patience)));
+                    left.extend(settings.policy.draining.map(|patience| (gone, patience)));
                     served.tls_faults = tls_faults;
                     served
                 }
@@ -197,7 +197,7 @@ impl Serving {
             log: current.log.clone(),
             tls: current.tls.clone(),
         });
-        current.service.draining.map(|patience| (left, patience))
+        current.service.policy.draining.map(|patience| (left, patience))
     }
 
     /// Takes note of where a port is to be listened at; closes what is open elsewhere.

@@ -33,6 +33,27 @@ pub struct ServiceSettings {
     pub addresses: Vec<IpAddr>,
     /// Its ports.
     pub listeners: Vec<Listener>,
+    /// What holds for all of them.
+    pub policy: Policy,
+    /// Where the access log goes.
+    pub access_log: Option<AccessLog>,
+}
+
+impl ServiceSettings {
+    /// A Service with these addresses and ports that asks for nothing else.
+    pub fn new(addresses: Vec<IpAddr>, listeners: Vec<Listener>) -> Self {
+        Self {
+            addresses,
+            listeners,
+            policy: Policy::default(),
+            access_log: None,
+        }
+    }
+}
+
+/// How all ports of a Service treat their clients and backends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
     /// Who may connect; everybody if empty. With PROXY protocol accepted, the address that it tells counts.
     pub source_ranges: Vec<IpNet>,
     /// From whom a PROXY header is expected (version 1 or 2); from others, none is read. A connection from there without
@@ -56,8 +77,32 @@ pub struct ServiceSettings {
     pub limits: Limits,
     /// Whether backends of all zones are used alike; else those of the edge's own zone come first, while any is usable.
     pub is_cross_zone: bool,
-    /// Where the access log goes.
-    pub access_log: Option<AccessLog>,
+}
+
+impl Policy {
+    /// How long a connection may be silent if nothing is said: AWS's default.
+    pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+    /// How long one try to connect to a backend may take if nothing is said: OpenStack's default.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+}
+
+/// That of a Service that asks for nothing.
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            source_ranges: Vec::new(),
+            proxy_protocol_from: Vec::new(),
+            proxy_protocol_to_backends: None,
+            balance: Balance::default(),
+            stickiness: Stickiness::default(),
+            health_check: None,
+            idle_timeout: Self::IDLE_TIMEOUT,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            draining: None,
+            limits: Limits::default(),
+            is_cross_zone: true,
+        }
+    }
 }
 
 /// A port of a Service.
@@ -113,6 +158,19 @@ pub struct Tls {
     pub certificates: Vec<Arc<Certificate>>,
     /// Versions and suites.
     pub policy: TlsPolicy,
+    /// What is agreed on by ALPN.
+    pub alpn: Alpn,
+}
+
+impl Tls {
+    /// With these certificates, and nothing else asked for.
+    pub fn new(certificates: Vec<Arc<Certificate>>) -> Self {
+        Self {
+            certificates,
+            policy: TlsPolicy::default(),
+            alpn: Alpn::default(),
+        }
+    }
 }
 
 /// A certificate, as a Secret of type `kubernetes.io/tls` holds it.
@@ -145,6 +203,25 @@ pub enum TlsPolicy {
     Tls13,
     /// TLS 1.2 alone, with forward secrecy and authenticated encryption.
     Tls12,
+}
+
+/// Which protocols a client may agree on by ALPN (RFC 7301), as the policies of AWS's network balancer have them. A client that
+/// offers none of them goes on without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alpn {
+    /// HTTP/2 before HTTP/1.1 where the edge speaks HTTP; nothing where it passes bytes on.
+    #[default]
+    AsSpoken,
+    /// HTTP/1.1, HTTP/1.0.
+    Http1Only,
+    /// HTTP/2.
+    Http2Only,
+    /// HTTP/1.1, HTTP/1.0, HTTP/2.
+    Http2Optional,
+    /// HTTP/2, HTTP/1.1, HTTP/1.0.
+    Http2Preferred,
+    /// Nothing.
+    Never,
 }
 
 /// Versions of the PROXY protocol (haproxy's `proxy-protocol.txt`).
@@ -232,6 +309,10 @@ pub struct Limits {
     pub connections_max: u32,
     /// New connections a second, of one client address.
     pub connections_per_second: u32,
+    /// Bytes a second that come from all clients together.
+    pub received_bytes_per_second: u64,
+    /// Bytes a second that go to all clients together.
+    pub sent_bytes_per_second: u64,
 }
 
 /// Where and how requests and connections are logged.
@@ -277,4 +358,16 @@ pub struct Backend {
     pub is_ready: bool,
     /// Whether it serves though it terminates: it takes new connections only when no other is ready (KEP-1669).
     pub is_serving_while_terminating: bool,
+}
+
+impl Backend {
+    /// One that takes new connections, in a zone that nobody knows.
+    pub fn ready(address: SocketAddr) -> Self {
+        Self {
+            address,
+            zone: None,
+            is_ready: true,
+            is_serving_while_terminating: false,
+        }
+    }
 }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::backends::{Backend, Chosen};
+use crate::bandwidth::Turns;
 use crate::counters::Refusal;
 use crate::port::{Port, Seat};
 use crate::workers::Taking;
@@ -92,6 +93,8 @@ struct Flow {
     socket: Arc<UdpSocket>,
     /// Milliseconds since the flows began at which somebody last said something.
     last: Arc<AtomicU64>,
+    /// Its client's turns, if the bandwidth is bound.
+    received: Option<Turns>,
     answers: AbortHandle,
     _seat: Seat,
 }
@@ -133,10 +136,17 @@ impl Flows {
                     Err(why) => return self.port.counters().refused(why),
                 }
             }
-            let Some(flow) = self.flows.get(&client) else {
+            let Some(flow) = self.flows.get_mut(&client) else {
                 return;
             };
             flow.last.store(now, Ordering::Relaxed);
+            let elapsed = self.port.turns_began().elapsed();
+            if let Some(turns) = &mut flow.received
+                && tried.is_empty()
+                && !turns.admit(datagram.len(), elapsed)
+            {
+                return self.port.counters().refused(Refusal::Bandwidth);
+            }
             // A new socket is not known to be writable yet, though it is.
             match socket2::SockRef::from(&*flow.socket).send(datagram) {
                 Ok(_) => return self.port.counters().received(datagram.len() as u64),
@@ -167,12 +177,15 @@ impl Flows {
         })?;
         let socket = Arc::new(socket);
         let last = Arc::new(AtomicU64::new(now));
+        let limits = self.port.current().service.policy.limits;
+        let [received, sent] = self.port.turns(&limits);
         let answers = Answers {
             client,
             backend: chosen.backend.clone(),
             from: socket.clone(),
             to: self.socket.clone(),
             last: last.clone(),
+            sent,
             began: self.began,
             port: self.port.clone(),
         };
@@ -180,6 +193,7 @@ impl Flows {
             chosen,
             socket,
             last,
+            received,
             answers: self.answers.spawn(answers.pass_on()),
             _seat: seat,
         })
@@ -192,7 +206,7 @@ impl Flows {
         }
         self.swept = Instant::now();
         let now = self.now();
-        let idle_timeout = self.port.current().service.idle_timeout;
+        let idle_timeout = self.port.current().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
             Duration::from_millis(idle) < idle_timeout && !flow.chosen.backend.has_left()
@@ -200,7 +214,7 @@ impl Flows {
     }
 
     fn sweep_interval(&self) -> Duration {
-        let idle_timeout = self.port.current().service.idle_timeout;
+        let idle_timeout = self.port.current().service.policy.idle_timeout;
         (idle_timeout / 4).clamp(SWEEP.0, SWEEP.1)
     }
 
@@ -227,13 +241,15 @@ struct Answers {
     from: Arc<UdpSocket>,
     to: Arc<UdpSocket>,
     last: Arc<AtomicU64>,
+    /// The backend's turns, if the bandwidth is bound.
+    sent: Option<Turns>,
     began: Instant,
     port: Arc<Port>,
 }
 
 impl Answers {
     /// Passes them on until the backend refuses; then whose they were.
-    async fn pass_on(self) -> SocketAddr {
+    async fn pass_on(mut self) -> SocketAddr {
         loop {
             if self.from.readable().await.is_err() {
                 return self.client;
@@ -245,6 +261,13 @@ impl Answers {
                     Ok(bytes) => {
                         self.last.store(milliseconds(self.began), Ordering::Relaxed);
                         self.port.backends().note(&self.backend, true);
+                        let elapsed = self.port.turns_began().elapsed();
+                        if let Some(turns) = &mut self.sent
+                            && !turns.admit(bytes, elapsed)
+                        {
+                            self.port.counters().refused(Refusal::Bandwidth);
+                            continue;
+                        }
                         let answer = buffer.get(..bytes).unwrap_or_default();
                         match self.to.send_to(answer, self.client).await {
                             Ok(bytes) => self.port.counters().sent(bytes as u64),

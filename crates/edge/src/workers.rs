@@ -6,7 +6,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, SendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -172,14 +173,21 @@ pub(crate) fn spawn_runtime(
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                // Whoever waits for the handle is there.
-                send.send(Err(error)).unwrap_or_default();
+                // Whoever waits for it learns the same from a sender that is gone, but for the reason.
+                if let Err(SendError(unheard)) = send.send(Err(error)) {
+                    tracing::debug!(?unheard, "nobody waits for a thread that does not start");
+                }
                 return;
             }
         };
-        send.send(Ok(runtime.handle().clone())).unwrap_or_default();
+        if send.send(Ok(runtime.handle().clone())).is_err() {
+            tracing::debug!("nobody waits for a thread that has started");
+            return;
+        }
         // An error says that the other side is gone, which is an end too.
-        runtime.block_on(async { end.changed().await.unwrap_or_default() });
+        if runtime.block_on(end.changed()).is_err() {
+            tracing::trace!("a thread ends with what it worked for");
+        }
     })?;
     let handle = receive.recv().map_err(io::Error::other)??;
     Ok((handle, thread))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::selector::LabelSelector;
-use edge::settings::{Balance, LogFormat, ProxyVersion, TlsPolicy};
+use edge::settings::{Alpn, Balance, LogFormat, ProxyVersion, TlsPolicy};
 use ipnet::IpNet;
 
 use super::row::{Effect, Field, Reach, Refusal};
@@ -97,6 +97,7 @@ pub struct Asked {
     pub certificates: Slot<Vec<SecretName>>,
     pub tls_ports: Slot<PortSet>,
     pub tls_policy: Slot<TlsPolicy>,
+    pub alpn: Slot<Alpn>,
     /// What all ports speak that nothing else is said of.
     pub speaks: Slot<Speaks>,
     /// What single ports speak, and what said so.
@@ -132,6 +133,8 @@ pub struct Asked {
     pub draining_timeout: Slot<Duration>,
     pub connections_max: Slot<u32>,
     pub connections_per_second: Slot<u32>,
+    pub received_bytes_per_second: Slot<u64>,
+    pub sent_bytes_per_second: Slot<u64>,
     pub is_cross_zone: Slot<bool>,
     pub is_logged: Slot<bool>,
     pub log_interval: Slot<Duration>,

@@ -2,7 +2,7 @@
 //! kube-vip, and those of the clouds, by what they ask for (LBC-01 … LBC-16).
 //!
 //! Every annotation is in one of three states. It is in force: the assigner ([`crate::wish`]), the announcer or the edge
-//! does what it says. It has no meaning without its cloud: then it is named once. Or it is unknown, though its name
+//! does what it says. It has no meaning without its cloud, or none without the edge: then it is named once. Or it is unknown, though its name
 //! begins as a load balancer's: then it is named, too. A value that means nothing is a [`Fault`] with what it may be, and
 //! leaves everything else in force.
 //!
@@ -85,6 +85,8 @@ pub struct Reading {
     pub faults: Vec<Fault>,
     /// Annotations that have no meaning without their cloud.
     pub without_meaning: Vec<&'static str>,
+    /// Annotations that the edge would do, which nothing asks to serve the Service.
+    pub without_edge: Vec<&'static str>,
     /// Annotations that nobody knows, though their names begin as those of load balancers.
     pub unknown: Vec<String>,
 }
@@ -117,6 +119,7 @@ pub fn read(service: &Service) -> Reading {
     if is_of_class || asked.needs_edge() {
         reading.edge = Some(wish);
         reading.faults.extend(faults);
+        reading.without_edge.clear();
     }
     reading
 }
@@ -132,6 +135,10 @@ fn take(row: &'static Row, text: &str, asked: &mut Asked, reading: &mut Reading)
             })
         }
         Means::Asks(_, apply) => apply(asked, Field { name: row.name, text }),
+        Means::AtEdge(apply) => {
+            reading.without_edge.push(row.name);
+            apply(asked, Field { name: row.name, text }).map(|_| Effect::Plain)
+        }
     };
     match outcome {
         Ok(Effect::Plain) => {}

@@ -35,6 +35,8 @@ pub enum Means {
     Sharing,
     /// Something that the edge, the announcer or the status is to have.
     Asks(Reach, Apply),
+    /// Something that the edge alone can do, and that moves no Service there: it is named where the edge does not serve.
+    AtEdge(Apply),
     /// Nothing without its cloud. The value may be checked all the same.
     Nothing(Option<Check>),
 }
@@ -104,6 +106,12 @@ impl Row {
     /// A row that is in force at the edge and moves no Service there.
     pub const fn tunes(name: &'static str, about: &'static str, apply: Apply) -> Self {
         Self::asks(name, about, Reach::Tunes, apply)
+    }
+
+    /// A row that is in force at the edge, and named elsewhere.
+    pub const fn at_edge(name: &'static str, about: &'static str, apply: Apply) -> Self {
+        let means = Means::AtEdge(apply);
+        Self { name, about, means }
     }
 
     const fn asks(name: &'static str, about: &'static str, reach: Reach, apply: Apply) -> Self {

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use edge::settings::{BackendProtocol, Balance, HealthProbe, ProxyVersion, Stickiness, TlsPolicy};
+use edge::settings::{
+    Alpn, BackendProtocol, Balance, HealthProbe, Policy, ProxyVersion, Stickiness, TlsPolicy,
+};
 use serde_json::{Value, json};
 
 use super::wish::{FrontendWish, ListenerWish};
@@ -134,15 +136,15 @@ fn the_documentations_example_of_aws_is_in_force() {
     let names: Vec<&str> = wish.certificates.iter().map(|secret| &*secret.name).collect();
     assert_eq!(names, ["12345678-1234-1234-1234-123456789012"]);
     assert_eq!(wish.tls_policy, TlsPolicy::Tls12);
-    assert_eq!(wish.proxy_protocol_to_backends, Some(ProxyVersion::V1));
-    assert_eq!(wish.draining, Some(Duration::from_secs(60)));
-    assert_eq!(wish.idle_timeout, Duration::from_secs(60));
-    assert!(wish.is_cross_zone);
+    assert_eq!(wish.policy.proxy_protocol_to_backends, Some(ProxyVersion::V1));
+    assert_eq!(wish.policy.draining, Some(Duration::from_secs(60)));
+    assert_eq!(wish.policy.idle_timeout, Duration::from_secs(60));
+    assert!(wish.policy.is_cross_zone);
     let log = wish.access_log.expect("a log");
     assert_eq!(log.bucket.as_deref(), Some("my-bucket"));
     assert_eq!(&*log.prefix, "my-bucket-prefix/prod");
     assert_eq!(log.interval, Duration::from_secs(3_600));
-    let check = wish.health_check.expect("checks");
+    let check = wish.policy.health_check.expect("checks");
     assert_eq!(check.probe, HealthProbe::Tcp);
     assert_eq!(
         (check.interval, check.timeout),
@@ -200,16 +202,16 @@ fn a_network_balancer_passes_packets_on_until_it_must_not() {
         .chain([("proxy-protocol", "*")])
         .collect();
     let wish = wish(aws(&hard));
-    assert_eq!(wish.proxy_protocol_to_backends, Some(ProxyVersion::V2));
+    assert_eq!(wish.policy.proxy_protocol_to_backends, Some(ProxyVersion::V2));
     assert_eq!(
-        wish.health_check.map(|check| check.interval),
+        wish.policy.health_check.map(|check| check.interval),
         Some(Duration::from_secs(10))
     );
     // Azure's balancer passes packets on anyway.
     let azure = "service.beta.kubernetes.io/azure-load-balancer-health-probe-request-path";
     assert!(read(&service(&[(azure, "/healthz")], json!({}))).edge.is_none());
     let of_class = service(&[(azure, "/healthz")], json!({"loadBalancerClass": EDGE_CLASS}));
-    let check = read(&of_class).edge.and_then(|wish| wish.health_check);
+    let check = read(&of_class).edge.and_then(|wish| wish.policy.health_check);
     assert!(matches!(
         check.map(|check| check.probe),
         Some(HealthProbe::Http { .. })
@@ -247,8 +249,8 @@ fn a_bad_value_says_what_it_may_be_and_leaves_the_rest_in_force() {
         ]
     );
     let wish = reading.edge.expect("the certificate is in force");
-    assert_eq!(wish.idle_timeout, wish::IDLE_TIMEOUT);
-    assert_eq!(wish.proxy_protocol_to_backends, None);
+    assert_eq!(wish.policy.idle_timeout, Policy::IDLE_TIMEOUT);
+    assert_eq!(wish.policy.proxy_protocol_to_backends, None);
 }
 
 #[test]
@@ -261,10 +263,12 @@ fn what_means_nothing_and_what_is_unknown_is_named() {
         ("service.beta.kubernetes.io/aws-load-balancer-new-thing", "x"),
         ("example.com/of-others", "x"),
         ("portolan.dev/edge-tsl-ports", "443"),
+        ("service.kubernetes.io/loadbalance-id", "lb-1"),
     ];
     let reading = read(&service(&annotations, json!({})));
     assert_eq!(reading.faults, []);
-    assert_eq!(reading.without_meaning, [annotations[0].0]);
+    assert_eq!(reading.without_meaning, [annotations[4].0]);
+    assert_eq!(reading.without_edge, [annotations[0].0]);
     assert_eq!(reading.unknown, [annotations[3].0, annotations[1].0]);
     assert!(reading.edge.is_none());
     let bad = [(annotations[0].0, "3000")];
@@ -272,8 +276,66 @@ fn what_means_nothing_and_what_is_unknown_is_named() {
     assert!(
         reading.faults[0]
             .to_string()
-            .ends_with("expected a number from 1 to 2000")
+            .ends_with("expected Mbit/s from 1 to 2000")
     );
+}
+
+#[test]
+fn bandwidths_are_in_force_where_the_edge_serves() {
+    let limits = |annotations: &[(&str, &str)], spec: Value| {
+        let reading = read(&service(annotations, spec));
+        assert_eq!(reading.faults, []);
+        let limits = reading.edge.map(|wish| wish.policy.limits);
+        let bytes = limits.map(|limits| (limits.received_bytes_per_second, limits.sent_bytes_per_second));
+        (bytes, reading.without_edge)
+    };
+    let clouds = [
+        (
+            "service.kubernetes.io/qcloud-loadbalancer-internet-max-bandwidth-out",
+            (0, 10_000_000),
+        ),
+        (
+            "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth",
+            (10_000_000, 10_000_000),
+        ),
+        (
+            "service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps",
+            (10_000_000, 10_000_000),
+        ),
+    ];
+    for (name, bytes) in clouds {
+        assert_eq!(limits(&[(name, "80")], json!({})), (None, vec![name]));
+        let of_class = json!({"loadBalancerClass": EDGE_CLASS});
+        assert_eq!(limits(&[(name, "80")], of_class), (Some(bytes), Vec::new()));
+    }
+    let ours = [
+        ("portolan.dev/edge-received-megabits-per-second", "8"),
+        ("portolan.dev/edge-sent-megabits-per-second", "16"),
+    ];
+    assert_eq!(
+        limits(&ours, json!({})),
+        (Some((1_000_000, 2_000_000)), Vec::new())
+    );
+}
+
+#[test]
+fn alpn_is_as_the_policy_says() {
+    let policies = [
+        ("HTTP1Only", Alpn::Http1Only),
+        ("HTTP2Only", Alpn::Http2Only),
+        ("HTTP2Optional", Alpn::Http2Optional),
+        ("HTTP2Preferred", Alpn::Http2Preferred),
+        ("None", Alpn::Never),
+    ];
+    for (text, alpn) in policies {
+        assert_eq!(
+            wish(aws(&[("ssl-cert", "web"), ("alpn-policy", text)])).alpn,
+            alpn
+        );
+    }
+    assert_eq!(wish(aws(&[("ssl-cert", "web")])).alpn, Alpn::AsSpoken);
+    // It moves no Service to the edge.
+    assert!(aws(&[("alpn-policy", "HTTP2Only")]).edge.is_none());
 }
 
 #[test]
@@ -294,7 +356,7 @@ fn annotations_that_say_different_things() {
         }]
     );
     let wish = reading.edge.expect("the edge");
-    assert_eq!(wish.idle_timeout, Duration::from_secs(90));
+    assert_eq!(wish.policy.idle_timeout, Duration::from_secs(90));
 }
 
 #[test]
@@ -335,8 +397,8 @@ fn balancers_of_requests_name_ports_or_all_of_them() {
         ]
     );
     assert_eq!(wish.certificates[0].namespace.as_deref(), Some("shop"));
-    assert_eq!(wish.balance, Balance::LeastConnections);
-    assert!(matches!(wish.stickiness, Stickiness::Cookie { name, .. } if &*name == "backend"));
+    assert_eq!(wish.policy.balance, Balance::LeastConnections);
+    assert!(matches!(wish.policy.stickiness, Stickiness::Cookie { name, .. } if &*name == "backend"));
     // Bytes of TLS are passed on where it does not end here.
     let annotations = [
         (names[0].as_str(), "https"),
@@ -389,7 +451,7 @@ fn the_field_of_source_ranges_counts_before_the_annotations() {
         &[(annotation, "192.0.2.0/24, 198.51.100.7/32")],
         json!({}),
     ));
-    assert_eq!(wish(by_annotation).source_ranges.len(), 2);
+    assert_eq!(wish(by_annotation).policy.source_ranges.len(), 2);
     let spec = json!({"loadBalancerSourceRanges": ["203.0.113.0/24"]});
     assert!(
         read(&service(&[(annotation, "192.0.2.0/24")], spec.clone()))
@@ -400,7 +462,10 @@ fn the_field_of_source_ranges_counts_before_the_annotations() {
     let reading = read(&service(&[(&groups, "192.0.2.0/24,sg-53fae93f")], json!({})));
     assert_eq!(reading.faults.len(), 1);
     let wish = reading.edge.expect("the range is in force");
-    assert_eq!(wish.source_ranges, ["192.0.2.0/24".parse().expect("a range")]);
+    assert_eq!(
+        wish.policy.source_ranges,
+        ["192.0.2.0/24".parse().expect("a range")]
+    );
 }
 
 #[test]
@@ -410,12 +475,12 @@ fn affinity_of_the_service_is_stickiness_by_source() {
                       "trafficDistribution": "PreferClose"});
     let wish = wish(read(&service(&[], spec)));
     assert_eq!(
-        wish.stickiness,
+        wish.policy.stickiness,
         Stickiness::Source {
             timeout: Duration::from_secs(100)
         }
     );
-    assert!(!wish.is_cross_zone);
+    assert!(!wish.policy.is_cross_zone);
 }
 
 #[test]
@@ -429,6 +494,7 @@ fn the_page_shows_the_table() {
                 Means::Asks(Reach::Hard, _) => "in force, by the edge",
                 Means::Asks(Reach::Soft, _) => "in force, by the edge unless packets are passed on",
                 Means::Asks(Reach::Tunes, _) => "in force",
+                Means::AtEdge(_) => "in force where the edge serves, else named",
                 _ => "in force, by the assigner",
             };
             let scope = match row.means {

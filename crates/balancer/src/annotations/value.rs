@@ -106,6 +106,12 @@ pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration,
     ))
 }
 
+/// Megabits a second within bounds, as bytes a second: of a million bits each, as networks count.
+pub fn megabits_per_second(text: &str, bounds: RangeInclusive<u32>) -> Result<u64, String> {
+    const MEGABIT_BYTES: u64 = 1_000_000 / 8;
+    Ok(u64::from(bounded(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
+}
+
 fn bounded(text: &str, bounds: &RangeInclusive<u32>, what: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| format!("{what} from {} to {}", bounds.start(), bounds.end()))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::object::{Protocol, Service, ServicePort};
 use edge::settings::{
-    BackendProtocol, Balance, HealthCheck, HealthProbe, Limits, LogFormat, ProxyVersion, Stickiness,
+    Alpn, BackendProtocol, HealthCheck, HealthProbe, Limits, LogFormat, Policy, ProxyVersion, Stickiness,
     TlsPolicy,
 };
 use ipnet::IpNet;
@@ -15,10 +15,6 @@ use super::Fault;
 use super::asked::{Asked, Asks, Speaks, Sticks};
 use super::value::{PortRef, PortSet, SecretName};
 
-/// How long a connection may be silent if nothing is said: AWS's default.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one try to connect to a backend may take if nothing is said: OpenStack's default.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long connections to a backend that left go on, where they are to be drained: AWS's default.
 pub const DRAINING_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a client stays with its backend after its last connection, if nothing is said: API-30.
@@ -45,7 +41,6 @@ pub const NO_CERTIFICATE: &str = "portolan.dev/NoCertificate";
 
 /// What a Service asks of the edge, but for what only a node knows: endpoints, certificates, addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the fields are those of `edge::settings::ServiceSettings`, by their names
 pub struct EdgeWish {
     /// The ports that can be served.
     pub listeners: Vec<ListenerWish>,
@@ -53,18 +48,13 @@ pub struct EdgeWish {
     pub refused: Vec<RefusedPort>,
     /// The certificates of listeners with TLS.
     pub certificates: Vec<SecretName>,
+    /// Versions and suites of listeners with TLS.
     pub tls_policy: TlsPolicy,
-    pub source_ranges: Vec<IpNet>,
-    pub proxy_protocol_from: Vec<IpNet>,
-    pub proxy_protocol_to_backends: Option<ProxyVersion>,
-    pub balance: Balance,
-    pub stickiness: Stickiness,
-    pub health_check: Option<HealthCheck>,
-    pub idle_timeout: Duration,
-    pub connect_timeout: Duration,
-    pub draining: Option<Duration>,
-    pub limits: Limits,
-    pub is_cross_zone: bool,
+    /// What they agree on by ALPN.
+    pub alpn: Alpn,
+    /// What holds for all ports.
+    pub policy: Policy,
+    /// The access log, if one is to be kept.
     pub access_log: Option<LogWish>,
 }
 
@@ -124,25 +114,35 @@ pub fn resolve(asked: &Asked, service: &Service) -> (EdgeWish, Vec<Fault>) {
     let certificates = asked.certificates.get().cloned().unwrap_or_default();
     let (listeners, refused) = listeners(asked, service, &mut faults);
     known_ports(asked, service, &mut faults);
-    let wish = EdgeWish {
-        listeners,
-        refused,
-        certificates,
-        tls_policy: asked.tls_policy.get().copied().unwrap_or_default(),
+    let policy = Policy {
         source_ranges: source_ranges(asked, service),
         proxy_protocol_from: asked.proxy_from.get().cloned().unwrap_or_default(),
         proxy_protocol_to_backends: proxy_protocol(asked),
         balance: asked.balance.get().copied().unwrap_or_default(),
         stickiness: stickiness(asked, service),
         health_check: health_check(asked, &mut faults),
-        idle_timeout: asked.idle_timeout.get().copied().unwrap_or(IDLE_TIMEOUT),
-        connect_timeout: asked.connect_timeout.get().copied().unwrap_or(CONNECT_TIMEOUT),
+        idle_timeout: asked.idle_timeout.get().copied().unwrap_or(Policy::IDLE_TIMEOUT),
+        connect_timeout: asked
+            .connect_timeout
+            .get()
+            .copied()
+            .unwrap_or(Policy::CONNECT_TIMEOUT),
         draining: draining(asked),
         limits: Limits {
             connections_max: asked.connections_max.get().copied().unwrap_or(0),
             connections_per_second: asked.connections_per_second.get().copied().unwrap_or(0),
+            received_bytes_per_second: asked.received_bytes_per_second.get().copied().unwrap_or(0),
+            sent_bytes_per_second: asked.sent_bytes_per_second.get().copied().unwrap_or(0),
         },
         is_cross_zone: is_cross_zone(asked, service),
+    };
+    let wish = EdgeWish {
+        listeners,
+        refused,
+        certificates,
+        tls_policy: asked.tls_policy.get().copied().unwrap_or_default(),
+        alpn: asked.alpn.get().copied().unwrap_or_default(),
+        policy,
         access_log: access_log(asked),
     };
     (wish, faults)

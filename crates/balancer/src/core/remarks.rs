@@ -2,7 +2,7 @@
 
 use super::Told;
 use super::judge::normal;
-use crate::annotations::{Fault, Reading};
+use crate::annotations::{EDGE_CLASS, Fault, Reading};
 
 /// Most mistakes that have an Event each; the condition has them all.
 const EVENTS_MAX: usize = 8;
@@ -26,22 +26,20 @@ impl Remarks {
                     .to_owned(),
             ));
         }
-        let mut without_effect = String::new();
-        if !reading.without_meaning.is_empty() {
-            without_effect = format!(
-                "without meaning outside of the cloud: {}",
-                reading.without_meaning.join(", ")
-            );
-        }
-        if !reading.unknown.is_empty() {
-            if !without_effect.is_empty() {
-                without_effect.push_str("; ");
-            }
-            without_effect.push_str(&format!("not known: {}", reading.unknown.join(", ")));
-        }
+        let without_edge = format!("in force with `loadBalancerClass: {EDGE_CLASS}` alone");
+        let unknown = reading.unknown.iter().map(String::as_str).collect();
+        let kinds = [
+            ("without meaning outside of the cloud", reading.without_meaning),
+            (without_edge.as_str(), reading.without_edge),
+            ("not known", unknown),
+        ];
+        let named = kinds.iter().filter(|(_, names)| !names.is_empty());
+        let texts: Vec<String> = named
+            .map(|(kind, names)| format!("{kind}: {}", names.join(", ")))
+            .collect();
         Self {
             faults,
-            without_effect,
+            without_effect: texts.join("; "),
         }
     }
 

@@ -321,6 +321,7 @@ impl World {
         let tls = Tls {
             certificates,
             policy: wish.tls_policy,
+            alpn: wish.alpn,
         };
         let addresses = served.addresses.iter().copied();
         let listeners = wish.listeners.iter();
@@ -329,17 +330,7 @@ impl World {
             listeners: listeners
                 .map(|wanted| self.listener(key, &served.service, wanted, &tls))
                 .collect(),
-            source_ranges: wish.source_ranges.clone(),
-            proxy_protocol_from: wish.proxy_protocol_from.clone(),
-            proxy_protocol_to_backends: wish.proxy_protocol_to_backends,
-            balance: wish.balance,
-            stickiness: wish.stickiness.clone(),
-            health_check: wish.health_check.clone(),
-            idle_timeout: wish.idle_timeout,
-            connect_timeout: wish.connect_timeout,
-            draining: wish.draining,
-            limits: wish.limits,
-            is_cross_zone: wish.is_cross_zone,
+            policy: wish.policy.clone(),
             access_log: wish
                 .access_log
                 .as_ref()

@@ -25,7 +25,7 @@ pub(crate) async fn check(port: Arc<Port>) {
     loop {
         let changed = port.changed();
         let current = port.current();
-        let Some(check) = &current.service.health_check else {
+        let Some(check) = &current.service.policy.health_check else {
             healths.clear();
             port.backends()
                 .all()
@@ -97,7 +97,7 @@ async fn ask(
     current: Arc<Current>,
     address: SocketAddr,
 ) -> (SocketAddr, Result<(), String>) {
-    let Some(check) = &current.service.health_check else {
+    let Some(check) = &current.service.policy.health_check else {
         return (address, Ok(()));
     };
     let asked = time::timeout(check.timeout, answer(&port, &current, check, address)).await;

@@ -258,7 +258,7 @@ impl Backends {
         zone: Option<&str>,
     ) -> Vec<Arc<Backend>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let near = zone.filter(|_| !service.is_cross_zone);
+        let near = zone.filter(|_| !service.policy.is_cross_zone);
         let mut former = std::mem::take(&mut state.candidates);
         for settings in &listener.backends {
             if state
@@ -286,8 +286,8 @@ impl Backends {
             .iter()
             .map(|candidate| candidate.backend.address)
             .collect();
-        choice.set(service.balance, &addresses);
-        match (&service.stickiness, &mut *sticky) {
+        choice.set(service.policy.balance, &addresses);
+        match (&service.policy.stickiness, &mut *sticky) {
             (Stickiness::Source { timeout }, Some(sticky)) => {
                 sticky.set_timeout(*timeout);
                 sticky.keep_only(|address| addresses.contains(&address));

@@ -20,7 +20,7 @@ fn addresses(chosen: impl IntoIterator<Item = Option<Chosen>>) -> Vec<SocketAddr
 #[test]
 fn those_of_the_own_zone_come_first_while_any_works() {
     let mut settings = service();
-    settings.is_cross_zone = false;
+    settings.policy.is_cross_zone = false;
     let mut listener = listener(Frontend::Tcp, 3);
     for (backend, zone) in listener.backends.iter_mut().zip(["a", "b", "a"]) {
         backend.zone = Some(zone.into());
@@ -33,7 +33,7 @@ fn those_of_the_own_zone_come_first_while_any_works() {
         [first, third, first, third]
     );
     assert_eq!(addresses([backends.choose(client(1), &[first, third])]), [second]);
-    settings.is_cross_zone = true;
+    settings.policy.is_cross_zone = true;
     backends.set(&settings, &listener, Some("a"));
     let all: BTreeSet<SocketAddr> = addresses((0..3).map(|_| backends.choose(client(1), &[])))
         .into_iter()
@@ -64,7 +64,7 @@ fn one_that_refuses_is_left_in_peace_but_never_all() {
 #[test]
 fn clients_stay_with_a_backend_that_works_and_no_longer() {
     let mut settings = service();
-    settings.stickiness = Stickiness::Source {
+    settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
     let mut listener = listener(Frontend::Tcp, 4);
@@ -89,7 +89,7 @@ fn clients_stay_with_a_backend_that_works_and_no_longer() {
 #[test]
 fn what_is_under_way_counts_until_it_ends_and_outlives_changes() {
     let mut settings = service();
-    settings.balance = Balance::LeastConnections;
+    settings.policy.balance = Balance::LeastConnections;
     let mut listener = listener(Frontend::Tcp, 2);
     let backends = Backends::default();
     backends.set(&settings, &listener, None);

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Method, StatusCode, Uri, Version};
 
 use super::exchange::Exchange;
-use crate::log::RequestRecord;
+use crate::log::{Record, RequestRecord};
 use crate::peer::Peer;
 use crate::port::{Current, Port};
 
@@ -112,13 +112,19 @@ impl Drop for Account {
             false => ("-", "-", "-"),
         };
         let (host, referer, user_agent) = (text(&line.host), text(&line.referer), text(&line.user_agent));
-        log.request(&RequestRecord {
+        let record = Record {
             service: &self.port.key.service,
             port: self.port.key.port,
             began: line.began,
             duration,
             peer: &self.peer,
             backend: self.backend,
+            received_bytes: self.exchange.received_bytes(),
+            sent_bytes: self.sent_bytes,
+            outcome: self.outcome,
+        };
+        log.request(&RequestRecord {
+            record,
             method,
             target,
             version,
@@ -126,9 +132,6 @@ impl Drop for Account {
             referer: referer.as_deref(),
             user_agent: user_agent.as_deref(),
             status: self.status,
-            received_bytes: self.exchange.received_bytes(),
-            sent_bytes: self.sent_bytes,
-            outcome: self.outcome,
         });
     }
 }

@@ -12,6 +12,7 @@ pub struct Activity {
     silence: Silence,
     requests: AtomicUsize,
     is_reading_head: AtomicBool,
+    is_broken_off: AtomicBool,
 }
 
 /// A request that is being answered, until it is dropped.
@@ -25,7 +26,18 @@ impl Activity {
             silence: Silence::new(),
             requests: AtomicUsize::new(0),
             is_reading_head: AtomicBool::new(false),
+            is_broken_off: AtomicBool::new(false),
         }
+    }
+
+    /// The last answer breaks off.
+    pub fn break_off(&self) {
+        self.is_broken_off.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it did, so that the connection must not end as if all had been said.
+    pub fn is_broken_off(&self) -> bool {
+        self.is_broken_off.load(Ordering::Relaxed)
     }
 
     /// Since when nothing has happened.

@@ -36,6 +36,10 @@ pub struct Passed {
     pub(super) exchange: Arc<Exchange>,
     pub(super) account: Account,
     pub(super) idle_timeout: Duration,
+    /// Whether only the end of the connection says that the answer has ended (RFC 9112, 6.3).
+    pub(super) ends_with_connection: bool,
+    /// The client was given something, and has not asked for more yet.
+    pub(super) is_given: bool,
     /// What ends it early; there as soon as the answer has to be waited for.
     pub(super) end: Option<EarlyEnd>,
 }
@@ -90,32 +94,39 @@ impl Passed {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+        if std::mem::take(&mut self.is_given) {
+            // A slow client has taken what it was given.
+            self.exchange.progress();
+        }
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.exchange.progress();
+                self.is_given = true;
                 self.account.sent(frame.data_ref().map_or(0, Bytes::len));
                 if self.inner.is_end_stream() {
                     self.end();
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => {
-                let error = AnswerError::from(error);
-                self.account.ended(error.outcome());
-                self.sender = None;
-                Poll::Ready(Some(Err(error)))
-            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.break_off(error.into())))),
             Poll::Ready(None) => {
                 self.end();
                 Poll::Ready(None)
             }
             Poll::Pending => {
                 let error = ready!(self.early_end().poll(cx));
-                self.account.ended(error.outcome());
-                self.sender = None;
-                Poll::Ready(Some(Err(error)))
+                Poll::Ready(Some(Err(self.break_off(error))))
             }
         }
+    }
+
+    fn break_off(&mut self, error: AnswerError) -> AnswerError {
+        self.account.ended(error.outcome());
+        self.sender = None;
+        if self.ends_with_connection {
+            self.exchange.break_off();
+        }
+        error
     }
 
     fn early_end(&mut self) -> Pin<&mut (dyn Future<Output = AnswerError> + Send)> {

@@ -28,6 +28,7 @@ use super::tunnel::Tunnel;
 use crate::backends::Chosen;
 use crate::peer::Peer;
 use crate::port::Port;
+use crate::relay::BreakOff;
 
 /// How long a request's head may take, from its first byte on, and how long a connection may wait with its first one. With a
 /// shorter idle timeout, that counts.
@@ -76,7 +77,14 @@ impl Connection {
 
     /// Where connections to a backend are kept.
     pub(super) fn pool(&self, chosen: &Chosen) -> Arc<Pool> {
-        if self.port.current().service.proxy_protocol_to_backends.is_none() {
+        if self
+            .port
+            .current()
+            .service
+            .policy
+            .proxy_protocol_to_backends
+            .is_none()
+        {
             return chosen.backend.pool().clone();
         }
         let mut own = lock(&self.own);
@@ -104,9 +112,9 @@ impl Connection {
 /// Serves the connection of a client until it ends.
 pub(super) async fn serve<S>(mut stream: S, peer: Peer, port: Arc<Port>)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
 {
-    let idle_timeout = port.current().service.idle_timeout;
+    let idle_timeout = port.current().service.policy.idle_timeout;
     let head_timeout = HEAD_TIMEOUT.min(idle_timeout);
     let mut drain = port.drain();
     let begun = tokio::select! {

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::activity::UnderWay;
+use super::interim::Interims;
 use super::refusal::Refusal;
 use super::silence::Silence;
 
@@ -16,6 +17,7 @@ pub struct Exchange {
     is_received: AtomicBool,
     waits_for_client: AtomicBool,
     refusal: OnceLock<Refusal>,
+    interims: Interims,
 }
 
 impl Exchange {
@@ -28,7 +30,18 @@ impl Exchange {
             is_received: AtomicBool::new(false),
             waits_for_client: AtomicBool::new(false),
             refusal: OnceLock::new(),
+            interims: Interims::default(),
         }
+    }
+
+    /// What the backend has said before its answer.
+    pub fn interims(&self) -> &Interims {
+        &self.interims
+    }
+
+    /// The answer breaks off, and only the end of the connection could show it.
+    pub fn break_off(&self) {
+        self.under_way.break_off();
     }
 
     /// Since when nothing has been passed on, in either direction.

@@ -1,8 +1,9 @@
 //! What stands between a connection of HTTP/1 and its parser: only bytes that [`Framing`] admits are passed on. A request that
-//! is refused is replaced with an empty one, so that its refusal is answered in its turn, behind the answers before it.
+//! is refused is replaced with an empty one, so that its refusal is answered in its turn, behind the answers before it. In the
+//! other direction it puts interim answers between what the parser's side writes, which knows of none.
 
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::activity::Activity;
 use super::framing::{Framing, Place};
 use super::refusal::Refusal;
+use crate::relay::BreakOff;
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +40,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// The connection, for its parser.
-pub struct Guard<S> {
+pub struct Guard<S: BreakOff> {
     stream: S,
     framing: Framing,
     /// What was read and not passed on.
@@ -52,6 +54,8 @@ pub struct Guard<S> {
     timer: Pin<Box<Sleep>>,
     is_timed: bool,
     lingered: Option<usize>,
+    /// An interim answer is written in part.
+    is_amid_interim: bool,
 }
 
 /// What the guard and who answers the connection's requests tell each other.
@@ -64,6 +68,10 @@ struct Tellings {
     refused: Option<(u64, Refusal)>,
     decision: Option<Decision>,
     waker: Option<Waker>,
+    /// Interim answers that are to be written.
+    interim: BytesMut,
+    /// Who waits until they are.
+    interim_waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +100,24 @@ impl Told {
         self.decide(Decision::Tunnel);
     }
 
+    /// Has an interim answer written, as soon as the answers before it are.
+    pub fn say(&self, interim: &[u8]) {
+        self.tellings().interim.extend_from_slice(interim);
+    }
+
+    /// Returns when all interim answers are written. An answer that is begun before comes in front of them.
+    pub async fn said(&self) {
+        poll_fn(|cx| {
+            let mut tellings = self.tellings();
+            if tellings.interim.is_empty() {
+                return Poll::Ready(());
+            }
+            tellings.interim_waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     fn decide(&self, decision: Decision) {
         let mut tellings = self.tellings();
         tellings.decision = Some(decision);
@@ -105,7 +131,7 @@ impl Told {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
+impl<S: AsyncRead + AsyncWrite + BreakOff + Unpin> Guard<S> {
     /// Of a connection of which `begin` has been read already. A head has to come within `head_timeout` of its first byte.
     pub fn new(stream: S, begin: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
         Self {
@@ -120,6 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
             timer: Box::pin(sleep(head_timeout)),
             is_timed: false,
             lingered: None,
+            is_amid_interim: false,
         }
     }
 
@@ -209,6 +236,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
         }
     }
 
+    /// Writes interim answers.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut tellings = self.told.tellings();
+        while !tellings.interim.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &tellings.interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            tellings.interim.advance(written);
+            self.is_amid_interim = !tellings.interim.is_empty();
+        }
+        if let Some(waker) = tellings.interim_waker.take() {
+            waker.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes note of what was written: a client that takes an answer bit by bit is not silent.
+    fn note_written(&self, written: &Poll<io::Result<usize>>) {
+        if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
+            self.activity.silence().broken();
+        }
+    }
+
     /// Reads and throws away what still comes, until the client has seen the answer.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.lingered.is_none() {
@@ -229,7 +280,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
+/// An answer that broke off and that only the end of the connection could show must not end like a whole one.
+impl<S: BreakOff> Drop for Guard<S> {
+    fn drop(&mut self) {
+        if self.activity.is_broken_off() {
+            self.stream.break_off();
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + BreakOff + Unpin> AsyncRead for Guard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -266,9 +326,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
+impl<S: AsyncRead + AsyncWrite + BreakOff + Unpin> AsyncWrite for Guard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        if self.is_amid_interim {
+            ready!(self.poll_interim(cx))?;
+        }
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_written(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -276,7 +341,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        if self.is_amid_interim {
+            ready!(self.poll_interim(cx))?;
+        }
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.note_written(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -284,6 +354,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever flushes has written all that there was: here is a place between two answers, or before an answer's head.
+        ready!(self.poll_interim(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

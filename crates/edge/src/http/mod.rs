@@ -11,7 +11,8 @@
 //!
 //! - [`forward`], [`cookie`], [`redirect`] (pure): headers
 //! - `pass`: from a request to its answer; `send`: to which backend and when to another one; `pool`: kept connections
-//! - `exchange`, `request_body` and `answer_body`: what streams both ways; `tunnel`: other protocols
+//! - `exchange`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
+//!   other protocols
 //! - `failure`: what clients are told when no backend answers; `account`: what is written down
 //!
 //! Where a Service sends a PROXY header to its backends, a connection to one belongs to a client's connection and is closed
@@ -28,6 +29,7 @@ pub mod forward;
 pub mod framing;
 mod guard;
 pub mod head;
+mod interim;
 mod pass;
 mod pool;
 pub mod redirect;
@@ -45,6 +47,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::peer::Peer;
 use crate::port::Port;
+use crate::relay::BreakOff;
 pub use pool::Pool;
 pub use requests::{Requests, metrics};
 
@@ -53,9 +56,9 @@ pub use requests::{Requests, metrics};
 ///
 /// Of `port` it uses its settings as they are when a request comes, its backends, and [`Port::drain`], after which no
 /// connection is kept open for further requests.
-pub async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>)
+pub(crate) async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
 {
     connection::serve(stream, peer, port).await;
 }

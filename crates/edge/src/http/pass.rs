@@ -83,7 +83,7 @@ impl Connection {
             let location = location.ok_or(Refusal::Malformed("Host is missing"))?;
             return Ok(Answered::Text(StatusCode::MOVED_PERMANENTLY, location));
         }
-        let numbers = match &current.service.stickiness {
+        let numbers = match &current.service.policy.stickiness {
             Stickiness::Cookie { name, .. } => cookie::numbers(&parts.headers, name).collect(),
             Stickiness::None | Stickiness::Source { .. } => Vec::new(),
         };
@@ -93,6 +93,7 @@ impl Connection {
         let outgoing = Outgoing {
             // A client of HTTP/2 sends its body without being asked.
             holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
+            version: parts.version,
             is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
             onward,
             numbers,
@@ -102,6 +103,7 @@ impl Connection {
         let mut answer = self.pass(&outgoing, parts, body, account).await?;
         answer.numbers = outgoing.numbers;
         answer.wanted_upgrade = outgoing.onward.wants_upgrade();
+        answer.version = outgoing.version;
         Ok(Answered::Backend(Box::new(answer)))
     }
 
@@ -128,6 +130,7 @@ impl Connection {
             chosen,
             numbers,
             wanted_upgrade,
+            version,
         } = answer;
         let status = response.status();
         let is_switching = status == StatusCode::SWITCHING_PROTOCOLS;
@@ -137,7 +140,7 @@ impl Connection {
         account.answered(status, Some(chosen.backend.address));
         to_client(response.headers_mut(), is_switching);
         self.stick(&mut response, &account, &chosen, &numbers);
-        let idle_timeout = account.current().service.idle_timeout;
+        let idle_timeout = account.current().service.policy.idle_timeout;
         if let (true, Some(undecided)) = (is_switching, undecided) {
             undecided.tunnel();
             let backend = hyper::upgrade::on(&mut response);
@@ -153,6 +156,7 @@ impl Connection {
         }
         let (mut parts, inner) = response.into_parts();
         parts.version = Version::HTTP_11;
+        let ends_with_connection = version == Version::HTTP_10 && inner.size_hint().exact().is_none();
         let passed = Passed {
             inner,
             sender: Some(sender),
@@ -160,6 +164,8 @@ impl Connection {
             exchange,
             account,
             idle_timeout,
+            ends_with_connection,
+            is_given: false,
             end: None,
         };
         Response::from_parts(parts, passed.begin())
@@ -167,7 +173,7 @@ impl Connection {
 
     /// Tells the client by which cookie it gets to the same backend again, if it does not know or is to remember it anew.
     fn stick(&self, response: &mut Response<Incoming>, account: &Account, chosen: &Chosen, numbers: &[u64]) {
-        let Stickiness::Cookie { name, max_age } = &account.current().service.stickiness else {
+        let Stickiness::Cookie { name, max_age } = &account.current().service.policy.stickiness else {
             return;
         };
         let number = self.port.cookie_number(&chosen.backend);

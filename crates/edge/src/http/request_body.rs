@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
@@ -57,21 +56,25 @@ impl RequestBody {
         }
     }
 
-    /// Holds the body of a request back until its backend says that it wants it.
-    pub fn hold(request: &mut Request<Self>) {
+    /// Holds it back until its backend says that it wants it: then [`Held::release`] is to be called.
+    pub fn hold(&mut self) -> Held {
         let (want, wanted) = oneshot::channel();
         let patience = Box::pin(sleep(CONTINUE_PATIENCE));
-        request.body_mut().expected = Some(Expected { wanted, patience });
-        let want = std::sync::Mutex::new(Some(want));
-        hyper::ext::on_informational(request, move |answer| {
-            let mut want = want.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if answer.status() == StatusCode::CONTINUE
-                && let Some(want) = want.take()
-            {
-                // Nobody waits for it where patience has ended.
-                want.send(()).unwrap_or_default();
-            }
-        });
+        self.expected = Some(Expected { wanted, patience });
+        Held(want)
+    }
+}
+
+/// A body that is held back.
+#[derive(Debug)]
+pub struct Held(oneshot::Sender<()>);
+
+impl Held {
+    /// Lets it go.
+    pub fn release(self) {
+        if self.0.send(()).is_err() {
+            tracing::trace!("a body goes on already: patience has ended, or its request");
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sending a request: to which backend, on which connection, and when to send it again.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -15,9 +16,10 @@ use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::forward::Onward;
+use super::interim::Interim;
 use super::pool::Sender;
 use super::refusal::Refusal;
-use super::request_body::RequestBody;
+use super::request_body::{Held, RequestBody};
 use crate::backends::Chosen;
 use crate::outbound;
 
@@ -37,6 +39,8 @@ pub(super) struct BackendAnswer {
     /// What the client's cookies say.
     pub numbers: Vec<u64>,
     pub wanted_upgrade: bool,
+    /// What the client has asked in.
+    pub version: Version,
 }
 
 /// How a request is sent.
@@ -44,6 +48,9 @@ pub(super) struct Outgoing {
     pub onward: Onward,
     /// What the client's cookies say.
     pub numbers: Vec<u64>,
+    /// What the client asks in.
+    pub version: Version,
+    /// Whether it holds its body back until it is asked for it.
     pub holds_body: bool,
     /// Whether doing it twice is as good as once, and all of it is still there (RFC 9110, 9.2.2).
     pub is_repeatable: bool,
@@ -96,6 +103,7 @@ impl Connection {
                         chosen,
                         numbers: Vec::new(),
                         wanted_upgrade: false,
+                        version: outgoing.version,
                     };
                     return Ok(answer);
                 }
@@ -176,26 +184,49 @@ impl Connection {
         mut sender: Sender,
         mut request: Request<RequestBody>,
     ) -> Result<(Response<Incoming>, Sender), Unanswered> {
-        if outgoing.holds_body && matches!(sender, Sender::Http1(_)) && !request.body().is_end_stream() {
-            RequestBody::hold(&mut request);
-        }
         let exchange = &outgoing.exchange;
+        let mut held = None;
+        if let Sender::Http1(_) = sender {
+            let heard = exchange.clone();
+            hyper::ext::on_informational(&mut request, move |answer| {
+                let interim = Interim::new(answer.status(), answer.headers().clone());
+                heard.interims().put(interim);
+            });
+            if outgoing.holds_body && !request.body().is_end_stream() {
+                held = Some(request.body_mut().hold());
+            }
+        }
         exchange.progress();
+        let idle_timeout = account.current().service.policy.idle_timeout;
         let mut cut = chosen.backend.cut();
-        let sent = async {
-            match &mut sender {
-                Sender::Http1(http1) => http1.sender.try_send_request(request).await,
-                Sender::Http2(http2) => http2.sender.try_send_request(request).await,
+        let sent = {
+            let mut sent = pin!(async {
+                match &mut sender {
+                    Sender::Http1(http1) => http1.sender.try_send_request(request).await,
+                    Sender::Http2(http2) => http2.sender.try_send_request(request).await,
+                }
+            });
+            loop {
+                tokio::select! {
+                    sent = sent.as_mut() => break sent,
+                    interim = self.next_interim(exchange) => {
+                        exchange.progress();
+                        self.pass_interim(&interim, outgoing, &mut held);
+                    }
+                    () = exchange.silence().lasts(idle_timeout) => {
+                        let is_client = exchange.waits_for_client() && !exchange.is_received();
+                        return Err(Unanswered::Sent(if is_client { Refusal::Slow.into() } else { Failure::Timeout }));
+                    }
+                    () = asked(&mut cut) => return Err(Unanswered::Sent(Failure::BackendLeft)),
+                }
             }
         };
-        let sent = tokio::select! {
-            sent = sent => sent,
-            () = exchange.silence().lasts(account.current().service.idle_timeout) => {
-                let is_client = exchange.waits_for_client() && !exchange.is_received();
-                return Err(Unanswered::Sent(if is_client { Refusal::Slow.into() } else { Failure::Timeout }));
-            }
-            () = asked(&mut cut) => return Err(Unanswered::Sent(Failure::BackendLeft)),
-        };
+        while let Some(interim) = exchange.interims().take() {
+            self.pass_interim(&interim, outgoing, &mut held);
+        }
+        if let Some(told) = &self.told {
+            told.said().await;
+        }
         exchange.progress();
         sent.map(|response| (response, sender)).map_err(|mut error| {
             match (exchange.refusal(), error.take_message()) {
@@ -204,6 +235,30 @@ impl Connection {
                 (None, None) => Unanswered::Sent(Failure::Broken(error.into_error())),
             }
         })
+    }
+}
+
+impl Connection {
+    /// What the backend says next before it answers, as soon as the client has taken what was said before.
+    async fn next_interim(&self, exchange: &Exchange) -> Interim {
+        if let Some(told) = &self.told {
+            told.said().await;
+        }
+        exchange.interims().next().await
+    }
+
+    /// Passes on what a backend says before it answers, to clients that may be told so (RFC 9110, 15.2).
+    fn pass_interim(&self, interim: &Interim, outgoing: &Outgoing, held: &mut Option<Held>) {
+        if interim.status == StatusCode::CONTINUE && outgoing.holds_body {
+            // The client is told when its body is read.
+            if let Some(held) = held.take() {
+                held.release();
+            }
+            return;
+        }
+        if let (Some(told), Version::HTTP_11) = (&self.told, outgoing.version) {
+            told.say(&interim.bytes());
+        }
     }
 }
 

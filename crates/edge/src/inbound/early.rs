@@ -1,13 +1,23 @@
-//! A connection of which more was read than was meant: what is left comes first.
+//! A connection of which more was read than was meant: what is left comes first. Where it shares a bandwidth, what is read
+//! waits for its turn in the same way.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::relay::Side;
+use super::shared_bandwidth::{Lane, SharedBandwidth};
+use crate::relay::{BreakOff, Side};
+
+/// Read at once, where what is read has to wait.
+const READ_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
 
 /// A connection, and what was read of it and is to be read again.
 #[derive(Debug)]
@@ -15,6 +25,7 @@ pub(crate) struct Early {
     stream: TcpStream,
     words: Box<[u8]>,
     read: usize,
+    bandwidth: Option<Box<SharedBandwidth>>,
 }
 
 impl Early {
@@ -24,6 +35,7 @@ impl Early {
             stream,
             words: Box::default(),
             read: 0,
+            bandwidth: None,
         }
     }
 
@@ -32,19 +44,54 @@ impl Early {
         (self.words, self.read) = (words.into(), 0);
     }
 
-    /// The connection itself.
-    pub fn socket(&self) -> &TcpStream {
-        &self.stream
+    /// Takes its turns from now on, if there is a bandwidth to be shared.
+    pub fn share(&mut self, bandwidth: Option<Box<SharedBandwidth>>) {
+        self.bandwidth = bandwidth;
     }
 
     fn left(&self) -> &[u8] {
         self.words.get(self.read..).unwrap_or_default()
     }
+
+    fn received(&mut self) -> Option<&mut Lane> {
+        self.bandwidth.as_deref_mut()?.received.as_mut()
+    }
+
+    fn sent(&mut self) -> Option<&mut Lane> {
+        self.bandwidth.as_deref_mut()?.sent.as_mut()
+    }
+
+    /// Reads what passes in one turn. Nothing if the client has said all.
+    fn poll_words(&mut self, cx: &mut Context<'_>, share: usize) -> Poll<io::Result<()>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let bytes = scratch.len().min(share);
+            let mut read = ReadBuf::new(scratch.get_mut(..bytes).unwrap_or_default());
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
+            self.put_back(read.filled());
+            Poll::Ready(Ok(()))
+        })
+    }
 }
 
 impl Side for Early {
     fn bare(&self) -> Option<&TcpStream> {
-        self.left().is_empty().then_some(&self.stream)
+        let is_as_it_comes = self.left().is_empty() && self.bandwidth.is_none();
+        is_as_it_comes.then_some(&self.stream)
+    }
+
+    fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn is_held_back(&self) -> bool {
+        let bandwidth = self.bandwidth.as_deref();
+        bandwidth.is_some_and(SharedBandwidth::is_waiting)
+    }
+}
+
+impl BreakOff for Early {
+    fn break_off(&mut self) {
+        self.stream.break_off();
     }
 }
 
@@ -54,13 +101,21 @@ impl AsyncRead for Early {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let left = self.left();
-        if left.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.left().is_empty() {
+            let Some(share) = self.received().map(|lane| lane.share()) else {
+                return Pin::new(&mut self.stream).poll_read(cx, buffer);
+            };
+            ready!(self.poll_words(cx, share))?;
         }
-        let words = left.get(..buffer.remaining()).unwrap_or(left);
-        buffer.put_slice(words);
-        self.read += words.len();
+        let mut count = self.left().len().min(buffer.remaining());
+        if count > 0
+            && let Some(lane) = self.received()
+        {
+            count = ready!(lane.poll_turn(cx, count));
+            lane.passed(count);
+        }
+        buffer.put_slice(self.left().get(..count).unwrap_or_default());
+        self.read += count;
         if self.left().is_empty() {
             self.put_back(&[]);
         }
@@ -70,7 +125,19 @@ impl AsyncRead for Early {
 
 impl AsyncWrite for Early {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        if bytes.is_empty() || self.sent().is_none() {
+            return Pin::new(&mut self.stream).poll_write(cx, bytes);
+        }
+        let count = match self.sent() {
+            Some(lane) => ready!(lane.poll_turn(cx, bytes.len())),
+            None => bytes.len(),
+        };
+        let within = bytes.get(..count).unwrap_or(bytes);
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, within))?;
+        if let Some(lane) = self.sent() {
+            lane.passed(written);
+        }
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write_vectored(
@@ -78,6 +145,10 @@ impl AsyncWrite for Early {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.sent().is_some() {
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return self.poll_write(cx, first.map_or(&[], |first| first));
+        }
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
@@ -96,10 +167,15 @@ impl AsyncWrite for Early {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::bandwidth::{Rate, Turns};
 
     #[tokio::test]
     async fn what_was_put_back_comes_first() {
@@ -120,5 +196,52 @@ mod tests {
         stream.read_to_string(&mut rest).await.expect("read to the end");
         assert_eq!(rest, "er and words");
         assert!(stream.bare().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_shares_a_bandwidth_takes_its_time_both_ways() {
+        const RATE: u64 = 100_000;
+        const BYTES: usize = 300_000;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut client, mut stream) = (
+            client.expect("connected"),
+            Early::new(accepted.expect("accepted").0),
+        );
+        let began = Instant::now();
+        let lane = || {
+            let rate = Rate::new(RATE).expect("a bound");
+            Some(Lane::new(Turns::new(Arc::default(), rate), began))
+        };
+        stream.put_back(b"words before that");
+        stream.share(Some(Box::new(SharedBandwidth {
+            received: lane(),
+            sent: lane(),
+        })));
+        assert!(stream.bare().is_none());
+        let echo = tokio::spawn(async move {
+            let (mut from, mut to) = tokio::io::split(stream);
+            let copied = tokio::io::copy(&mut from, &mut to).await.expect("copied");
+            to.shutdown().await.expect("ended");
+            copied
+        });
+        let words: Vec<u8> = (0..BYTES).map(|number| (number % 251) as u8).collect();
+        let (mut from, mut to) = client.split();
+        let write = async {
+            to.write_all(&words).await.expect("written");
+            to.shutdown().await.expect("ended");
+        };
+        let mut heard = Vec::new();
+        let (read, ()) = tokio::join!(from.read_to_end(&mut heard), write);
+        read.expect("read to the end");
+        assert!(heard == [&b"words before that"[..], &words].concat());
+        assert_eq!(echo.await.expect("it ends"), heard.len() as u64);
+        // The clock is the runtime's own, and stands still while there is something to do.
+        assert!(
+            began.elapsed() >= Duration::from_millis(2_900),
+            "{:?}",
+            began.elapsed()
+        );
     }
 }

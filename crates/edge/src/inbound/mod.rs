@@ -1,6 +1,7 @@
 //! A client's connection, from where it was taken to where it goes on.
 
 mod early;
+mod shared_bandwidth;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,21 +10,20 @@ use std::time::{Duration, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use crate::counters::Refusal;
 use crate::http;
-use crate::log::ConnectionRecord;
-use crate::outbound::{self, Outbound};
+use crate::log::Record;
+use crate::outbound;
 use crate::peer::Peer;
 use crate::port::{Current, Port, Seat};
 use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Read};
-use crate::relay::{Side, relay, reset_at_close};
+use crate::relay::{BreakOff, Side, end_early, relay};
 use crate::settings::Frontend;
-use crate::tls;
+use crate::tls::{self, TlsConnection};
 use crate::workers::Place;
 pub(crate) use early::Early;
+use shared_bandwidth::{Lane, SharedBandwidth};
 
 /// How long a client has for its PROXY header: it is sent with the first packet.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,25 +73,31 @@ async fn welcome(
     let mut peer = Peer::direct(from, at);
     let admitted = introduce(&mut stream, &mut peer, port).await;
     if let Err(why) = admitted {
-        reset_at_close(stream.socket());
+        stream.break_off();
         return Err(why);
     }
     let current = port.current();
     match &current.listener.frontend {
-        Frontend::Tcp => forward(&mut stream, &peer, port, &current, place).await,
+        Frontend::Tcp => {
+            stream.share(bandwidth(port, &current));
+            forward(&mut stream, &peer, port, &current, place).await
+        }
         Frontend::Ssl(_) => {
             Box::pin(async move {
                 let mut stream = shake_hands(stream, &mut peer, port, &current).await?;
+                stream.carrier_mut().share(bandwidth(port, &current));
                 forward(&mut stream, &peer, port, &current, place).await
             })
             .await
         }
         Frontend::Http { .. } => {
+            stream.share(bandwidth(port, &current));
             Box::pin(http::serve(stream, peer, port.clone())).await;
             Ok(())
         }
         Frontend::Https(_) => {
-            let stream = Box::pin(shake_hands(stream, &mut peer, port, &current)).await?;
+            let mut stream = Box::pin(shake_hands(stream, &mut peer, port, &current)).await?;
+            stream.carrier_mut().share(bandwidth(port, &current));
             Box::pin(http::serve(stream, peer, port.clone())).await;
             Ok(())
         }
@@ -140,17 +146,16 @@ async fn shake_hands(
     peer: &mut Peer,
     port: &Port,
     current: &Current,
-) -> Result<TlsStream<Early>, Refusal> {
+) -> Result<TlsConnection<Early>, Refusal> {
     let ending = current.tls.as_ref().ok_or(Refusal::NoCertificate)?;
-    let acceptor = TlsAcceptor::from(ending.config.clone());
-    let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+    let accepted = timeout(HANDSHAKE_TIMEOUT, ending.accept(stream)).await;
     match accepted {
         Ok(Ok(stream)) => {
             let connection = stream.get_ref().1;
             let is_resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
             port.counters().handshake(is_resumed);
             peer.tls = Some(Arc::new(tls::agreed(connection)));
-            Ok(stream)
+            Ok(TlsConnection::new(stream))
         }
         Ok(Err(error)) => {
             tracing::debug!(%error, client = %peer.client, "a TLS handshake failed");
@@ -158,6 +163,20 @@ async fn shake_hands(
         }
         Err(_) => Err(Refusal::Handshake),
     }
+}
+
+/// The part of a connection in the Service's bandwidth, if that is bound. Who it is and what TLS agrees on is found out before:
+/// many connections that take their turns do not keep new ones out.
+fn bandwidth(port: &Port, current: &Current) -> Option<Box<SharedBandwidth>> {
+    let [received, sent] = port.turns(&current.service.policy.limits);
+    if received.is_none() && sent.is_none() {
+        return None;
+    }
+    let lane = |turns| Lane::new(turns, port.turns_began().into());
+    Some(Box::new(SharedBandwidth {
+        received: received.map(lane),
+        sent: sent.map(lane),
+    }))
 }
 
 /// Joins a client with a backend.
@@ -171,7 +190,7 @@ async fn forward<S: Side>(
     let began = current.log.as_ref().map(|_| (SystemTime::now(), Instant::now()));
     let log = |backend: Option<SocketAddr>, received_bytes: u64, sent_bytes: u64, outcome| {
         if let (Some(log), Some((began, since))) = (&current.log, began) {
-            log.connection(&ConnectionRecord {
+            log.connection(&Record {
                 service: &port.key.service,
                 port: port.key.port,
                 began,
@@ -187,13 +206,11 @@ async fn forward<S: Side>(
     let connected = Box::pin(outbound::connect_any(port, peer)).await;
     let Ok((chosen, mut backend)) = connected else {
         log(None, 0, 0, "no backend");
-        if let Some(socket) = stream.bare() {
-            reset_at_close(socket);
-        }
+        end_early(stream);
         return Err(Refusal::NoBackend);
     };
     place.belongs_to(&chosen.backend);
-    let idle = current.service.idle_timeout;
+    let idle = current.service.policy.idle_timeout;
     let relayed = relay(stream, &mut backend, idle, port.counters()).await;
     let address = Some(chosen.backend.address);
     log(
@@ -203,19 +220,4 @@ async fn forward<S: Side>(
         relayed.outcome.word(),
     );
     Ok(())
-}
-
-impl Side for TlsStream<Early> {
-    fn bare(&self) -> Option<&TcpStream> {
-        None
-    }
-}
-
-impl Side for Outbound {
-    fn bare(&self) -> Option<&TcpStream> {
-        match self {
-            Self::Plain(stream) => Some(stream),
-            Self::Tls(_) => None,
-        }
-    }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{ConnectionRecord, RequestRecord};
+use super::{Record, RequestRecord};
 use crate::settings::LogFormat;
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
 }
 
 /// The line of a connection, with its line feed.
-pub fn of_connection(record: &ConnectionRecord<'_>, format: LogFormat) -> String {
+pub fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
     match format {
         LogFormat::Common => common_connection(record),
         LogFormat::Json => json(&JsonConnection::of(record)),
@@ -33,20 +33,20 @@ pub fn of_connection(record: &ConnectionRecord<'_>, format: LogFormat) -> String
 
 /// `client - - [time] "request line" status bytes`: the Common Log Format, where `-` is what is not known.
 fn common_request(record: &RequestRecord<'_>) -> String {
-    let mut line = beginning(&record.peer.ip().to_string(), record.began);
+    let mut line = beginning(&record.record);
     escape(&mut line, record.method);
     line.push(' ');
     escape(&mut line, record.target);
     line.push(' ');
     escape(&mut line, record.version);
     append(&mut line, format_args!("\" {} ", record.status));
-    append_bytes(&mut line, record.sent_bytes);
+    append_bytes(&mut line, record.record.sent_bytes);
     line
 }
 
 /// The same shape, with `"TCP where-to backend"` (or `SSL`) as the request line and no status.
-fn common_connection(record: &ConnectionRecord<'_>) -> String {
-    let mut line = beginning(&record.peer.ip().to_string(), record.began);
+fn common_connection(record: &Record<'_>) -> String {
+    let mut line = beginning(record);
     let kind = kind(record);
     append(&mut line, format_args!("{kind} {} ", record.peer.destination));
     match record.backend {
@@ -58,12 +58,12 @@ fn common_connection(record: &ConnectionRecord<'_>) -> String {
     line
 }
 
-fn kind(record: &ConnectionRecord<'_>) -> &'static str {
+fn kind(record: &Record<'_>) -> &'static str {
     if record.peer.tls.is_some() { "SSL" } else { "TCP" }
 }
 
-fn beginning(client: &str, began: std::time::SystemTime) -> String {
-    let began = time(began).to_zoned(TimeZone::UTC);
+fn beginning(record: &Record<'_>) -> String {
+    let (client, began) = (record.peer.ip(), time(record.began).to_zoned(TimeZone::UTC));
     format!("{client} - - [{}] \"", began.strftime("%d/%b/%Y:%H:%M:%S %z"))
 }
 
@@ -113,31 +113,25 @@ fn shortened(text: &str) -> &str {
     }
 }
 
+/// What lines of both kinds have.
 #[derive(Serialize)]
-struct JsonRequest<'a> {
+struct JsonRecord<'a> {
     time: String,
     namespace: &'a str,
     service: &'a str,
     port: u16,
     client: String,
     backend: Option<String>,
-    method: &'a str,
-    target: &'a str,
-    version: &'a str,
-    host: Option<&'a str>,
-    status: u16,
     received_bytes: u64,
     sent_bytes: u64,
     duration_seconds: f64,
     tls_version: Option<&'a str>,
     tls_cipher_suite: Option<&'a str>,
-    referer: Option<&'a str>,
-    user_agent: Option<&'a str>,
     outcome: &'a str,
 }
 
-impl<'a> JsonRequest<'a> {
-    fn of(record: &RequestRecord<'a>) -> Self {
+impl<'a> JsonRecord<'a> {
+    fn of(record: &Record<'a>) -> Self {
         let tls = record.peer.tls.as_deref();
         Self {
             time: time(record.began).to_string(),
@@ -146,61 +140,61 @@ impl<'a> JsonRequest<'a> {
             port: record.port,
             client: record.peer.client.to_string(),
             backend: record.backend.map(|backend| backend.to_string()),
-            method: shortened(record.method),
-            target: shortened(record.target),
-            version: record.version,
-            host: record.host.map(shortened),
-            status: record.status,
             received_bytes: record.received_bytes,
             sent_bytes: record.sent_bytes,
             duration_seconds: record.duration.as_secs_f64(),
             tls_version: tls.map(|tls| tls.version),
             tls_cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
-            referer: record.referer.map(shortened),
-            user_agent: record.user_agent.map(shortened),
             outcome: record.outcome,
         }
     }
 }
 
 #[derive(Serialize)]
+struct JsonRequest<'a> {
+    #[serde(flatten)]
+    record: JsonRecord<'a>,
+    method: &'a str,
+    target: &'a str,
+    version: &'a str,
+    host: Option<&'a str>,
+    status: u16,
+    referer: Option<&'a str>,
+    user_agent: Option<&'a str>,
+}
+
+impl<'a> JsonRequest<'a> {
+    fn of(record: &RequestRecord<'a>) -> Self {
+        Self {
+            record: JsonRecord::of(&record.record),
+            method: shortened(record.method),
+            target: shortened(record.target),
+            version: record.version,
+            host: record.host.map(shortened),
+            status: record.status,
+            referer: record.referer.map(shortened),
+            user_agent: record.user_agent.map(shortened),
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct JsonConnection<'a> {
-    time: String,
-    namespace: &'a str,
-    service: &'a str,
-    port: u16,
-    client: String,
+    #[serde(flatten)]
+    record: JsonRecord<'a>,
     destination: String,
-    backend: Option<String>,
     protocol: &'a str,
-    received_bytes: u64,
-    sent_bytes: u64,
-    duration_seconds: f64,
-    tls_version: Option<&'a str>,
-    tls_cipher_suite: Option<&'a str>,
     tls_server_name: Option<&'a str>,
-    outcome: &'a str,
 }
 
 impl<'a> JsonConnection<'a> {
-    fn of(record: &ConnectionRecord<'a>) -> Self {
+    fn of(record: &Record<'a>) -> Self {
         let tls = record.peer.tls.as_deref();
         Self {
-            time: time(record.began).to_string(),
-            namespace: &record.service.namespace,
-            service: &record.service.name,
-            port: record.port,
-            client: record.peer.client.to_string(),
+            record: JsonRecord::of(record),
             destination: record.peer.destination.to_string(),
-            backend: record.backend.map(|backend| backend.to_string()),
             protocol: kind(record),
-            received_bytes: record.received_bytes,
-            sent_bytes: record.sent_bytes,
-            duration_seconds: record.duration.as_secs_f64(),
-            tls_version: tls.map(|tls| tls.version),
-            tls_cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
             tls_server_name: tls.and_then(|tls| tls.server_name.as_deref()).map(shortened),
-            outcome: record.outcome,
         }
     }
 }

@@ -85,21 +85,34 @@ impl Counts {
     }
 }
 
-/// A request that has been answered, or given up.
+/// What has ended: a request, answered or given up, or a connection of a TCP or SSL listener.
 #[derive(Clone, Debug)]
-pub struct RequestRecord<'a> {
+pub struct Record<'a> {
     /// The Service.
     pub service: &'a ServiceName,
     /// The listener's port.
     pub port: u16,
-    /// When its head had come.
+    /// When it began: for a request, when its head had come.
     pub began: SystemTime,
-    /// From then on to the end of the answer.
+    /// From then on to its end.
     pub duration: Duration,
     /// Whose it was.
     pub peer: &'a Peer,
-    /// Who answered it; nobody if the edge did.
+    /// Who answered it, or where it went; nobody if the edge answered, or no backend took it.
     pub backend: Option<SocketAddr>,
+    /// Bytes from the client; for a request, of its body.
+    pub received_bytes: u64,
+    /// Bytes to the client; for a request, of its answer's body.
+    pub sent_bytes: u64,
+    /// How it ended, as `ok`, `no backend`, `backend failed`, `timeout`, `client left`, `idle`, `reset`.
+    pub outcome: &'static str,
+}
+
+/// What is known of a request besides.
+#[derive(Clone, Debug)]
+pub struct RequestRecord<'a> {
+    /// What is known of connections, too.
+    pub record: Record<'a>,
     /// Its method.
     pub method: &'a str,
     /// Its path and query.
@@ -114,35 +127,6 @@ pub struct RequestRecord<'a> {
     pub user_agent: Option<&'a str>,
     /// The answer's status.
     pub status: u16,
-    /// Bytes of its body.
-    pub received_bytes: u64,
-    /// Bytes of the answer's body.
-    pub sent_bytes: u64,
-    /// How it ended, as `ok`, `no backend`, `backend failed`, `timeout`, `client left`.
-    pub outcome: &'static str,
-}
-
-/// A connection of a TCP or SSL listener that has ended.
-#[derive(Clone, Debug)]
-pub struct ConnectionRecord<'a> {
-    /// The Service.
-    pub service: &'a ServiceName,
-    /// The listener's port.
-    pub port: u16,
-    /// When it began.
-    pub began: SystemTime,
-    /// How long it was open.
-    pub duration: Duration,
-    /// Whose it was.
-    pub peer: &'a Peer,
-    /// Where it went; nowhere if no backend took it.
-    pub backend: Option<SocketAddr>,
-    /// Bytes from the client.
-    pub received_bytes: u64,
-    /// Bytes to the client.
-    pub sent_bytes: u64,
-    /// How it ended, as `ok`, `no backend`, `idle`, `reset`.
-    pub outcome: &'static str,
 }
 
 impl Logs {
@@ -287,7 +271,7 @@ impl Log {
     }
 
     /// Writes down a connection. It never waits: what there is no room for is counted and dropped.
-    pub fn connection(&self, record: &ConnectionRecord<'_>) {
+    pub fn connection(&self, record: &Record<'_>) {
         self.push(line::of_connection(record, self.settings.format));
     }
 

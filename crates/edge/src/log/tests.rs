@@ -24,7 +24,7 @@ fn write(log: &Log, count: usize) {
         "203.0.113.5:80".parse().unwrap(),
     );
     for _ in 0..count {
-        log.connection(&ConnectionRecord {
+        log.connection(&Record {
             service: &service,
             port: 80,
             began: SystemTime::now(),

@@ -1,37 +1,15 @@
-use std::time::Duration;
-
 use super::*;
 use crate::http::cookie::StickySecrets;
-use crate::settings::{self, BackendProtocol, Balance, Limits, Stickiness};
+use crate::settings::{self, BackendProtocol};
 
 /// A Service that asks for nothing special.
 pub(crate) fn service() -> ServiceSettings {
-    ServiceSettings {
-        addresses: vec![[127, 0, 0, 1].into()],
-        listeners: Vec::new(),
-        source_ranges: Vec::new(),
-        proxy_protocol_from: Vec::new(),
-        proxy_protocol_to_backends: None,
-        balance: Balance::RoundRobin,
-        stickiness: Stickiness::None,
-        health_check: None,
-        idle_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
-        draining: None,
-        limits: Limits::default(),
-        is_cross_zone: true,
-        access_log: None,
-    }
+    ServiceSettings::new(vec![[127, 0, 0, 1].into()], Vec::new())
 }
 
 /// A port with so many ready backends.
 pub(crate) fn listener(frontend: Frontend, backends: u8) -> Listener {
-    let backends = (1..=backends).map(|number| settings::Backend {
-        address: ([10, 0, 0, number], 8080).into(),
-        zone: None,
-        is_ready: true,
-        is_serving_while_terminating: false,
-    });
+    let backends = (1..=backends).map(|number| settings::Backend::ready(([10, 0, 0, number], 8080).into()));
     Listener {
         name: "".into(),
         port: 443,
@@ -64,7 +42,7 @@ fn port(settings: ServiceSettings) -> Arc<Port> {
 #[test]
 fn a_service_has_as_many_seats_as_it_asks_for() {
     let mut settings = service();
-    settings.limits.connections_max = 2;
+    settings.policy.limits.connections_max = 2;
     let port = port(settings);
     let first = port.seat().expect("a seat");
     let second = port.seat().expect("a seat");
@@ -87,8 +65,8 @@ fn the_process_has_as_many_seats_as_it_can_bear() {
 #[test]
 fn clients_are_let_in_by_range_and_rate() {
     let mut settings = service();
-    settings.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
-    settings.limits.connections_per_second = 2;
+    settings.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
+    settings.policy.limits.connections_per_second = 2;
     let port = port(settings);
     let inside: IpAddr = "::ffff:192.0.2.9".parse().expect("an address");
     assert_eq!(port.admit([198, 51, 100, 1].into()), Err(Refusal::SourceRange));

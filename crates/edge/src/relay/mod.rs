@@ -20,9 +20,44 @@ use crate::outbound;
 use direction::Direction;
 
 /// A side of a relay.
-pub(crate) trait Side: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait Side: AsyncRead + AsyncWrite + BreakOff + Unpin {
     /// The connection, if its bytes are passed on as they are: then the kernel can be asked to do it.
     fn bare(&self) -> Option<&TcpStream>;
+
+    /// The connection that carries the bytes.
+    fn socket(&self) -> &TcpStream;
+
+    /// Whether it is inside of TLS, where there is a word for the end of a connection.
+    fn is_tls(&self) -> bool {
+        false
+    }
+
+    /// Whether it waits for its turn, since a bandwidth is shared: then it is not its peer that is silent.
+    fn is_held_back(&self) -> bool {
+        false
+    }
+}
+
+/// Something that can end before its stream does.
+pub(crate) trait BreakOff {
+    /// Has the peer see, when this is dropped, that what it got is not all.
+    fn break_off(&mut self);
+}
+
+impl Side for TcpStream {
+    fn bare(&self) -> Option<&TcpStream> {
+        Some(self)
+    }
+
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl BreakOff for TcpStream {
+    fn break_off(&mut self) {
+        reset_at_close(self);
+    }
 }
 
 /// How a relay ended.
@@ -104,6 +139,9 @@ pub(crate) async fn relay<C: Side, B: Side>(
             }
             // The timer is set once, and set again only when it comes: most connections say something meanwhile.
             while timer.as_mut().poll(cx).is_ready() {
+                if client.is_held_back() {
+                    last = Instant::now();
+                }
                 if last + idle <= Instant::now() {
                     return Poll::Ready(Outcome::Idle);
                 }
@@ -113,15 +151,28 @@ pub(crate) async fn relay<C: Side, B: Side>(
         }
     })
     .await;
-    if outcome != Outcome::Finished {
-        for stream in [client.bare(), backend.bare()].into_iter().flatten() {
-            reset_at_close(stream);
+    match outcome {
+        Outcome::Finished => {}
+        Outcome::Idle => {
+            end_early(client);
+            end_early(backend);
+        }
+        Outcome::Broken => {
+            client.break_off();
+            backend.break_off();
         }
     }
     Relayed {
         outcome,
         received_bytes: up.passed_bytes(),
         sent_bytes: down.passed_bytes(),
+    }
+}
+
+/// Has the peer told, as soon as the connection is dropped, that it is the edge that ends it.
+pub(crate) fn end_early(side: &mut impl Side) {
+    if !side.is_tls() {
+        side.break_off();
     }
 }
 

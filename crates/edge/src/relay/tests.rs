@@ -6,12 +6,6 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-impl Side for TcpStream {
-    fn bare(&self) -> Option<&TcpStream> {
-        Some(self)
-    }
-}
-
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let address = listener.local_addr().expect("an address");

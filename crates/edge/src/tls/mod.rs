@@ -1,17 +1,23 @@
 //! TLS: how it ends here for clients, and how backends are spoken to.
 
 mod certificates;
+mod connection;
 
+use std::io;
 use std::sync::Arc;
 
-use rustls::server::{NoServerSessionStorage, ProducesTickets};
+use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ServerConfig, ServerConnection, SupportedProtocolVersion};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 use crate::faults::Fault;
 use crate::peer::TlsPeer;
-use crate::settings::{Tls, TlsPolicy};
+use crate::settings::{Alpn, Tls, TlsPolicy};
 use certificates::Certificates;
+pub(crate) use connection::TlsConnection;
 
 /// What HTTP listeners and backends agree on by ALPN, the preferred one first.
 const HTTP_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -21,6 +27,8 @@ const HTTP_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 pub(crate) struct Ending {
     /// For handshakes.
     pub config: Arc<ServerConfig>,
+    /// For clients that offer none of the protocols that were asked for, and go on without.
+    without_alpn: Option<Arc<ServerConfig>>,
     certificates: Arc<Certificates>,
 }
 
@@ -57,11 +65,45 @@ impl Ending {
         if let Some(tickets) = tickets {
             config.ticketer = tickets;
         }
-        if is_http {
-            config.alpn_protocols = HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        }
-        let config = Arc::new(config);
-        (Some(Self { config, certificates }), faults)
+        let is_asked_for = !matches!(tls.alpn, Alpn::AsSpoken | Alpn::Never);
+        let without_alpn = is_asked_for.then(|| Arc::new(config.clone()));
+        let protocols = protocols(tls.alpn, is_http).iter();
+        config.alpn_protocols = protocols.map(|protocol| protocol.to_vec()).collect();
+        let ending = Self {
+            config: Arc::new(config),
+            without_alpn,
+            certificates,
+        };
+        (Some(ending), faults)
+    }
+
+    /// Completes the handshake with a client.
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Some(without_alpn) = &self.without_alpn else {
+            return TlsAcceptor::from(self.config.clone()).accept(stream).await;
+        };
+        let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let ours = &self.config.alpn_protocols;
+        let offered = begun.client_hello().alpn();
+        let is_common =
+            offered.is_none_or(|mut offered| offered.any(|offer| ours.iter().any(|our| our == offer)));
+        let config = if is_common { &self.config } else { without_alpn };
+        begun.into_stream(config.clone()).await
+    }
+}
+
+/// What clients may agree on by ALPN, the preferred one first.
+fn protocols(alpn: Alpn, is_http: bool) -> &'static [&'static [u8]] {
+    match alpn {
+        Alpn::AsSpoken if is_http => &HTTP_PROTOCOLS,
+        Alpn::AsSpoken | Alpn::Never => &[],
+        Alpn::Http1Only => &[b"http/1.1", b"http/1.0"],
+        Alpn::Http2Only => &[b"h2"],
+        Alpn::Http2Optional => &[b"http/1.1", b"http/1.0", b"h2"],
+        Alpn::Http2Preferred => &[b"h2", b"http/1.1", b"http/1.0"],
     }
 }
 
@@ -85,13 +127,9 @@ pub(crate) fn tickets() -> Option<Arc<dyn ProducesTickets>> {
     }
 }
 
-/// TLS to backends, whose certificates are not looked at; with HTTP's protocols if it is for HTTP.
-pub(crate) fn to_backends(is_http: bool) -> Result<ClientConfig, client::ConfigError> {
-    let mut config = client::tls_without_verification()?;
-    if is_http {
-        config.alpn_protocols = HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    }
-    Ok(config)
+/// What backends that speak HTTP are offered by ALPN.
+pub(crate) fn http_protocols() -> Vec<Vec<u8>> {
+    HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec()
 }
 
 /// What a handshake agreed on.

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use edge::settings::Frontend;
 
-use crate::setting::{PATIENCE, Setting, connect, exchange, greeting, is_closed, named, service, wait_until};
+use crate::setting::{
+    PATIENCE, Setting, connect, exchange, greeting, is_closed, named, runtime, service, wait_until,
+};
 
 #[test]
 fn connections_to_a_backend_that_left_end_when_their_time_is_over() {
     let (a, b) = (named("a"), named("b"));
     let mut settings = service(Frontend::Tcp, &[a, b]);
-    settings.draining = Some(Duration::from_millis(200));
+    settings.policy.draining = Some(Duration::from_millis(200));
     let mut setting = Setting::new(settings);
     let mut clients: Vec<_> = (0..2).map(|_| setting.connect()).collect();
     clients.sort_by_key(|client| greeting(&mut &*client).expect("a greeting"));
@@ -35,19 +37,13 @@ fn without_a_time_they_are_left_alone() {
 #[test]
 fn connections_of_a_service_that_is_gone_end_like_those() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.draining = Some(Duration::from_millis(100));
+    settings.policy.draining = Some(Duration::from_millis(100));
     let setting = Setting::new(settings);
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");
     setting.edge.apply(&edge::settings::Settings::new());
     assert!(is_closed(&mut client));
     wait_until("nobody listens", || connect(setting.address()).is_err());
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime")
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
 fn a_backend_that_takes_no_connections_is_not_used() {
     let (good, bad) = (named("good"), nobody());
     let mut settings = service(Frontend::Tcp, &[good, bad]);
-    settings.health_check = Some(check(HealthProbe::Tcp));
+    settings.policy.health_check = Some(check(HealthProbe::Tcp));
     let mut setting = Setting::new(settings);
     wait_until("it is found out", || healthy(&setting, bad) == Some(0));
     assert_eq!(healthy(&setting, good), Some(1));
@@ -78,7 +78,7 @@ fn a_backend_that_takes_no_connections_is_not_used() {
         assert_eq!(setting.taker().expect("a backend"), "good");
     }
     assert_eq!(failures(), before);
-    setting.service.health_check = None;
+    setting.service.policy.health_check = None;
     setting.apply();
     wait_until("it counts as healthy", || healthy(&setting, bad) == Some(1));
 }
@@ -89,8 +89,8 @@ fn statuses_decide_and_thresholds_are_kept() {
         let status = Arc::new(AtomicU16::new(204));
         let server = web(&status, wants_header);
         let mut settings = service(Frontend::Tcp, &[server]);
-        settings.health_check = Some(check(http("/ready?full=1")));
-        settings.proxy_protocol_to_backends = wants_header.then_some(ProxyVersion::V1);
+        settings.policy.health_check = Some(check(http("/ready?full=1")));
+        settings.policy.proxy_protocol_to_backends = wants_header.then_some(ProxyVersion::V1);
         let setting = Setting::new(settings);
         assert_eq!(healthy(&setting, server), Some(1));
         status.store(503, Ordering::Relaxed);
@@ -104,7 +104,7 @@ fn statuses_decide_and_thresholds_are_kept() {
 fn a_backend_without_tls_fails_a_check_for_it() {
     let plain = named("plain");
     let mut settings = service(Frontend::Tcp, &[plain]);
-    settings.health_check = Some(check(HealthProbe::Ssl));
+    settings.policy.health_check = Some(check(HealthProbe::Ssl));
     let setting = Setting::new(settings);
     wait_until("it is found out", || healthy(&setting, plain) == Some(0));
     // It is the only one, and better than none.

@@ -7,7 +7,7 @@ use crate::setting::{Setting, exchange, greeting, named, service, wait_until};
 #[test]
 fn no_more_connections_than_asked_for() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.limits.connections_max = 2;
+    settings.policy.limits.connections_max = 2;
     let mut setting = Setting::new(settings);
     let mut first = setting.connect();
     let mut second = setting.connect();
@@ -17,7 +17,7 @@ fn no_more_connections_than_asked_for() {
     assert_eq!(exchange(&mut first, "unharmed").expect("an echo"), "unharmed");
     drop(second);
     wait_until("there is room again", || setting.taker().is_ok());
-    setting.service.limits.connections_max = 0;
+    setting.service.policy.limits.connections_max = 0;
     setting.apply();
     let many: Vec<_> = (0..10).map(|_| setting.connect()).collect();
     for mut stream in many {
@@ -29,7 +29,7 @@ fn no_more_connections_than_asked_for() {
 #[test]
 fn one_client_connects_no_more_often_than_asked_for() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.limits.connections_per_second = 3;
+    settings.policy.limits.connections_per_second = 3;
     let setting = Setting::new(settings);
     let all = 40;
     let taken = (0..all).filter(|_| setting.taker().is_ok()).count();
@@ -44,11 +44,12 @@ fn one_client_connects_no_more_often_than_asked_for() {
 #[test]
 fn who_is_outside_of_the_ranges_is_sent_away() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
+    settings.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     let mut setting = Setting::new(settings);
     assert!(setting.taker().is_err());
     setting
         .service
+        .policy
         .source_ranges
         .push("127.0.0.0/8".parse().expect("a range"));
     setting.apply();

@@ -1,5 +1,6 @@
 //! The edge over loopback: real clients, real backends, real listeners.
 
+mod bandwidth;
 mod draining;
 mod faults;
 mod handover;

@@ -39,10 +39,10 @@ fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
 #[test]
 fn backends_are_told_of_the_client_in_both_versions() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
-    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let mut setting = Setting::new(settings);
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
-        setting.service.proxy_protocol_to_backends = Some(version);
+        setting.service.policy.proxy_protocol_to_backends = Some(version);
         setting.apply();
         let all = passed_on(&setting, b"hello");
         let Ok(Parsed::Complete {
@@ -61,8 +61,8 @@ fn backends_are_told_of_the_client_in_both_versions() {
 #[test]
 fn what_a_trusted_sender_tells_is_told_on() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
-    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
-    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let setting = Setting::new(settings);
     let expected = "PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
     for write in [write_version1, |header: Header, out: &mut Vec<u8>| {
@@ -86,7 +86,7 @@ fn what_a_trusted_sender_tells_is_told_on() {
 #[test]
 fn a_header_may_come_byte_by_byte() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     let setting = Setting::new(settings);
     let mut client = setting.connect();
     client.set_nodelay(true).expect("an option");
@@ -102,7 +102,7 @@ fn a_header_may_come_byte_by_byte() {
 #[test]
 fn malformed_headers_are_never_passed_on() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
-    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     let setting = Setting::new(settings);
     let junk: [&[u8]; 5] = [
         b"GET / HTTP/1.1\r\n\r\n",
@@ -126,7 +126,7 @@ fn malformed_headers_are_never_passed_on() {
 #[test]
 fn from_others_a_header_is_what_the_client_says() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
-    settings.proxy_protocol_from = vec!["192.0.2.0/24".parse().expect("a range")];
+    settings.policy.proxy_protocol_from = vec!["192.0.2.0/24".parse().expect("a range")];
     let setting = Setting::new(settings);
     let words = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
     assert_eq!(passed_on(&setting, words), words);
@@ -135,8 +135,8 @@ fn from_others_a_header_is_what_the_client_says() {
 #[test]
 fn source_ranges_judge_the_address_that_is_told() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
-    settings.source_ranges = vec!["203.0.113.0/24".parse().expect("a range")];
+    settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
+    settings.policy.source_ranges = vec!["203.0.113.0/24".parse().expect("a range")];
     let setting = Setting::new(settings);
     let told = |source: &str| {
         let mut client = connect(setting.address()).expect("connected");
@@ -156,7 +156,7 @@ fn a_backend_hears_the_header_before_anything_else() {
         stream.write_all(line.replace("\r\n", "\n").as_bytes())
     });
     let mut settings = service(Frontend::Tcp, &[lines]);
-    settings.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let setting = Setting::new(settings);
     // The client says nothing.
     let line = setting.taker().expect("a line");

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use edge::settings::{
-    self, BackendProtocol, Balance, Frontend, Limits, Listener, ServiceName, ServiceSettings, Settings,
-    Stickiness,
-};
+use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings, Settings};
 use edge::{Edge, Options};
 
 /// How long anything may take before a test fails.
@@ -32,38 +29,14 @@ pub fn name() -> ServiceName {
 /// A Service on loopback that asks for nothing special.
 pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
     let is_udp = frontend == Frontend::Udp;
-    ServiceSettings {
-        addresses: vec![Ipv4Addr::LOCALHOST.into()],
-        listeners: vec![Listener {
-            name: "main".into(),
-            port: free_port(is_udp),
-            frontend,
-            backend_protocol: BackendProtocol::Tcp,
-            backends: backends.iter().copied().map(ready).collect(),
-        }],
-        source_ranges: Vec::new(),
-        proxy_protocol_from: Vec::new(),
-        proxy_protocol_to_backends: None,
-        balance: Balance::RoundRobin,
-        stickiness: Stickiness::None,
-        health_check: None,
-        idle_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
-        draining: None,
-        limits: Limits::default(),
-        is_cross_zone: true,
-        access_log: None,
-    }
-}
-
-/// A backend that takes new connections.
-pub fn ready(address: SocketAddr) -> settings::Backend {
-    settings::Backend {
-        address,
-        zone: None,
-        is_ready: true,
-        is_serving_while_terminating: false,
-    }
+    let listener = Listener {
+        name: "main".into(),
+        port: free_port(is_udp),
+        frontend,
+        backend_protocol: BackendProtocol::Tcp,
+        backends: backends.iter().copied().map(Backend::ready).collect(),
+    };
+    ServiceSettings::new(vec![Ipv4Addr::LOCALHOST.into()], vec![listener])
 }
 
 impl Setting {
@@ -94,7 +67,7 @@ impl Setting {
 
     /// Serves this set of backends from now on.
     pub fn set_backends(&mut self, backends: &[SocketAddr]) {
-        self.service.listeners[0].backends = backends.iter().copied().map(ready).collect();
+        self.service.listeners[0].backends = backends.iter().copied().map(Backend::ready).collect();
         self.apply();
     }
 
@@ -121,6 +94,13 @@ impl Setting {
             .find(|line| line.starts_with(&format!("{metric}{{")) && line.contains(label))?;
         line.rsplit(' ').next()?.parse().ok()
     }
+}
+
+/// A runtime, for waiting.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime")
 }
 
 /// Waits until something is so.

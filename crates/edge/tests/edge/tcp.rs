@@ -51,7 +51,7 @@ fn much_passes_whole_in_both_directions_at_once() {
 #[test]
 fn another_zone_of_the_node_counts_from_the_next_connection_on() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
-    settings.is_cross_zone = false;
+    settings.policy.is_cross_zone = false;
     for (backend, zone) in settings.listeners[0].backends.iter_mut().zip(["east", "west"]) {
         backend.zone = Some(zone.into());
     }
@@ -93,7 +93,7 @@ fn backends_take_turns() {
 #[test]
 fn the_one_with_the_fewest_connections_takes_the_next() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
-    settings.balance = Balance::LeastConnections;
+    settings.policy.balance = Balance::LeastConnections;
     let setting = Setting::new(settings);
     let mut first = setting.connect();
     let home = greeting(&mut first).expect("a greeting");
@@ -109,7 +109,7 @@ fn the_one_with_the_fewest_connections_takes_the_next() {
 #[test]
 fn a_client_stays_with_its_backend() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b"), named("c")]);
-    settings.stickiness = Stickiness::Source {
+    settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
     let mut setting = Setting::new(settings);
@@ -117,8 +117,8 @@ fn a_client_stays_with_its_backend() {
     for _ in 0..6 {
         assert_eq!(setting.taker().expect("a backend"), home);
     }
-    setting.service.stickiness = Stickiness::None;
-    setting.service.balance = Balance::Maglev;
+    setting.service.policy.stickiness = Stickiness::None;
+    setting.service.policy.balance = Balance::Maglev;
     setting.apply();
     let home = setting.taker().expect("a backend");
     for _ in 0..6 {
@@ -151,7 +151,7 @@ fn without_a_backend_clients_are_told_by_a_reset() {
 #[test]
 fn silent_connections_end() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
-    settings.idle_timeout = Duration::from_millis(50);
+    settings.policy.idle_timeout = Duration::from_millis(50);
     let setting = Setting::new(settings);
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");

@@ -3,9 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use edge::proxy_protocol::{Header, Read as Parsed, read};
-use edge::settings::{BackendProtocol, Certificate, Frontend, ProxyVersion, Tls, TlsPolicy};
+use edge::settings::{Alpn, BackendProtocol, Certificate, Frontend, ProxyVersion, Tls, TlsPolicy};
 use edge::{Fault, PortKey, Transport};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -14,7 +15,9 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use crate::setting::{Setting, backend, exchange, greeting, is_closed, name, named, service, wait_until};
+use crate::setting::{
+    PATIENCE, Setting, backend, exchange, greeting, is_closed, name, named, runtime, service, wait_until,
+};
 
 type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
@@ -33,13 +36,12 @@ fn certificate(names: &[&str]) -> Arc<Certificate> {
 }
 
 fn tls(certificates: &[&Arc<Certificate>]) -> Tls {
-    Tls {
-        certificates: certificates
+    Tls::new(
+        certificates
             .iter()
             .map(|certificate| (*certificate).clone())
             .collect(),
-        policy: TlsPolicy::Tls12And13,
-    }
+    )
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -72,6 +74,19 @@ fn connect(setting: &Setting, config: &Arc<ClientConfig>, server: &str) -> io::R
         stream.conn.complete_io(&mut stream.sock)?;
     }
     Ok(stream)
+}
+
+fn named_protocols(protocols: &[&str]) -> Vec<Vec<u8>> {
+    protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect()
+}
+
+/// All that comes until the connection ends; an error if it breaks off, without an alert that ends it.
+fn rest(client: &mut TlsClient) -> io::Result<Vec<u8>> {
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).map(|_| rest)
 }
 
 fn key() -> PortKey {
@@ -222,19 +237,7 @@ fn without_a_certificate_handshakes_fail_and_it_is_told() {
 
 /// A backend that speaks TLS with a certificate of its own, says its name and what it is told.
 fn tls_backend(name: &'static str) -> SocketAddr {
-    let certificate = certificate(&["nobody.verifies.this"]);
-    let chain = vec![CertificateDer::from_pem_slice(&certificate.chain_pem).expect("a certificate")];
-    let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).expect("a key");
-    let builder = ServerConfig::builder_with_provider(provider());
-    let builder = builder.with_safe_default_protocol_versions().expect("versions");
-    let config = builder
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .expect("a configuration");
-    let config = Arc::new(config);
-    backend(move |stream| {
-        let connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(connection, stream);
+    tls_backend_of(&[], move |stream| {
         stream.write_all(format!("{name}\n").as_bytes())?;
         let mut words = [0; 1_024];
         loop {
@@ -245,6 +248,28 @@ fn tls_backend(name: &'static str) -> SocketAddr {
             }
             stream.write_all(&words[..count])?;
         }
+    })
+}
+
+/// A backend that speaks TLS with a certificate of its own and agrees on these protocols.
+fn tls_backend_of(
+    protocols: &[&str],
+    serve: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()> + Send + Sync + 'static,
+) -> SocketAddr {
+    let certificate = certificate(&["nobody.verifies.this"]);
+    let chain = vec![CertificateDer::from_pem_slice(&certificate.chain_pem).expect("a certificate")];
+    let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).expect("a key");
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().expect("versions");
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("a configuration");
+    config.alpn_protocols = named_protocols(protocols);
+    let config = Arc::new(config);
+    backend(move |stream| {
+        let connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+        serve(&mut StreamOwned::new(connection, stream))
     })
 }
 
@@ -287,7 +312,7 @@ fn backends_are_told_what_the_handshake_agreed_on() {
     });
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[repeater]);
-    settings.proxy_protocol_to_backends = Some(ProxyVersion::V2);
+    settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V2);
     let setting = Setting::new(settings);
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     client.write_all(b"end").expect("written");
@@ -306,4 +331,145 @@ fn backends_are_told_what_the_handshake_agreed_on() {
         header.contains("shop.test") && header.contains("TLSv1.3"),
         "{header:?}"
     );
+}
+
+#[test]
+fn silence_ends_with_an_alert() {
+    let certificate = certificate(&["shop.test"]);
+    let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
+    settings.policy.idle_timeout = Duration::from_millis(100);
+    let setting = Setting::new(settings);
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let config = trusting(&certificate, &[version]);
+        let mut client = connect(&setting, &config, "shop.test").expect("a handshake");
+        assert_eq!(rest(&mut client).expect("an end in order"), b"a\n");
+    }
+}
+
+#[test]
+fn so_does_the_time_of_a_backend_that_left() {
+    let certificate = certificate(&["shop.test"]);
+    let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
+    settings.policy.draining = Some(Duration::from_millis(50));
+    let mut setting = Setting::new(settings);
+    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    greeting(&mut client).expect("a greeting");
+    setting.set_backends(&[]);
+    assert_eq!(rest(&mut client).expect("an end in order"), b"");
+    // Without a backend, connections end in order as well.
+    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    assert_eq!(rest(&mut client).expect("an end in order"), b"");
+}
+
+#[test]
+fn so_does_the_edge_itself_and_waits_for_nobody() {
+    let talker = backend(|mut stream| {
+        loop {
+            stream.write_all(&[7; 64 << 10])?;
+        }
+    });
+    let certificate = certificate(&["shop.test"]);
+    let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
+    let mut other = settings.listeners[0].clone();
+    other.port = crate::setting::free_port(false);
+    other.backends = vec![edge::settings::Backend::ready(talker)];
+    settings.listeners.push(other);
+    let mut setting = Setting::new(settings);
+    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    greeting(&mut client).expect("a greeting");
+    // One that reads nothing has no room for an alert.
+    setting.service.listeners.swap(0, 1);
+    let deaf = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    runtime().block_on(setting.edge.drain(Duration::from_millis(100)));
+    assert_eq!(rest(&mut client).expect("an end in order"), b"");
+    drop(deaf);
+}
+
+#[test]
+fn what_breaks_off_is_no_end() {
+    let breaking = backend(|mut stream| {
+        stream.write_all(b"a\n")?;
+        stream.read_exact(&mut [0])?;
+        let told = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        told.map(|()| drop(stream))
+    });
+    let certificate = certificate(&["shop.test"]);
+    let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[breaking]));
+    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    greeting(&mut client).expect("a greeting");
+    client.write_all(b"x").expect("written");
+    client.flush().expect("written");
+    assert!(rest(&mut client).is_err());
+}
+
+#[test]
+fn backends_are_told_of_the_end_too() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let backend = tls_backend_of(&[], move |stream| {
+        stream.write_all(b"a\n")?;
+        tell.send(stream.read_to_end(&mut Vec::new()).is_ok())
+            .map_err(io::Error::other)
+    });
+    let mut settings = service(Frontend::Tcp, &[backend]);
+    settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
+    settings.policy.idle_timeout = Duration::from_millis(100);
+    let setting = Setting::new(settings);
+    let mut client = setting.connect();
+    greeting(&mut client).expect("a greeting");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+}
+
+#[test]
+fn policies_say_what_is_agreed_on() {
+    let certificate = certificate(&["shop.test"]);
+    let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
+    let mut agreed = |alpn, offered: &[&str]| {
+        let mut settings = tls(&[&certificate]);
+        settings.alpn = alpn;
+        setting.service.listeners[0].frontend = Frontend::Ssl(settings);
+        setting.apply();
+        let mut config = ClientConfig::clone(&any_trusting(&certificate));
+        config.alpn_protocols = named_protocols(offered);
+        let mut client = connect(&setting, &Arc::new(config), "shop.test").expect("a handshake");
+        assert_eq!(greeting(&mut client).expect("a greeting"), "a");
+        let protocol = client.conn.alpn_protocol();
+        protocol.map(|protocol| String::from_utf8_lossy(protocol).into_owned())
+    };
+    const ALL: &[&str] = &["http/1.0", "h2", "http/1.1"];
+    let protocol = |name: &str| Some(name.to_owned());
+    assert_eq!(agreed(Alpn::Http1Only, ALL), protocol("http/1.1"));
+    assert_eq!(agreed(Alpn::Http1Only, &["http/1.0"]), protocol("http/1.0"));
+    assert_eq!(agreed(Alpn::Http2Only, ALL), protocol("h2"));
+    assert_eq!(agreed(Alpn::Http2Optional, ALL), protocol("http/1.1"));
+    assert_eq!(agreed(Alpn::Http2Optional, &["h2"]), protocol("h2"));
+    assert_eq!(agreed(Alpn::Http2Preferred, ALL), protocol("h2"));
+    // Who offers nothing of that goes on without.
+    assert_eq!(agreed(Alpn::Http2Only, &["http/1.1"]), None);
+    assert_eq!(agreed(Alpn::Http2Only, &[]), None);
+    assert_eq!(agreed(Alpn::Never, ALL), None);
+    assert_eq!(agreed(Alpn::AsSpoken, ALL), None);
+}
+
+#[test]
+fn backends_agree_on_what_the_client_did() {
+    let repeater = tls_backend_of(&["http/1.1", "h2"], |stream| {
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        let protocol = stream.conn.alpn_protocol().unwrap_or(b"none").to_vec();
+        stream.write_all(&[&protocol, &b"\n"[..]].concat())?;
+        stream.read_exact(&mut [0])
+    });
+    let certificate = certificate(&["shop.test"]);
+    let mut ending = tls(&[&certificate]);
+    ending.alpn = Alpn::Http2Preferred;
+    let mut settings = service(Frontend::Ssl(ending), &[repeater]);
+    settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
+    let setting = Setting::new(settings);
+    for (offered, expected) in [(&["h2"][..], "h2"), (&["http/1.1"], "http/1.1"), (&[], "none")] {
+        let mut config = ClientConfig::clone(&any_trusting(&certificate));
+        config.alpn_protocols = named_protocols(offered);
+        let mut client = connect(&setting, &Arc::new(config), "shop.test").expect("a handshake");
+        assert_eq!(greeting(&mut client).expect("a protocol"), expected);
+    }
 }

@@ -64,7 +64,7 @@ fn a_flow_goes_on_elsewhere_when_its_backend_leaves() {
 #[test]
 fn silent_flows_are_forgotten() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
-    settings.idle_timeout = Duration::from_millis(50);
+    settings.policy.idle_timeout = Duration::from_millis(50);
     let setting = Setting::new(settings);
     let client = client(&setting);
     ask(&client, "x").expect("an answer");
@@ -77,7 +77,7 @@ fn silent_flows_are_forgotten() {
 #[test]
 fn flows_have_their_bound_and_their_ranges() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
-    settings.limits.connections_max = 1;
+    settings.policy.limits.connections_max = 1;
     let mut setting = Setting::new(settings);
     let (first, second) = (client(&setting), client(&setting));
     ask(&first, "x").expect("an answer");
@@ -86,8 +86,8 @@ fn flows_have_their_bound_and_their_ranges() {
         setting.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
     assert_eq!(ask(&first, "y").expect("an answer"), "a y");
-    setting.service.limits.connections_max = 0;
-    setting.service.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
+    setting.service.policy.limits.connections_max = 0;
+    setting.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     setting.apply();
     second.send(b"x").expect("sent");
     wait_until("it is refused", || {
@@ -98,7 +98,7 @@ fn flows_have_their_bound_and_their_ranges() {
 #[test]
 fn a_client_of_many_ports_stays_with_its_backend() {
     let mut settings = service(Frontend::Udp, &[named("a"), named("b")]);
-    settings.stickiness = Stickiness::Source {
+    settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
     let setting = Setting::new(settings);

@@ -73,7 +73,7 @@ fn a_backend_that_leaves_finishes_what_it_has_begun() {
 fn a_backend_that_left_is_cut_off_in_the_end() {
     let (backend, has_come, _go) = waiting();
     let mut service = service(&[backend.address]);
-    service.draining = Some(Duration::from_millis(200));
+    service.policy.draining = Some(Duration::from_millis(200));
     let mut served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -87,7 +87,7 @@ fn a_backend_that_left_is_cut_off_in_the_end() {
 fn a_backend_that_is_spoken_to_in_another_way_gets_new_connections() {
     let (backend, has_come, go) = waiting();
     let mut service = service(&[backend.address]);
-    service.connect_timeout = Duration::from_millis(300);
+    service.policy.connect_timeout = Duration::from_millis(300);
     let mut served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

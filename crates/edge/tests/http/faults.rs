@@ -100,7 +100,7 @@ fn an_answer_that_breaks_off_ends_the_connection() {
 fn a_backend_that_is_silent_is_given_up() {
     let backend = Backend::start(|connection| while connection.request().is_some() {});
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(300);
+    service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
     let answer = exchange(
         served.address,
@@ -118,7 +118,7 @@ fn an_answer_that_falls_silent_is_given_up() {
         connection.request();
     });
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(300);
+    service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -243,7 +243,7 @@ fn malformed_requests_are_refused() {
 fn a_connection_of_http2_that_asks_for_nothing_is_closed() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(300);
+    service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
     let (kind, _) = raw(served.address, &[]);
     assert_eq!(kind, GOAWAY);

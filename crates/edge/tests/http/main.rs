@@ -1,11 +1,13 @@
 //! The edge's listeners for HTTP, over loopback: bytes in at one end, and what comes out at the other.
 
 mod backend;
+mod bandwidth;
 mod client;
 mod draining;
 mod faults;
 mod forwarding;
 mod http2;
+mod interim;
 mod logging;
 mod pooling;
 mod refusing;

@@ -102,7 +102,7 @@ fn connections_that_tell_of_a_client_are_that_clients_own() {
         }
     });
     let mut service = service(&[backend.address]);
-    service.proxy_protocol_to_backends = Some(ProxyVersion::V1);
+    service.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let served = Served::new(service);
     let (mut one, mut other) = (Client::connect(served.address), Client::connect(served.address));
     let mut told = Vec::new();

@@ -125,7 +125,7 @@ fn bad_chunks_end_a_request() {
 fn slow_requests_are_given_up() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(300);
+    service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
     let mut head = Client::connect(served.address);
     head.send("GET / HTTP/1.1\r\nHost");
@@ -146,7 +146,7 @@ fn slow_requests_are_given_up() {
 fn a_head_that_trickles_has_no_more_time() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(500);
+    service.policy.idle_timeout = Duration::from_millis(500);
     let served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send("GET / HTTP/1.1\r\n");

@@ -2,12 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
-use edge::settings::{
-    Backend, BackendProtocol, Balance, Frontend, Limits, Listener, ServiceName, ServiceSettings, Settings,
-    Stickiness,
-};
+use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings, Settings};
 use edge::{Edge, Options};
 
 /// An edge that serves a Service.
@@ -19,12 +15,6 @@ pub struct Served {
 
 /// A Service with a listener for HTTP and these backends.
 pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
-    let backend = |address: &SocketAddr| Backend {
-        address: *address,
-        zone: None,
-        is_ready: true,
-        is_serving_while_terminating: false,
-    };
     let listener = Listener {
         name: "web".into(),
         port: free_port(),
@@ -32,24 +22,9 @@ pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
             redirects_to_https: None,
         },
         backend_protocol: BackendProtocol::Http,
-        backends: backends.iter().map(backend).collect(),
+        backends: backends.iter().copied().map(Backend::ready).collect(),
     };
-    ServiceSettings {
-        addresses: vec![Ipv4Addr::LOCALHOST.into()],
-        listeners: vec![listener],
-        source_ranges: Vec::new(),
-        proxy_protocol_from: Vec::new(),
-        proxy_protocol_to_backends: None,
-        balance: Balance::RoundRobin,
-        stickiness: Stickiness::None,
-        health_check: None,
-        idle_timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(5),
-        draining: None,
-        limits: Limits::default(),
-        is_cross_zone: true,
-        access_log: None,
-    }
+    ServiceSettings::new(vec![Ipv4Addr::LOCALHOST.into()], vec![listener])
 }
 
 pub fn name() -> ServiceName {

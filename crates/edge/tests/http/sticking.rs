@@ -21,7 +21,7 @@ fn cookie(answer: &str) -> Option<String> {
 fn a_client_with_a_cookie_stays() {
     let (one, other) = (Backend::answering(OK), Backend::answering(OK));
     let mut service = service(&[one.address, other.address]);
-    service.stickiness = Stickiness::Cookie {
+    service.policy.stickiness = Stickiness::Cookie {
         name: "lb".into(),
         max_age: None,
     };
@@ -83,7 +83,7 @@ fn a_secret_is_replaced_without_moving_anybody() {
 fn a_cookie_with_an_age_is_given_again() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
-    service.stickiness = Stickiness::Cookie {
+    service.policy.stickiness = Stickiness::Cookie {
         name: "lb".into(),
         max_age: Some(std::time::Duration::from_secs(60)),
     };

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use edge::settings::{BackendProtocol, Certificate, Frontend, Tls, TlsPolicy};
+use edge::settings::{Alpn, BackendProtocol, Certificate, Frontend, Tls};
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -18,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::backend::{Backend, OK};
 use crate::served::{Served, service};
 
 type Identity = rcgen::CertifiedKey<rcgen::KeyPair>;
@@ -87,6 +89,10 @@ async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<
 
 /// An edge with a certificate of its own.
 fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity) {
+    secured_with(backend, protocol, Alpn::default())
+}
+
+fn secured_with(backend: SocketAddr, protocol: BackendProtocol, alpn: Alpn) -> (Served, Identity) {
     let identity = identity();
     let certificate = Certificate {
         source: "shop/a".into(),
@@ -94,10 +100,9 @@ fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity)
         key_pem: identity.signing_key.serialize_pem().into_bytes(),
     };
     let mut service = service(&[backend]);
-    service.listeners[0].frontend = Frontend::Https(Tls {
-        certificates: vec![Arc::new(certificate)],
-        policy: TlsPolicy::default(),
-    });
+    let mut tls = Tls::new(vec![Arc::new(certificate)]);
+    tls.alpn = alpn;
+    service.listeners[0].frontend = Frontend::Https(tls);
     service.listeners[0].backend_protocol = protocol;
     (Served::new(service), identity)
 }
@@ -114,7 +119,8 @@ async fn connect(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+    let protocols = alpn.split(',');
+    config.alpn_protocols = protocols.map(|protocol| protocol.as_bytes().to_vec()).collect();
     let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
     let name = ServerName::try_from("a.example").unwrap();
     TlsConnector::from(Arc::new(config))
@@ -225,4 +231,73 @@ async fn other_protocols_are_asked_for_in_http11() {
     let mut rest = String::new();
     client.read_to_string(&mut rest).await.unwrap();
     assert_eq!(rest, "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_the_edge_ends_are_told_so() {
+    let silent = Backend::start(|connection| while connection.request().is_some() {});
+    let (served, identity) = secured(silent.address, BackendProtocol::Http);
+    let mut busy = connect(&served, identity.cert.der(), "http/1.1").await;
+    let request = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    busy.write_all(request).await.unwrap();
+    while silent.recorded().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut idle = connect(&served, identity.cert.der(), "http/1.1").await;
+    served.edge.drain(Duration::from_millis(100)).await;
+    for client in [&mut idle, &mut busy] {
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.expect("an end in order");
+        assert_eq!(rest, b"");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_breaks_off_does_not_look_whole() {
+    let breaking = Backend::start(|connection| {
+        connection.request();
+        connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+    });
+    let (served, identity) = secured(breaking.address, BackendProtocol::Http);
+    for (version, is_told) in [("1.0", false), ("1.1", true)] {
+        let mut client = connect(&served, identity.cert.der(), "http/1.1").await;
+        let request = format!("GET / HTTP/{version}\r\nHost: a.example\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        let ended = client.read_to_end(&mut rest).await;
+        // Chunks show it themselves.
+        assert_eq!(ended.is_ok(), is_told, "{}", String::from_utf8_lossy(&rest));
+        assert!(
+            !rest.ends_with(b"0\r\n\r\n"),
+            "{}",
+            String::from_utf8_lossy(&rest)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_say_what_is_spoken() {
+    let backend = Backend::answering(OK);
+    let cases = [
+        (Alpn::Http1Only, "h2,http/1.1", Some("http/1.1")),
+        (Alpn::Http2Optional, "h2,http/1.1", Some("http/1.1")),
+        (Alpn::Http2Optional, "h2", Some("h2")),
+        (Alpn::Http2Preferred, "http/1.1,h2", Some("h2")),
+        (Alpn::Http2Only, "http/1.1", None),
+        (Alpn::Never, "h2,http/1.1", None),
+    ];
+    for (alpn, offered, agreed) in cases {
+        let (served, identity) = secured_with(backend.address, BackendProtocol::Http, alpn);
+        let mut client = connect(&served, identity.cert.der(), offered).await;
+        let protocol = client.get_ref().1.alpn_protocol();
+        assert_eq!(protocol, agreed.map(str::as_bytes), "{alpn:?} {offered}");
+        if agreed == Some("h2") {
+            continue;
+        }
+        let request = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
 }

@@ -72,7 +72,7 @@ fn what_is_behind_an_upgrade_that_fails_is_looked_at() {
 fn a_silent_tunnel_is_closed() {
     let backend = switching();
     let mut service = service(&[backend.address]);
-    service.idle_timeout = Duration::from_millis(300);
+    service.policy.idle_timeout = Duration::from_millis(300);
     let served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send(UPGRADE);

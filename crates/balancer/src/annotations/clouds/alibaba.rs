@@ -2,7 +2,7 @@
 
 use edge::settings::{Balance, ProxyVersion, TlsPolicy};
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
 use crate::annotations::row::{Effect, Field, Refusal, Row};
 use crate::annotations::value::{self, number, seconds, word};
@@ -30,11 +30,7 @@ const ROWS: &[Row] = &[
         "what clients of each port speak, as `https:443,http:80`",
         protocol_ports,
     ),
-    Row::hard(
-        alibaba!("cert-id"),
-        "certificates, by the rule below",
-        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
-    ),
+    alike::certificates(alibaba!("cert-id")),
     Row::tunes(
         alibaba!("tls-cipher-policy"),
         "versions of TLS, none below 1.2",
@@ -110,9 +106,7 @@ const ROWS: &[Row] = &[
         "the cookie is always the edge's own",
         |text| word(text, &[("insert", ()), ("server", ())]),
     ),
-    Row::tunes(alibaba!("cookie"), "name of the cookie", |asked, field| {
-        asked.cookie_name.put(field, value::cookie_name(field.text)?)
-    }),
+    alike::cookie_name(alibaba!("cookie")),
     Row::tunes(
         alibaba!("cookie-timeout"),
         "its age, 1 to 86400 seconds",
@@ -160,11 +154,7 @@ const ROWS: &[Row] = &[
     Row::tunes(alibaba!("health-check-uri"), "path of the GET", |asked, field| {
         asked.check_path.put(field, value::path(field.text)?)
     }),
-    Row::tunes(
-        alibaba!("health-check-domain"),
-        "`Host` of the GET",
-        |asked, field| asked.check_host.put(field, value::host(field.text)?),
-    ),
+    alike::check_host(alibaba!("health-check-domain")),
     Row::tunes(
         alibaba!("health-check-httpcode"),
         "statuses that are good, as `http_2xx,http_3xx`",
@@ -200,16 +190,8 @@ const ROWS: &[Row] = &[
         "2 to 10 bad answers",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
     ),
-    Row::tunes(
-        alibaba!("hostname"),
-        "a name in the status beside the address",
-        super::hostname,
-    ),
-    Row::tunes(
-        alibaba!("backend-label"),
-        "announced from nodes with these labels",
-        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
-    ),
+    alike::hostname(alibaba!("hostname")),
+    alike::node_labels(alibaba!("backend-label")),
     Row::nothing(alibaba!("http2-enabled"), "clients may always speak HTTP/2"),
     Row::nothing(
         alibaba!("remove-unscheduled-backend"),
@@ -231,7 +213,7 @@ const ROWS: &[Row] = &[
     Row::nothing(alibaba!("vswitch-id"), NETWORK),
     Row::nothing(alibaba!("ip-version"), "`spec.ipFamilies` says that"),
     Row::nothing(alibaba!("spec"), SOLD),
-    Row::nothing(alibaba!("bandwidth"), SOLD),
+    alike::bandwidth(alibaba!("bandwidth")),
     Row::nothing(alibaba!("charge-type"), SOLD),
     Row::nothing(alibaba!("instance-charge-type"), SOLD),
     Row::checked(

@@ -1,10 +1,10 @@
 //! AWS: the classic balancer and the network balancer, as the in-tree provider, cloud-provider-aws and the AWS Load
 //! Balancer Controller read them.
 
-use edge::settings::{ProxyVersion, TlsPolicy};
+use edge::settings::{Alpn, ProxyVersion, TlsPolicy};
 use ipam::pools::Family;
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
 use crate::annotations::row::{Effect, Field, Means, Refusal, Row};
 use crate::annotations::value::{self, minutes, number, seconds, word};
@@ -44,11 +44,7 @@ const ROWS: &[Row] = &[
             word(field.text, &[("instance", Effect::Plain), ("ip", Effect::Plain)]).map_err(Refusal::Value)
         },
     ),
-    Row::hard(
-        aws!("ssl-cert"),
-        "certificates, by the rule below",
-        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
-    ),
+    alike::certificates(aws!("ssl-cert")),
     Row::tunes(
         aws!("ssl-ports"),
         "ports on which TLS ends: `*`, names or numbers",
@@ -78,18 +74,18 @@ const ROWS: &[Row] = &[
         "versions of TLS: those with `TLS13` in their names have 1.3, all others 1.2 alone",
         |asked, field| asked.tls_policy.put(field, policy(field.text)?),
     ),
-    Row::checked(
+    Row::tunes(
         aws!("alpn-policy"),
-        "the edge offers h2 and http/1.1 where it speaks HTTP, and nothing where it does not",
-        |text| {
+        "what clients agree on by ALPN; if not given, h2 and http/1.1 where the edge speaks HTTP, nothing where it does not",
+        |asked, field| {
             let policies = [
-                "HTTP1Only",
-                "HTTP2Only",
-                "HTTP2Optional",
-                "HTTP2Preferred",
-                "None",
+                ("HTTP1Only", Alpn::Http1Only),
+                ("HTTP2Only", Alpn::Http2Only),
+                ("HTTP2Optional", Alpn::Http2Optional),
+                ("HTTP2Preferred", Alpn::Http2Preferred),
+                ("None", Alpn::Never),
             ];
-            word(text, &policies.map(|policy| (policy, ())))
+            asked.alpn.put(field, word(field.text, &policies)?)
         },
     ),
     Row::hard(
@@ -218,11 +214,7 @@ const ROWS: &[Row] = &[
     Row::hard(aws!("extra-security-groups"), SECURITY_GROUPS, |asked, field| {
         security_groups(asked, field)
     }),
-    Row::tunes(
-        aws!("target-node-labels"),
-        "announced from nodes with these labels",
-        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
-    ),
+    alike::node_labels(aws!("target-node-labels")),
     Row::assigner(
         aws!("private-ipv4-addresses"),
         "the IPv4 address: the first one",

@@ -1,6 +1,6 @@
 //! Baidu.
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::row::Row;
 
 pub(super) const PLACE: Place = Place {
@@ -22,10 +22,7 @@ const ROWS: &[Row] = &[
         "service.beta.kubernetes.io/cce-load-balancer-rs-max-num",
         RESOURCES,
     ),
-    Row::nothing(
-        "service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps",
-        "what the cloud sells",
-    ),
+    alike::bandwidth("service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps"),
     Row::nothing(
         "service.beta.kubernetes.io/cce-elastic-ip-billing-method",
         "what the cloud sells",

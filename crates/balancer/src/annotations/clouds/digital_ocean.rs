@@ -1,9 +1,7 @@
 //! DigitalOcean, whose balancer balances connections and requests.
 
-use edge::settings::{Balance, ProxyVersion};
-
-use super::Place;
-use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
+use super::{Place, alike};
+use crate::annotations::asked::{Asked, Speaks, Sticks};
 use crate::annotations::row::{Effect, Field, Refusal, Row};
 use crate::annotations::value::{self, PortSet, number, seconds, word};
 
@@ -54,41 +52,10 @@ const ROWS: &[Row] = &[
         "TLS does not end at ports of HTTPS: bytes are passed on",
         |asked, field| asked.tls_passes_through.put(field, value::bool(field.text)?),
     ),
-    Row::hard(
-        digital_ocean!("certificate-id"),
-        "certificates, by the rule below",
-        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
-    ),
-    Row::hard(
-        digital_ocean!("redirect-http-to-https"),
-        "ports of HTTP send clients to the first port of HTTPS",
-        |asked, field| {
-            asked
-                .redirects_to_https
-                .put_unless(field, value::bool(field.text)?, false)
-        },
-    ),
-    Row::hard(
-        digital_ocean!("enable-proxy-protocol"),
-        "backends get a PROXY header of version 1",
-        |asked, field| {
-            let version = value::bool(field.text)?.then_some(ProxyVersion::V1);
-            asked.proxy_to_backends.put_unless(field, version, None)
-        },
-    ),
-    Row::hard(
-        digital_ocean!("algorithm"),
-        "which backend takes a new connection",
-        |asked, field| {
-            let ways = [
-                ("round_robin", Balance::RoundRobin),
-                ("least_connections", Balance::LeastConnections),
-            ];
-            asked
-                .balance
-                .put_unless(field, word(field.text, &ways)?, Balance::RoundRobin)
-        },
-    ),
+    alike::certificates(digital_ocean!("certificate-id")),
+    alike::redirect_to_https(digital_ocean!("redirect-http-to-https")),
+    alike::proxy_protocol(digital_ocean!("enable-proxy-protocol")),
+    alike::algorithm(digital_ocean!("algorithm")),
     Row::hard(
         digital_ocean!("sticky-sessions-type"),
         "`cookies` or `none`",
@@ -99,11 +66,7 @@ const ROWS: &[Row] = &[
                 .put_unless(field, word(field.text, &kinds)?, Sticks::Never)
         },
     ),
-    Row::tunes(
-        digital_ocean!("sticky-sessions-cookie-name"),
-        "name of the cookie",
-        |asked, field| asked.cookie_name.put(field, value::cookie_name(field.text)?),
-    ),
+    alike::cookie_name(digital_ocean!("sticky-sessions-cookie-name")),
     Row::tunes(
         digital_ocean!("sticky-sessions-cookie-ttl"),
         "its age in seconds",
@@ -114,24 +77,9 @@ const ROWS: &[Row] = &[
         "how long a connection may be silent, 30 to 600 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 30..=600)?),
     ),
-    Row::soft(
-        digital_ocean!("healthcheck-protocol"),
-        "how backends are asked",
-        |asked, field| {
-            let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
-            asked.check.put(field, word(field.text, &protocols)?)
-        },
-    ),
-    Row::soft(
-        digital_ocean!("healthcheck-port"),
-        "port that is asked",
-        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
-    ),
-    Row::soft(
-        digital_ocean!("healthcheck-path"),
-        "path of the GET",
-        |asked, field| asked.check_path.put(field, value::path(field.text)?),
-    ),
+    alike::check_protocol(digital_ocean!("healthcheck-protocol")),
+    alike::check_port(digital_ocean!("healthcheck-port")),
+    alike::check_path(digital_ocean!("healthcheck-path")),
     Row::soft(
         digital_ocean!("healthcheck-check-interval-seconds"),
         "3 to 300",
@@ -173,11 +121,7 @@ const ROWS: &[Row] = &[
         "nobody is refused by name; use `spec.loadBalancerSourceRanges`",
         |_| Err("nothing: nobody is refused by name here; use spec.loadBalancerSourceRanges".to_owned()),
     ),
-    Row::tunes(
-        digital_ocean!("hostname"),
-        "a name in the status beside the address",
-        super::hostname,
-    ),
+    alike::hostname(digital_ocean!("hostname")),
     Row::nothing(digital_ocean!("http3-port"), "QUIC is not spoken"),
     Row::nothing(
         digital_ocean!("enable-backend-keepalive"),

@@ -1,10 +1,9 @@
 //! Hetzner, whose balancer balances connections and requests.
 
-use edge::settings::{Balance, ProxyVersion};
 use ipam::pools::Family;
 
-use super::Place;
-use crate::annotations::asked::{Asks, Speaks, Sticks};
+use super::{Place, alike};
+use crate::annotations::asked::{Speaks, Sticks};
 use crate::annotations::row::{Effect, Means, Row};
 use crate::annotations::value::{self, number, span, word};
 
@@ -47,41 +46,10 @@ const ROWS: &[Row] = &[
                 .put_unless(field, word(field.text, &protocols)?, Speaks::Tcp)
         },
     ),
-    Row::hard(
-        hetzner!("http-certificates"),
-        "certificates, by the rule below",
-        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
-    ),
-    Row::hard(
-        hetzner!("http-redirect-http"),
-        "ports of HTTP send clients to the first port of HTTPS",
-        |asked, field| {
-            asked
-                .redirects_to_https
-                .put_unless(field, value::bool(field.text)?, false)
-        },
-    ),
-    Row::hard(
-        hetzner!("uses-proxyprotocol"),
-        "backends get a PROXY header of version 1",
-        |asked, field| {
-            let version = value::bool(field.text)?.then_some(ProxyVersion::V1);
-            asked.proxy_to_backends.put_unless(field, version, None)
-        },
-    ),
-    Row::hard(
-        hetzner!("algorithm-type"),
-        "which backend takes a new connection",
-        |asked, field| {
-            let ways = [
-                ("round_robin", Balance::RoundRobin),
-                ("least_connections", Balance::LeastConnections),
-            ];
-            asked
-                .balance
-                .put_unless(field, word(field.text, &ways)?, Balance::RoundRobin)
-        },
-    ),
+    alike::certificates(hetzner!("http-certificates")),
+    alike::redirect_to_https(hetzner!("http-redirect-http")),
+    alike::proxy_protocol(hetzner!("uses-proxyprotocol")),
+    alike::algorithm(hetzner!("algorithm-type")),
     Row::hard(
         hetzner!("http-sticky-sessions"),
         "clients with our cookie stay with their backend",
@@ -90,29 +58,14 @@ const ROWS: &[Row] = &[
             false => Ok(Effect::Plain),
         },
     ),
-    Row::tunes(
-        hetzner!("http-cookie-name"),
-        "name of the cookie",
-        |asked, field| asked.cookie_name.put(field, value::cookie_name(field.text)?),
-    ),
+    alike::cookie_name(hetzner!("http-cookie-name")),
     Row::tunes(
         hetzner!("http-cookie-lifetime"),
         "its age, as `5m` or in seconds",
         |asked, field| asked.cookie_max_age.put(field, span(field.text)?),
     ),
-    Row::soft(
-        hetzner!("health-check-protocol"),
-        "how backends are asked",
-        |asked, field| {
-            let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
-            asked.check.put(field, word(field.text, &protocols)?)
-        },
-    ),
-    Row::soft(
-        hetzner!("health-check-port"),
-        "port that is asked",
-        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
-    ),
+    alike::check_protocol(hetzner!("health-check-protocol")),
+    alike::check_port(hetzner!("health-check-port")),
     Row::soft(
         hetzner!("health-check-interval"),
         "between checks, as `15s`",
@@ -126,16 +79,8 @@ const ROWS: &[Row] = &[
         "bad answers until a backend is not used",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
     ),
-    Row::tunes(
-        hetzner!("health-check-http-domain"),
-        "`Host` of the GET",
-        |asked, field| asked.check_host.put(field, value::host(field.text)?),
-    ),
-    Row::soft(
-        hetzner!("health-check-http-path"),
-        "path of the GET",
-        |asked, field| asked.check_path.put(field, value::path(field.text)?),
-    ),
+    alike::check_host(hetzner!("health-check-http-domain")),
+    alike::check_path(hetzner!("health-check-http-path")),
     Row::tunes(
         hetzner!("http-status-codes"),
         "statuses that are good, as `2??,3??`",
@@ -146,16 +91,8 @@ const ROWS: &[Row] = &[
         "certificates of backends are not verified",
         |text| value::bool(text).map(drop),
     ),
-    Row::tunes(
-        hetzner!("hostname"),
-        "a name in the status beside the address",
-        super::hostname,
-    ),
-    Row::tunes(
-        hetzner!("node-selector"),
-        "announced from nodes that the selector matches",
-        |asked, field| super::nodes(asked, value::node_selector(field.text)?),
-    ),
+    alike::hostname(hetzner!("hostname")),
+    alike::node_selector(hetzner!("node-selector")),
     Row::checked(hetzner!("certificate-type"), MANAGED, |text| {
         word(text, &[("uploaded", ()), ("managed", ())])
     }),

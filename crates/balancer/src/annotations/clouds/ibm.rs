@@ -2,10 +2,9 @@
 
 use edge::settings::{Balance, ProxyVersion};
 
-use super::Place;
-use crate::annotations::asked::Asks;
+use super::{Place, alike};
 use crate::annotations::row::{Effect, Row};
-use crate::annotations::value::{self, number, seconds, word};
+use crate::annotations::value::{number, seconds, word};
 
 macro_rules! ibm {
     ($name:literal) => {
@@ -52,24 +51,9 @@ const ROWS: &[Row] = &[
         "how long a connection may be silent, 50 to 7200 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 50..=7_200)?),
     ),
-    Row::soft(
-        ibm!("vpc-health-check-protocol"),
-        "how backends are asked",
-        |asked, field| {
-            let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
-            asked.check.put(field, word(field.text, &protocols)?)
-        },
-    ),
-    Row::soft(
-        ibm!("vpc-health-check-port"),
-        "port that is asked",
-        |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
-    ),
-    Row::soft(
-        ibm!("vpc-health-check-path"),
-        "path of the GET",
-        |asked, field| asked.check_path.put(field, value::path(field.text)?),
-    ),
+    alike::check_protocol(ibm!("vpc-health-check-protocol")),
+    alike::check_port(ibm!("vpc-health-check-port")),
+    alike::check_path(ibm!("vpc-health-check-path")),
     Row::soft(
         ibm!("vpc-health-check-delay"),
         "2 to 60 seconds between checks",
@@ -85,11 +69,7 @@ const ROWS: &[Row] = &[
         "1 to 10 bad answers until a backend is not used",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=10)?),
     ),
-    Row::tunes(
-        ibm!("vpc-node-selector"),
-        "announced from nodes with these labels",
-        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
-    ),
+    alike::node_labels(ibm!("vpc-node-selector")),
     Row::nothing(ibm!("vpc-lb-name"), "the Service's own name is used everywhere"),
     Row::nothing(ibm!("vpc-subnets"), NETWORK),
     Row::nothing(ibm!("zone"), NETWORK),

@@ -1,6 +1,7 @@
 //! The table, a module for each place that annotations come from.
 
 mod alibaba;
+mod alike;
 mod aws;
 mod azure;
 mod baidu;

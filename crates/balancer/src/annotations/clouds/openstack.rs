@@ -2,7 +2,7 @@
 
 use edge::settings::ProxyVersion;
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::asked::Speaks;
 use crate::annotations::row::{Effect, Row};
 use crate::annotations::value::{self, milliseconds, number, seconds, word};
@@ -133,16 +133,8 @@ const ROWS: &[Row] = &[
             asked.certificates.put(field, value::secrets(name)?)
         },
     ),
-    Row::tunes(
-        openstack!("hostname"),
-        "a name in the status beside the address",
-        super::hostname,
-    ),
-    Row::tunes(
-        openstack!("node-selector"),
-        "announced from nodes with these labels",
-        |asked, field| super::nodes(asked, value::node_labels(field.text)?),
-    ),
+    alike::hostname(openstack!("hostname")),
+    alike::node_labels(openstack!("node-selector")),
     Row::nothing(
         openstack!("keep-floatingip"),
         "addresses are free again when their Service is gone",

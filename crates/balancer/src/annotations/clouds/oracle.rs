@@ -2,7 +2,7 @@
 
 use edge::settings::{Balance, ProxyVersion};
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::asked::Speaks;
 use crate::annotations::row::{Effect, Row};
 use crate::annotations::value::{self, milliseconds, number, seconds, word};
@@ -41,11 +41,7 @@ const ROWS: &[Row] = &[
             asked.passes_packets.put(field, passes_packets)
         },
     ),
-    Row::hard(
-        oci!("tls-secret"),
-        "certificates, by the rule below",
-        |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
-    ),
+    alike::certificates(oci!("tls-secret")),
     Row::tunes(
         oci!("ssl-ports"),
         "ports on which TLS ends: `*`, names or numbers",
@@ -109,11 +105,7 @@ const ROWS: &[Row] = &[
                 .put(field, milliseconds(field.text, 1_000..=1_800_000)?)
         },
     ),
-    Row::tunes(
-        "oci.oraclecloud.com/node-label-selector",
-        "announced from nodes that the selector matches",
-        |asked, field| super::nodes(asked, value::node_selector(field.text)?),
-    ),
+    alike::node_selector("oci.oraclecloud.com/node-label-selector"),
     Row::checked(
         oci!("tls-backendset-secret"),
         "certificates of backends are not verified",

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use edge::settings::{Balance, LogFormat, ProxyVersion, TlsPolicy};
+use edge::settings::{Alpn, Balance, LogFormat, ProxyVersion, TlsPolicy};
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::asked::{Asks, Speaks, Sticks};
 use crate::annotations::row::{Means, Row};
-use crate::annotations::value::{self, number, seconds, word};
+use crate::annotations::value::{self, megabits_per_second, number, seconds, word};
 
 macro_rules! edge {
     ($name:literal) => {
@@ -48,11 +48,7 @@ const ROWS: &[Row] = &[
         Means::Sharing,
     ),
     Row::scope("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
-    Row::tunes(
-        "portolan.dev/load-balancer-hostname",
-        "a name in the status beside the address",
-        super::hostname,
-    ),
+    alike::hostname("portolan.dev/load-balancer-hostname"),
     Row::tunes(
         "portolan.dev/load-balancer-node-selector",
         "announced from nodes with these labels, as `kubectl -l` takes them",
@@ -81,6 +77,20 @@ const ROWS: &[Row] = &[
         ];
         asked.tls_policy.put(field, word(field.text, &policies)?)
     }),
+    Row::tunes(
+        edge!("alpn"),
+        "what clients agree on by ALPN; what the port speaks if not given",
+        |asked, field| {
+            let policies = [
+                ("http1-only", Alpn::Http1Only),
+                ("http2-only", Alpn::Http2Only),
+                ("http2-optional", Alpn::Http2Optional),
+                ("http2-preferred", Alpn::Http2Preferred),
+                ("none", Alpn::Never),
+            ];
+            asked.alpn.put(field, word(field.text, &policies)?)
+        },
+    ),
     Row::hard(
         edge!("protocol"),
         "what clients of all ports speak",
@@ -160,9 +170,7 @@ const ROWS: &[Row] = &[
             asked.sticky_timeout.put(field, lasts)
         },
     ),
-    Row::tunes(edge!("cookie-name"), "name of the cookie", |asked, field| {
-        asked.cookie_name.put(field, value::cookie_name(field.text)?)
-    }),
+    alike::cookie_name(edge!("cookie-name")),
     Row::soft(
         edge!("idle-timeout-seconds"),
         "how long a connection may be silent",
@@ -198,6 +206,22 @@ const ROWS: &[Row] = &[
             asked
                 .connections_per_second
                 .put(field, number(field.text, 1..=1_000_000)?)
+        },
+    ),
+    Row::hard(
+        edge!("received-megabits-per-second"),
+        "bandwidth from clients, of all of them together",
+        |asked, field| {
+            let rate = megabits_per_second(field.text, 1..=1_000_000)?;
+            asked.received_bytes_per_second.put(field, rate)
+        },
+    ),
+    Row::hard(
+        edge!("sent-megabits-per-second"),
+        "bandwidth towards clients, of all of them together",
+        |asked, field| {
+            let rate = megabits_per_second(field.text, 1..=1_000_000)?;
+            asked.sent_bytes_per_second.put(field, rate)
         },
     ),
     Row::hard(
@@ -255,12 +279,8 @@ const ROWS: &[Row] = &[
         "port that is asked; the backend's own if not given",
         |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
     ),
-    Row::soft(edge!("health-check-path"), "path of the GET", |asked, field| {
-        asked.check_path.put(field, value::path(field.text)?)
-    }),
-    Row::tunes(edge!("health-check-host"), "`Host` of the GET", |asked, field| {
-        asked.check_host.put(field, value::host(field.text)?)
-    }),
+    alike::check_path(edge!("health-check-path")),
+    alike::check_host(edge!("health-check-host")),
     Row::tunes(
         edge!("health-check-statuses"),
         "statuses that are good, such as 200-299,404",

@@ -1,8 +1,8 @@
 //! Tencent.
 
-use super::Place;
+use super::{Place, alike};
 use crate::annotations::row::Row;
-use crate::annotations::value::{self, number, word};
+use crate::annotations::value::{self, megabits_per_second, word};
 
 macro_rules! tencent {
     ($name:literal) => {
@@ -24,15 +24,15 @@ const RESOURCES: &str = "the cloud's resources";
 
 const ROWS: &[Row] = &[
     Row::scope(tencent!("qcloud-loadbalancer-internal-subnetid"), &["*"], &[]),
-    Row::tunes(
-        tencent!("qcloud-loadbalancer-backends-label"),
-        "announced from nodes that the selector matches",
-        |asked, field| super::nodes(asked, value::node_selector(field.text)?),
-    ),
-    Row::checked(
+    alike::node_selector(tencent!("qcloud-loadbalancer-backends-label")),
+    Row::at_edge(
         tencent!("qcloud-loadbalancer-internet-max-bandwidth-out"),
-        "what the cloud sells, 1 to 2000 Mbit/s",
-        |text| number(text, 1..=2_000).map(drop),
+        "bandwidth towards clients, 1 to 2000 Mbit/s",
+        |asked, field| {
+            asked
+                .sent_bytes_per_second
+                .put(field, megabits_per_second(field.text, 1..=2_000)?)
+        },
     ),
     Row::checked(
         tencent!("qcloud-loadbalancer-internet-charge-type"),

@@ -14,6 +14,10 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+impl BreakOff for DuplexStream {
+    fn break_off(&mut self) {}
+}
+
 /// What requests, good and bad ones, are made of.
 const PIECES: &[&str] = &[
     "GET / HTTP/1.1\r\nHost: a\r\n",

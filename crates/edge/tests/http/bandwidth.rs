@@ -1,0 +1,24 @@
+//! Services whose bandwidth is bound.
+
+use crate::backend::Backend;
+use crate::client::Client;
+use crate::served::{Served, service};
+
+#[test]
+fn requests_and_answers_that_take_turns_pass_whole() {
+    let backend = Backend::echoing();
+    let mut service = service(&[backend.address]);
+    service.policy.limits.received_bytes_per_second = 2_000_000;
+    service.policy.limits.sent_bytes_per_second = 3_000_000;
+    let served = Served::new(service);
+    let body: String = ('a'..='z').cycle().take(300_000).collect();
+    let mut client = Client::connect(served.address);
+    for _ in 0..2 {
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let answer = client.answer();
+        assert!(answer.ends_with(&body), "{} bytes", answer.len());
+    }
+}
