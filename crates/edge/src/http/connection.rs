@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -10,20 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::activity::Activity;
 use super::answer_body::{AnswerBody, asked};
+use super::client_body::ClientBody;
 use super::guard::{Guard, Told};
-use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
+use super::head::FIELDS_MAX;
 use super::pool::Pool;
+use super::streams::Streams;
 use super::tunnel::Tunnel;
 use crate::backends::Chosen;
 use crate::peer::Peer;
@@ -39,13 +42,6 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a connection of HTTP/1 that are buffered for writing, or for reading a head.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Requests under way on a connection of HTTP/2.
-const STREAMS_MAX: u32 = 128;
-/// What clients of HTTP/2 may send ahead: for one request, and for all of a connection.
-const STREAM_WINDOW_BYTES: u32 = 128 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// What is buffered for each answer on a connection of HTTP/2.
-const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
 /// What the requests of a connection share.
 #[derive(Debug)]
@@ -91,6 +87,11 @@ impl Connection {
         own.entry(chosen.backend.address).or_default().clone()
     }
 
+    /// Counts requests from 1.
+    pub(super) fn next_number(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Hands over what is to follow when the connection has changed its protocol.
     pub(super) fn set_tunnel(&self, tunnel: Tunnel) {
         *lock(&self.tunnel) = Some(tunnel);
@@ -103,8 +104,8 @@ impl Connection {
         let connection = self.clone();
         service_fn(move |request: Request<Incoming>| {
             let connection = connection.clone();
-            let number = connection.requests.fetch_add(1, Ordering::Relaxed) + 1;
-            async move { Ok::<_, Infallible>(connection.answer(number, request).await) }
+            let request = request.map(ClientBody::Http1);
+            async move { Ok::<_, Infallible>(connection.answer(request, None).await) }
         })
     }
 }
@@ -138,8 +139,7 @@ where
     if is_http2 {
         guard.pass_all();
         let connection = Connection::new(port, peer, activity, None);
-        let io = TokioIo::new(guard);
-        let served = http2_builder().serve_connection(io, connection.service());
+        let served = Streams::new(guard, connection.clone());
         drive(served, &connection, idle_timeout).await;
     } else {
         let connection = Connection::new(port, peer, activity, Some(guard.told()));
@@ -180,20 +180,8 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_send_buf_size(STREAM_SEND_BYTES_MAX);
-    builder
-}
-
 /// A connection that can be told to end.
-trait Served: Future<Output = hyper::Result<()>> {
+trait Served {
     /// No request is to follow those that are under way.
     fn end(self: Pin<&mut Self>);
 }
@@ -208,20 +196,19 @@ where
     }
 }
 
-impl<I, S, F> Served for http2::Connection<I, S, TokioExecutor>
-where
-    I: Read + Write + Unpin + Send + 'static,
-    S: HttpService<Incoming, ResBody = AnswerBody, Error = Infallible, Future = F>,
-    F: Future<Output = Result<Response<AnswerBody>, Infallible>> + Send + 'static,
-{
-    fn end(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
+impl<S: AsyncRead + AsyncWrite + Unpin> Served for Streams<S> {
+    fn end(mut self: Pin<&mut Self>) {
+        Streams::end(&mut self);
     }
 }
 
 /// Serves requests until the connection ends: by itself, when nothing has happened on it for too long, or when the port
 /// drains, as soon as what is under way is done.
-async fn drive(served: impl Served, connection: &Connection, idle_timeout: Duration) {
+async fn drive<E: Display>(
+    served: impl Served + Future<Output = Result<(), E>>,
+    connection: &Connection,
+    idle_timeout: Duration,
+) {
     let mut served = pin!(served);
     let mut drain = connection.port.drain();
     let activity = &connection.activity;

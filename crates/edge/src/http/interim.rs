@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, StatusCode};
-use tokio::sync::Notify;
+use http::{HeaderMap, Response, StatusCode};
+use tokio::sync::{Notify, mpsc};
 
 use super::forward::to_client;
+use super::guard::Told;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,14 @@ impl Interim {
         Self { status, headers }
     }
 
+    /// As HTTP/2 has it.
+    fn response(&self) -> Response<()> {
+        let mut response = Response::new(());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
+
     /// As it is written in HTTP/1.1.
     pub fn bytes(&self) -> Vec<u8> {
         let reason = self.status.canonical_reason().unwrap_or_default();
@@ -44,6 +53,39 @@ impl Interim {
         }
         bytes.extend_from_slice(b"\r\n");
         bytes
+    }
+}
+
+/// Where the interim answers of a request go.
+#[derive(Clone, Debug)]
+pub enum Outlet {
+    /// To nobody: clients of HTTP/1.0 know of none (RFC 9110, 15.2).
+    Nowhere,
+    /// Between other bytes of the connection.
+    Http1(Told),
+    /// To who answers the stream.
+    Http2(mpsc::Sender<Response<()>>),
+}
+
+impl Outlet {
+    /// Returns when all that was passed on before is written, or where it comes in front of what follows.
+    pub async fn ready(&self) {
+        if let Self::Http1(told) = self {
+            told.said().await;
+        }
+    }
+
+    /// Passes one on.
+    pub async fn pass(&self, interim: &Interim) {
+        match self {
+            Self::Nowhere => {}
+            Self::Http1(told) => told.say(&interim.bytes()),
+            Self::Http2(stream) => {
+                if stream.send(interim.response()).await.is_err() {
+                    tracing::trace!("an interim answer comes to a stream that has ended");
+                }
+            }
+        }
     }
 }
 

@@ -5,13 +5,13 @@
 //!
 //! - [`head`] and [`framing`] (pure): bytes of HTTP/1 that may be passed on; `guard` holds back the others
 //! - [`request`] (pure): what a request of either version must be like; [`refusal`]: why one is refused
-//! - `connection`: protocols, deadlines, draining; `activity` and `silence`: what they look at
+//! - `connection`: protocols, deadlines, draining; `streams`: those of HTTP/2; `activity` and `silence`: what they look at
 //!
 //! What goes on:
 //!
 //! - [`forward`], [`cookie`], [`redirect`] (pure): headers
 //! - `pass`: from a request to its answer; `send`: to which backend and when to another one; `pool`: kept connections
-//! - `exchange`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
+//! - `exchange`, `client_body`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
 //!   other protocols
 //! - `failure`: what clients are told when no backend answers; `account`: what is written down
 //!
@@ -21,6 +21,7 @@
 mod account;
 mod activity;
 mod answer_body;
+mod client_body;
 mod connection;
 pub mod cookie;
 mod exchange;
@@ -39,6 +40,7 @@ mod request_body;
 mod requests;
 mod send;
 mod silence;
+mod streams;
 mod tunnel;
 
 use std::sync::Arc;

@@ -7,14 +7,17 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
+use tokio::sync::mpsc;
 
 use super::account::Account;
 use super::answer_body::{AnswerBody, Passed};
+use super::client_body::ClientBody;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::{Failure, text};
 use super::forward::{ClientSide, Onward, to_client};
 use super::guard::Told;
+use super::interim::Outlet;
 use super::refusal::Refusal;
 use super::request_body::RequestBody;
 use super::send::{BackendAnswer, Outgoing};
@@ -24,12 +27,13 @@ use crate::backends::Chosen;
 use crate::settings::{Frontend, Stickiness};
 
 impl Connection {
-    /// Answers a request of this connection; `number` counts them from 1.
+    /// Answers a request of this connection. In HTTP/2, `stream` is told what comes before the answer.
     pub(super) async fn answer(
         self: Arc<Self>,
-        number: u64,
-        mut request: Request<Incoming>,
+        mut request: Request<ClientBody>,
+        stream: Option<mpsc::Sender<Response<()>>>,
     ) -> Response<AnswerBody> {
+        let number = self.next_number();
         let exchange = Arc::new(Exchange::new(self.activity.begin()));
         let client = hyper::upgrade::on(&mut request);
         let (parts, body) = request.into_parts();
@@ -48,13 +52,21 @@ impl Connection {
             _ => None,
         };
         let is_http1 = parts.version < Version::HTTP_2;
+        let outlet = match (&self.told, stream) {
+            (Some(told), _) if parts.version == Version::HTTP_11 => Outlet::Http1(told.clone()),
+            (None, Some(stream)) => Outlet::Http2(stream),
+            _ => Outlet::Nowhere,
+        };
         let refused = self.told.as_ref().and_then(|told| told.refusal(number));
         let answered = match refused {
             Some(refusal) => {
                 account.is_of_no_request();
                 Err(Failure::Refused(refusal))
             }
-            None => self.check_and_pass(parts, body, &exchange, &mut account).await,
+            None => {
+                self.check_and_pass(parts, body, outlet, &exchange, &mut account)
+                    .await
+            }
         };
         match answered {
             Ok(Answered::Text(status, location)) => redirected(status, location, account),
@@ -69,7 +81,8 @@ impl Connection {
     async fn check_and_pass(
         &self,
         mut parts: Parts,
-        body: Incoming,
+        body: ClientBody,
+        outlet: Outlet,
         exchange: &Arc<Exchange>,
         account: &mut Account,
     ) -> Result<Answered, Failure> {
@@ -94,6 +107,7 @@ impl Connection {
             // A client of HTTP/2 sends its body without being asked.
             holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
             version: parts.version,
+            outlet,
             is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
             onward,
             numbers,

@@ -8,10 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
+use super::client_body::{BodyError, ClientBody};
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 
@@ -22,7 +23,7 @@ const CONTINUE_PATIENCE: Duration = Duration::from_secs(1);
 /// A request's body on its way to a backend.
 #[derive(Debug)]
 pub struct RequestBody {
-    inner: Option<Incoming>,
+    inner: Option<ClientBody>,
     exchange: Arc<Exchange>,
     expected: Option<Expected>,
 }
@@ -36,7 +37,7 @@ struct Expected {
 
 impl RequestBody {
     /// What comes from the client.
-    pub fn new(inner: Incoming, exchange: Arc<Exchange>) -> Self {
+    pub fn new(inner: ClientBody, exchange: Arc<Exchange>) -> Self {
         if inner.is_end_stream() {
             exchange.set_received();
         }
@@ -90,12 +91,12 @@ impl Expected {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if let Some(expected) = &mut this.expected {
             ready!(expected.poll(cx));
@@ -123,18 +124,18 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Incoming::is_end_stream)
+        self.inner.as_ref().is_none_or(ClientBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.inner
             .as_ref()
-            .map_or(SizeHint::with_exact(0), Incoming::size_hint)
+            .map_or(SizeHint::with_exact(0), ClientBody::size_hint)
     }
 }
 
 /// Why the guard refused the body, if that is why it ended.
-fn refusal(error: &hyper::Error) -> Option<Refusal> {
+fn refusal(error: &BodyError) -> Option<Refusal> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(refusal) = error.downcast_ref::<Refusal>() {

@@ -16,7 +16,7 @@ use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::forward::Onward;
-use super::interim::Interim;
+use super::interim::{Interim, Outlet};
 use super::pool::Sender;
 use super::refusal::Refusal;
 use super::request_body::{Held, RequestBody};
@@ -50,8 +50,10 @@ pub(super) struct Outgoing {
     pub numbers: Vec<u64>,
     /// What the client asks in.
     pub version: Version,
-    /// Whether it holds its body back until it is asked for it.
+    /// Whether it holds its body back until it is asked for it, which the parser of its connection does.
     pub holds_body: bool,
+    /// Where interim answers go.
+    pub outlet: Outlet,
     /// Whether doing it twice is as good as once, and all of it is still there (RFC 9110, 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
@@ -209,9 +211,9 @@ impl Connection {
             loop {
                 tokio::select! {
                     sent = sent.as_mut() => break sent,
-                    interim = self.next_interim(exchange) => {
+                    interim = outgoing.next_interim() => {
                         exchange.progress();
-                        self.pass_interim(&interim, outgoing, &mut held);
+                        outgoing.pass_interim(&interim, &mut held).await;
                     }
                     () = exchange.silence().lasts(idle_timeout) => {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
@@ -222,11 +224,9 @@ impl Connection {
             }
         };
         while let Some(interim) = exchange.interims().take() {
-            self.pass_interim(&interim, outgoing, &mut held);
+            outgoing.pass_interim(&interim, &mut held).await;
         }
-        if let Some(told) = &self.told {
-            told.said().await;
-        }
+        outgoing.outlet.ready().await;
         exchange.progress();
         sent.map(|response| (response, sender)).map_err(|mut error| {
             match (exchange.refusal(), error.take_message()) {
@@ -238,27 +238,23 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl Outgoing {
     /// What the backend says next before it answers, as soon as the client has taken what was said before.
-    async fn next_interim(&self, exchange: &Exchange) -> Interim {
-        if let Some(told) = &self.told {
-            told.said().await;
-        }
-        exchange.interims().next().await
+    async fn next_interim(&self) -> Interim {
+        self.outlet.ready().await;
+        self.exchange.interims().next().await
     }
 
-    /// Passes on what a backend says before it answers, to clients that may be told so (RFC 9110, 15.2).
-    fn pass_interim(&self, interim: &Interim, outgoing: &Outgoing, held: &mut Option<Held>) {
-        if interim.status == StatusCode::CONTINUE && outgoing.holds_body {
+    /// Passes on what a backend says before it answers (RFC 9110, 15.2).
+    async fn pass_interim(&self, interim: &Interim, held: &mut Option<Held>) {
+        if interim.status == StatusCode::CONTINUE && self.holds_body {
             // The client is told when its body is read.
             if let Some(held) = held.take() {
                 held.release();
             }
             return;
         }
-        if let (Some(told), Version::HTTP_11) = (&self.told, outgoing.version) {
-            told.say(&interim.bytes());
-        }
+        self.outlet.pass(interim).await;
     }
 }
 

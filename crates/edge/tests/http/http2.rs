@@ -1,5 +1,6 @@
 //! Clients of HTTP/2.
 
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -247,4 +248,83 @@ fn a_connection_of_http2_that_asks_for_nothing_is_closed() {
     let served = Served::new(service);
     let (kind, _) = raw(served.address, &[]);
     assert_eq!(kind, GOAWAY);
+}
+
+#[tokio::test]
+async fn what_backends_say_before_they_answer_comes_too() {
+    let backend = Backend::start(|connection| {
+        while connection.head().is_some() {
+            connection.answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nKeep-Alive: 5\r\n\r\n");
+            connection.answer(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let body = connection.take(5).unwrap();
+            connection.answer(format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let served = served(&[backend.address]);
+    let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..2 {
+        let request = Request::post("http://a/")
+            .header("expect", "100-continue")
+            .header("content-length", "5")
+            .body(())
+            .unwrap();
+        let (mut answer, mut body) = client.send_request(request, false).unwrap();
+        let hints = poll_fn(|cx| answer.poll_informational(cx))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(hints.status(), 103);
+        assert_eq!(hints.headers()["link"], "</a.css>");
+        assert!(!hints.headers().contains_key("keep-alive"));
+        let wanted = poll_fn(|cx| answer.poll_informational(cx))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(wanted.status(), 100);
+        body.send_data(Bytes::from("hello"), true).unwrap();
+        let mut answer = answer.await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.headers().contains_key("date"));
+        assert_eq!(answer.body_mut().data().await.unwrap().unwrap(), "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_its_client_gives_up_does_not_look_whole() {
+    let backend = Backend::start(|connection| while connection.request().is_some() {});
+    let served = served(&[backend.address]);
+    let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post("http://a/").body(()).unwrap();
+    let (answer, mut body) = client.send_request(request, false).unwrap();
+    body.send_data(Bytes::from("hello"), false).unwrap();
+    wait_until(|| {
+        backend
+            .recorded()
+            .iter()
+            .any(|request| request.ends_with("5\r\nhello\r\n"))
+    })
+    .await;
+    body.send_reset(h2::Reason::CANCEL);
+    assert!(answer.await.is_err());
+    // Other requests go on, and nothing has ended the body.
+    wait_until(|| served.edge.metrics().contains("code=\"499\"} 1")).await;
+    assert!(
+        backend.recorded()[0].ends_with("5\r\nhello\r\n"),
+        "{}",
+        backend.recorded()[0]
+    );
+}
+
+async fn wait_until(is_so: impl Fn() -> bool) {
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("it is so in time");
 }
