@@ -450,7 +450,7 @@ fn addresses(service: &Service) -> Addresses {
 
 /// Whether its clients stay with their backends by cookies.
 fn has_cookies(served: &Served) -> bool {
-    matches!(served.wish.stickiness, Stickiness::Cookie { .. })
+    matches!(served.wish.policy.stickiness, Stickiness::Cookie { .. })
 }
 
 fn secrets_of(served: &Served) -> impl Iterator<Item = ObjectKey> + '_ {

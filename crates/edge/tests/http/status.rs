@@ -61,7 +61,7 @@ fn a_port_tells_of_its_clients_and_backends() {
     assert_eq!(terminating["connections"], 4);
     assert_eq!(terminating.get("lastFailure"), None);
 
-    served.service.source_ranges = vec!["192.0.2.0/24".parse().unwrap()];
+    served.service.policy.source_ranges = vec!["192.0.2.0/24".parse().unwrap()];
     served.service.listeners[0].backends.remove(0);
     served.service.listeners[0].backends[0].is_ready = true;
     served.apply();
@@ -74,7 +74,7 @@ fn a_port_tells_of_its_clients_and_backends() {
 #[test]
 fn a_failed_check_says_why() {
     let mut service = service(&[REFUSING]);
-    service.health_check = Some(HealthCheck {
+    service.policy.health_check = Some(HealthCheck {
         probe: HealthProbe::Tcp,
         port: None,
         interval: std::time::Duration::from_millis(100),

@@ -54,7 +54,7 @@ fn a_client_with_a_cookie_stays() {
 fn a_secret_is_replaced_without_moving_anybody() {
     let (one, other) = (Backend::answering(OK), Backend::answering(OK));
     let mut service = service(&[one.address, other.address]);
-    service.stickiness = Stickiness::Cookie {
+    service.policy.stickiness = Stickiness::Cookie {
         name: "lb".into(),
         max_age: None,
     };
