@@ -28,6 +28,7 @@ mod handover;
 pub mod http;
 mod inbound;
 mod limits;
+mod load;
 pub mod log;
 mod metrics;
 pub mod outbound;

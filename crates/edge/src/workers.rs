@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::backends::Backend;
 use crate::inbound::{self, Arrival};
+use crate::load::Load;
 use crate::port::{Port, Seat};
 use crate::sockets;
 
@@ -31,9 +32,6 @@ pub(crate) const THREADS_MAX: usize = 64;
 const TAKEN_MAX: usize = 64;
 /// Pause after a connection could not be taken: the usual cause is a want of descriptors, which no hurry mends.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A connection goes to another thread if this one has so many more than that, and a quarter of its own: that wakes
-/// the other one.
-const SLACK: usize = 2;
 /// How far off a thread's next timer is at most while connections come. The runtime tells itself by an `eventfd` of each
 /// timer that is due before all others, also where it need not be woken: with connections that each have little time to
 /// reach a backend and much time then, that is a system call and a turn for nothing a connection. Shorter than all of those.
@@ -57,8 +55,7 @@ pub(crate) struct Workers {
 pub(crate) struct Worker {
     runtime: Handle,
     connections: Mutex<Slab<Connection>>,
-    /// How many those are.
-    load: AtomicUsize,
+    load: Arc<Load>,
 }
 
 #[derive(Debug)]
@@ -97,7 +94,7 @@ impl Workers {
             team.push(Arc::new(Worker {
                 runtime,
                 connections: Mutex::default(),
-                load: AtomicUsize::new(0),
+                load: Arc::default(),
             }));
             threads.push(thread);
         }
@@ -283,11 +280,10 @@ fn arrive(
             return told.unwrap_or_else(|error| tracing::debug!(%error, "a client is not told by a reset"));
         }
     };
-    let own = worker.load.load(Ordering::Relaxed);
     let other = team
         .iter()
-        .min_by_key(|other| other.load.load(Ordering::Relaxed))
-        .filter(|other| own >= other.load.load(Ordering::Relaxed) + SLACK + own / 4);
+        .min_by_key(|other| other.load.count())
+        .filter(|other| worker.load.is_more_than(&other.load));
     let stream = std::net::TcpStream::from(stream);
     let arrival = (stream, from, at, port.clone(), seat);
     match other {
@@ -330,12 +326,12 @@ fn begin(worker: &Arc<Worker>, arrival: (std::net::TcpStream, SocketAddr, Socket
         key: entry.key(),
     };
     // It is this thread's: it does not run before the entry is there.
-    let task = tokio::spawn(inbound::serve(arrival, place));
+    let serving = worker.load.clone().counting(inbound::serve(arrival, place));
+    let task = tokio::spawn(serving);
     entry.insert(Connection {
         abort: task.abort_handle(),
         backend: None,
     });
-    worker.load.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Place {
@@ -354,7 +350,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.worker.load.fetch_sub(1, Ordering::Relaxed);
         let mut connections = self
             .worker
             .connections

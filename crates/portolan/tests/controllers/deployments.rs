@@ -270,14 +270,8 @@ fn delete_in_all_ways(cluster: &Driver, kubectl: &Kubectl) {
 #[test]
 fn a_pod_that_fits_nowhere_says_why_and_gets_its_node_later() {
     let cluster = cluster();
-    for name in ["a", "b"] {
-        cluster.merge(
-            &format!("/api/v1/nodes/{name}"),
-            &json!({"spec": {"unschedulable": true}}),
-        );
-    }
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
-                     "spec": {"containers": [{"name": "c", "image": "x"}]}});
+                     "spec": {"containers": [{"name": "c", "image": "x"}], "nodeSelector": {"disk": "ssd"}}});
     cluster.create(PODS, &pod);
     let path = format!("{PODS}/p");
     let condition = |pod: Option<&Value>| -> String {
@@ -291,7 +285,10 @@ fn a_pod_that_fits_nowhere_says_why_and_gets_its_node_later() {
     cluster.wait_until("the reason", &path, |pod| {
         condition(pod).starts_with("0/2 nodes are available: 2 node(s) ")
     });
-    cluster.merge("/api/v1/nodes/b", &json!({"spec": {"unschedulable": false}}));
+    cluster.merge(
+        "/api/v1/nodes/b",
+        &json!({"metadata": {"labels": {"disk": "ssd"}}}),
+    );
     cluster.wait_until("the Node", &path, |pod| {
         pod.is_some_and(|pod| pod["spec"]["nodeName"] == "b")
     });
