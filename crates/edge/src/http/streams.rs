@@ -37,7 +37,7 @@ pub(super) struct Streams<S> {
 }
 
 enum State<S> {
-    Handshake(Handshake<S, Bytes>),
+    Handshake(Box<Handshake<S, Bytes>>),
     Open(Box<h2::server::Connection<S, Bytes>>),
 }
 
@@ -52,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Streams<S> {
             .max_send_buffer_size(STREAM_SEND_BYTES_MAX)
             .handshake(stream);
         Self {
-            state: State::Handshake(handshake),
+            state: State::Handshake(Box::new(handshake)),
             connection,
             is_told_to_end: false,
         }
