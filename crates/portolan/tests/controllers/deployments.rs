@@ -168,15 +168,14 @@ fn roll_forth_and_back(cluster: &Driver, kubectl: &Kubectl) {
     kubectl.run("set image deployment/web echo=portolan.dev/echo:2");
     kubectl.run("rollout status deployment/web --timeout=60s");
     let images = || -> Vec<String> {
-        let live = pods(cluster).into_iter();
-        let live = live.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        live.map(|pod| {
-            pod["spec"]["containers"][0]["image"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect()
+        live_pods(cluster)
+            .map(|pod| {
+                pod["spec"]["containers"][0]["image"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            })
+            .collect()
     };
     assert_eq!(images(), ["portolan.dev/echo:2"; 4]);
     let history = kubectl.run("rollout history deployment/web");
@@ -200,11 +199,18 @@ fn roll_forth_and_back(cluster: &Driver, kubectl: &Kubectl) {
     }
     kubectl.run("rollout restart deployment/web");
     kubectl.run("rollout status deployment/web --timeout=60s");
-    let annotations = &pods(cluster)[0]["metadata"]["annotations"];
-    assert!(
-        annotations["kubectl.kubernetes.io/restartedAt"].is_string(),
-        "{annotations}"
+    let are_annotated =
+        |pod: Value| pod["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].is_string();
+    assert_eq!(
+        live_pods(cluster).map(are_annotated).collect::<Vec<_>>(),
+        [true; 4]
     );
+}
+
+/// The Pods that are not about to go.
+fn live_pods(cluster: &Driver) -> impl Iterator<Item = Value> + use<> {
+    let all = pods(cluster).into_iter();
+    all.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
 }
 
 fn pause_and_resume(cluster: &Driver, kubectl: &Kubectl) {
