@@ -1,10 +1,10 @@
 //! What a thread has to do, as far as it can be known: the connections that last. Short ones are over before it would pay to
 //! wake another thread for them, and the kernel spreads them evenly enough.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 #[cfg(test)]
 mod tests;
@@ -31,18 +31,33 @@ impl Load {
     }
 
     /// Lets a connection count as soon as it turns out to last, until it ends.
-    pub async fn counting(self: Arc<Self>, work: impl Future<Output = ()>) {
-        let mut work = pin!(work);
-        let (mut turns, mut part) = (0_u32, None);
-        poll_fn(|cx| {
-            turns = turns.saturating_add(1);
-            if turns == LASTING_TURNS {
-                part = Some(Part::of(&self));
-            }
-            work.as_mut().poll(cx)
-        })
-        .await;
-        drop(part);
+    pub fn counting<W: Future<Output = ()>>(self: Arc<Self>, work: W) -> Counting<W> {
+        Counting {
+            work: Box::pin(work),
+            load: self,
+            turns: 0,
+            part: None,
+        }
+    }
+}
+
+/// A connection that counts as soon as it lasts.
+pub(crate) struct Counting<W> {
+    work: Pin<Box<W>>,
+    load: Arc<Load>,
+    turns: u32,
+    part: Option<Part>,
+}
+
+impl<W: Future<Output = ()>> Future for Counting<W> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.turns = self.turns.saturating_add(1);
+        if self.turns >= LASTING_TURNS && self.part.is_none() {
+            self.part = Some(Part::of(&self.load));
+        }
+        self.work.as_mut().poll(cx)
     }
 }
 
