@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use slab::Slab;
@@ -212,8 +213,8 @@ async fn take_connections(worker: Arc<Worker>, team: Arc<[Arc<Worker>]>, door: D
                 Err(error) => return tracing::error!(%error, %at, "connections cannot be taken any more"),
             },
         };
-        for _ in 0..TAKEN_MAX {
-            match ready.try_io(|socket| accept(socket.get_ref())) {
+        for taken in 0..TAKEN_MAX {
+            match ready.try_io(|socket| accept_next(socket.get_ref(), taken)) {
                 Ok(Ok((stream, from))) => arrive(&worker, &team, stream, from, at, &port),
                 Ok(Err(error)) if is_gone(&error) => {}
                 Ok(Err(error)) => {
@@ -247,6 +248,16 @@ impl Drop for Taking {
     fn drop(&mut self) {
         self.0.shared.takers.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Takes a connection after so many others. Whether there is a further one is asked first: that costs a tenth of an attempt
+/// to take one that is not there, which is a twentieth of all that a short connection costs.
+fn accept_next(socket: &OwnedFd, taken: usize) -> io::Result<(OwnedFd, SocketAddr)> {
+    let mut asked = [PollFd::new(socket, PollFlags::IN)];
+    if taken > 0 && poll(&mut asked, Some(&Timespec::default()))? == 0 {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    accept(socket)
 }
 
 fn accept(socket: &OwnedFd) -> io::Result<(OwnedFd, SocketAddr)> {

@@ -66,13 +66,14 @@ impl Listener {
             congestion.begin(&socket);
             socket.listen(BACKLOG)?;
             let door = tcp::Door {
+                listener: socket.into(),
                 address,
                 place: place.clone(),
                 open: open.clone(),
                 congestion: congestion.clone(),
             };
             Task::Tcp {
-                _until: threads.listen(socket.into(), door),
+                _until: threads.listen(door),
             }
         } else {
             let _context = runtime.enter();

@@ -1,51 +1,37 @@
 //! TCP: threads that take connections and join them with endpoints.
 //!
-//! A listener belongs to one thread, and so do most of the connections that it takes: a connection that is opened, answered
-//! and closed wakes nobody else. Only when its thread has more connections than another one is it handed over. Each
-//! thread waits for all of its sockets at once, and does what is possible without waiting for any of them.
+//! All threads wait at each listener, and the kernel wakes one that has nothing else to do. Who takes a connection keeps
+//! it: one that is opened, answered and closed wakes nobody else. Only one that lasts is handed over, when its thread has
+//! more of these than another one. Each thread waits for all of its sockets at once, and does what is possible without
+//! waiting for any of them.
 
 mod congestion;
 mod connection;
 mod direction;
+mod door;
 mod pipe;
 mod turns;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use connection::Joined;
 use mio::Waker;
-use tokio::sync::Semaphore;
-
-use super::Place;
-use connection::Client;
 use turns::Turns;
 
 pub use congestion::CongestionControl;
-
-/// Where connections are taken, and where they go on.
-#[derive(Debug)]
-pub struct Door {
-    /// The listener's address.
-    pub address: SocketAddr,
-    /// Who is behind it.
-    pub place: Arc<Place>,
-    /// How many connections may be open at the same time.
-    pub open: Arc<Semaphore>,
-    /// How connections make room for others.
-    pub congestion: CongestionControl,
-}
+pub use door::Door;
 
 /// What a thread is asked to do.
 #[derive(Debug)]
 enum Request {
     /// Take connections.
-    Listen(usize, TcpListener, Arc<Door>),
+    Listen(usize, Arc<Door>),
     /// Take those that wait, and no more.
     Close(usize),
-    /// Go on with a client that another thread took.
-    Serve(Client),
+    /// Go on with a connection that lasts, and that another thread has begun.
+    GoOn(Box<Joined>),
     /// End, with all connections.
     End,
 }
@@ -54,9 +40,9 @@ enum Request {
 #[derive(Debug)]
 struct Hand {
     waker: Waker,
-    /// What it is asked. Bounded by listeners, and by the clients that may be open at the same time.
+    /// What it is asked. Bounded by listeners, and by the connections that may be open at the same time.
     requests: Mutex<Vec<Request>>,
-    /// Its connections.
+    /// Its connections that last.
     load: AtomicUsize,
 }
 
@@ -87,7 +73,7 @@ pub struct Threads {
     next: AtomicUsize,
 }
 
-/// A listener's place in its thread. When it is dropped, connections that wait are taken, and no more.
+/// A listener's place with the threads. When it is dropped, connections that wait are taken, and no more.
 #[derive(Debug)]
 pub struct Listening {
     hands: Arc<[Hand]>,
@@ -120,21 +106,23 @@ impl Threads {
         Ok(this)
     }
 
-    /// Has connections taken from a listener that does not block.
-    pub fn listen(&self, listener: TcpListener, door: Door) -> Listening {
+    /// Has connections taken.
+    pub fn listen(&self, door: Door) -> Listening {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let listening = Listening {
+        let door = Arc::new(door);
+        for hand in self.hands.iter() {
+            hand.ask(Request::Listen(number, door.clone()));
+        }
+        Listening {
             hands: self.hands.clone(),
             number,
-        };
-        listening.ask(Request::Listen(number, listener, Arc::new(door)));
-        listening
+        }
     }
 }
 
 #[cfg(test)]
 impl Threads {
-    /// How many connections each has.
+    /// How many connections that last each has.
     pub fn loads(&self) -> Vec<usize> {
         self.hands.iter().map(Hand::load).collect()
     }
@@ -148,16 +136,10 @@ impl Drop for Threads {
     }
 }
 
-impl Listening {
-    fn ask(&self, request: Request) {
-        if let Some(hand) = self.hands.get(self.number % self.hands.len().max(1)) {
-            hand.ask(request);
-        }
-    }
-}
-
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.ask(Request::Close(self.number));
+        for hand in self.hands.iter() {
+            hand.ask(Request::Close(self.number));
+        }
     }
 }

@@ -1,7 +1,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::object::{EndpointSlice, Service};
 use netlink::route::{Connection, Route};
@@ -265,22 +265,53 @@ fn who_finds_no_place_waits_until_another_leaves() {
     });
 }
 
+/// An endpoint that says everything again at once.
+fn parrot() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut speaker = stream.try_clone().unwrap();
+                std::io::copy(&mut stream, &mut speaker).unwrap();
+            });
+        }
+    });
+    address
+}
+
 #[test]
-fn connections_beside_one_another_are_shared_among_the_threads() {
+fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        let endpoint = echo_after(b"!");
-        machine.endpoints("TCP", &[endpoint]);
-        let mut open: Vec<TcpStream> = (0..64).map(|_| connect()).collect();
-        for stream in &mut open {
-            stream.read_exact(&mut [0]).unwrap();
+        machine.endpoints("TCP", &[parrot()]);
+        let mut open: Vec<TcpStream> = (0..32).map(|_| connect()).collect();
+        for round in 0..32_u8 {
+            for stream in &mut open {
+                stream.write_all(&[round]).unwrap();
+                let mut heard = [0];
+                stream.read_exact(&mut heard).unwrap();
+                assert_eq!(heard, [round]);
+            }
         }
-        let loads = machine.dataplane.threads.loads();
-        assert_eq!(loads.len(), THREADS);
-        assert!(loads.iter().all(|load| *load > 0), "{loads:?}");
-        for stream in open {
-            assert_eq!(said_by(stream, b"a"), format!("a{endpoint}").into_bytes());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let loads = machine.dataplane.threads.loads();
+            assert_eq!(loads.len(), THREADS);
+            if loads.iter().sum::<usize>() == open.len() {
+                assert!(loads.iter().all(|load| *load >= 8), "{loads:?}");
+                break;
+            }
+            assert!(Instant::now() < deadline, "{loads:?}");
+            thread::yield_now();
         }
+        let words: Vec<u8> = (0..1_u32 << 20).map(|number| (number % 251) as u8).collect();
+        thread::scope(|scope| {
+            for stream in open {
+                scope.spawn(|| assert!(said_by(stream, &words) == words));
+            }
+        });
     });
 }
 

@@ -116,7 +116,12 @@ impl Direction {
         }
         let is_full = bytes == buffer.len();
         let words = buffer.get(..bytes).unwrap_or_default();
-        let taken = or_later(|| send(to, words, SEND))?.unwrap_or(0);
+        // The end that is known to follow goes in the same packet as the last words.
+        let flags = match self.is_last && !is_full {
+            true => SEND | SendFlags::MORE,
+            false => SEND,
+        };
+        let taken = or_later(|| send(to, words, flags))?.unwrap_or(0);
         self.rest = words.get(taken..).unwrap_or_default().into();
         self.steps = match is_full || !self.rest.is_empty() {
             true => self.steps + 1,

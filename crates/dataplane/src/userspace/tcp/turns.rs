@@ -7,35 +7,38 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::net::TcpListener;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use super::connection::{Client, Dial, Found, Joined, Outcome, Search, Way};
 use super::direction::BUFFER_BYTES;
-use super::{Door, Hand, Request};
+use super::door::Door;
+use super::{Hand, Request};
 
 /// What the kernel tells at once.
 const EVENTS_MAX: usize = 256;
-/// Connections taken from one listener before others have their turn.
-const ACCEPTS_MAX: usize = 64;
 /// Pause after a connection could not be taken, for want of file descriptors or of places.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Connections that this thread may have more than another before it hands one over: that wakes the other.
+/// Turns after which a connection is one that lasts: more than a request and its answer take.
+const LASTING_TURNS: u32 = 16;
+/// A connection goes to another thread if this one has so many more that last than that, and a quarter of its own.
 const LOAD_SLACK: usize = 1;
 
+/// Set in the tokens of listeners. Those of connections are a number doubled, and one more for the endpoint.
+const LISTENER: usize = 1 << (usize::BITS - 2);
 /// Told when this thread is asked for something.
 const REQUESTED: Token = Token(usize::MAX);
-/// Set in the tokens of listeners. The others are a connection's number doubled, and one more for its endpoint.
-const LISTENER: usize = 1 << (usize::BITS - 2);
 
 /// What a thread has.
 pub struct Turns {
     poll: Poll,
     /// Its number among all of them.
     index: usize,
-    listeners: HashMap<usize, (TcpListener, Arc<Door>)>,
+    listeners: HashMap<usize, Arc<Door>>,
     connections: Slab<Connection>,
+    /// How many of them last.
+    lasting: usize,
     /// When connections in the making are given up.
     deadlines: BTreeSet<(Instant, usize)>,
     /// What may go on without the kernel's word, once others had their turn.
@@ -62,6 +65,21 @@ struct Care {
     tells_endpoint: bool,
     /// Which ways are among those that go on soon.
     is_soon: [bool; 2],
+    /// How often the kernel has told something of it.
+    turns: u32,
+}
+
+impl Care {
+    /// Of a connection with so many turns behind it.
+    fn of(joined: Box<Joined>, turns: u32) -> Self {
+        Self {
+            joined,
+            tells_client: false,
+            tells_endpoint: false,
+            is_soon: [false; 2],
+            turns,
+        }
+    }
 }
 
 impl Turns {
@@ -74,6 +92,7 @@ impl Turns {
             index,
             listeners: HashMap::new(),
             connections: Slab::new(),
+            lasting: 0,
             deadlines: BTreeSet::new(),
             soon: Vec::new(),
             waiting: BTreeSet::new(),
@@ -94,7 +113,11 @@ impl Turns {
                 }
                 _ => {}
             }
-            for event in &events {
+            for event in events.iter().filter(|event| event.token().0 & LISTENER == 0) {
+                self.go_on(event.token().0, event, hands);
+            }
+            // What is new comes last, so that it does not get the number of a connection of which there is still news.
+            for event in events.iter().filter(|event| event.token().0 & LISTENER != 0) {
                 match event.token() {
                     REQUESTED => {
                         for request in hands.get(self.index).map(Hand::take_requests).unwrap_or_default() {
@@ -104,15 +127,14 @@ impl Turns {
                             self.take_request(request);
                         }
                     }
-                    Token(token) if token & LISTENER != 0 => self.accept(token & !LISTENER, hands),
-                    Token(token) => self.go_on(token, event),
+                    Token(token) => self.accept(token & !LISTENER),
                 }
             }
             self.pump_again();
-            self.look_again(hands);
+            self.look_again();
             self.give_up_late();
             if let Some(hand) = hands.get(self.index) {
-                hand.load.store(self.connections.len(), Ordering::Relaxed);
+                hand.load.store(self.lasting, Ordering::Relaxed);
             }
         }
     }
@@ -129,63 +151,61 @@ impl Turns {
 
     fn take_request(&mut self, request: Request) {
         match request {
-            Request::Listen(number, listener, door) => {
-                let mut listener = TcpListener::from_std(listener);
-                let token = Token(number | LISTENER);
-                let registered = self
-                    .poll
-                    .registry()
-                    .register(&mut listener, token, Interest::READABLE);
-                if let Err(error) = registered {
-                    tracing::error!(%error, address = %door.address, "connections cannot be taken");
-                }
-                self.listeners.insert(number, (listener, door));
+            Request::Listen(number, door) => {
+                self.wait_for_connections(number, &door);
+                self.listeners.insert(number, door);
             }
             Request::Close(number) => {
-                if let Some((listener, door)) = self.listeners.remove(&number) {
-                    self.take_waiting(&listener, &door);
+                if let Some(door) = self.listeners.remove(&number) {
+                    self.let_be(&door);
+                    self.take_waiting(&door);
                 }
             }
-            Request::Serve(client) => self.serve(client),
+            Request::GoOn(joined) => {
+                self.lasting += 1;
+                self.begin(Care::of(joined, LASTING_TURNS));
+            }
             Request::End => {}
         }
     }
 
-    /// Takes connections, as long as there is room for them.
-    fn accept(&mut self, number: usize, hands: &[Hand]) {
-        let Some((listener, door)) = self.listeners.get(&number) else {
+    /// Has the kernel tell of connections that wait.
+    fn wait_for_connections(&self, number: usize, door: &Door) {
+        if let Err(error) = door.wait(self.poll.registry(), Token(number | LISTENER)) {
+            tracing::error!(%error, address = %door.address, "connections cannot be taken");
+        }
+    }
+
+    /// Has the kernel tell nothing more of a listener.
+    fn let_be(&self, door: &Door) {
+        if let Err(error) = door.let_be(self.poll.registry()) {
+            tracing::debug!(%error, address = %door.address, "a listener was not waited for");
+        }
+    }
+
+    /// Takes a connection if there is room for it. The kernel tells again if there are more; to ask for one that is not there
+    /// would have it make a socket and take that down again.
+    fn accept(&mut self, number: usize) {
+        let Some(door) = self.listeners.get(&number) else {
             return;
         };
-        let mut taken = Vec::new();
-        let pause = loop {
-            if taken.len() >= ACCEPTS_MAX {
-                break Some(Duration::ZERO);
-            }
-            match take(listener, door) {
-                Ok(Some(client)) => taken.push(client),
-                Ok(None) => break None,
-                Err(error) => {
-                    tracing::debug!(%error, "a connection is not taken yet");
-                    break Some(ACCEPT_PAUSE);
-                }
-            }
-        };
-        if let Some(pause) = pause {
-            self.waiting.insert(number);
-            self.look_at = Some(Instant::now() + pause);
-        }
-        for client in taken {
-            match self.less_loaded(hands) {
-                Some(other) => other.ask(Request::Serve(client)),
-                None => self.serve(client),
+        match door.take() {
+            Ok(Some(client)) => self.serve(client),
+            // Another thread was quicker.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a connection is not taken yet");
+                self.let_be(door);
+                self.waiting.insert(number);
+                self.look_at = Some(Instant::now() + ACCEPT_PAUSE);
             }
         }
     }
 
     /// Takes the connections that wait at a listener that goes: their clients hold them for open.
-    fn take_waiting(&mut self, listener: &TcpListener, door: &Arc<Door>) {
+    fn take_waiting(&mut self, door: &Arc<Door>) {
         loop {
-            match take(listener, door) {
+            match door.take() {
                 Ok(Some(client)) => self.serve(client),
                 Ok(None) => return,
                 Err(error) => {
@@ -194,22 +214,6 @@ impl Turns {
                 }
             }
         }
-    }
-
-    /// Another thread that has fewer connections.
-    fn less_loaded<'h>(&self, hands: &'h [Hand]) -> Option<&'h Hand> {
-        let least = hands
-            .iter()
-            .enumerate()
-            .min_by_key(|(index, hand)| match *index == self.index {
-                true => self.connections.len(),
-                false => hand.load() + LOAD_SLACK,
-            });
-        let (index, hand) = least?;
-        (index != self.index).then(|| {
-            hand.load.fetch_add(1, Ordering::Relaxed);
-            hand
-        })
     }
 
     /// Looks for an endpoint for a client.
@@ -223,20 +227,12 @@ impl Turns {
 
     /// Takes a connection into care, as far as it got.
     fn place(&mut self, found: Found) {
-        let number = self.connections.vacant_key();
         match found {
-            Found::Joined(joined) => {
-                self.connections.insert(Connection::Joined(Care {
-                    joined,
-                    tells_client: false,
-                    tells_endpoint: false,
-                    is_soon: [false; 2],
-                }));
-                self.begin(number);
-            }
+            Found::Joined(joined) => self.begin(Care::of(joined, 0)),
             Found::Asked(mut dial, until) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;
-                let token = Token(number * 2 + 1);
+                let number = self.connections.vacant_key();
+                let (_, token) = tokens(number);
                 match self.poll.registry().register(&mut dial.stream, token, interest) {
                     Ok(()) => {
                         self.deadlines.insert((until, number));
@@ -251,8 +247,13 @@ impl Turns {
 
     /// Passes on what the client has most likely said already, and has the kernel tell of both from then on: of new
     /// sockets it tells at once what there is.
-    fn begin(&mut self, number: usize) {
+    fn begin(&mut self, care: Care) {
+        let is_new = care.turns == 0;
+        let number = self.connections.insert(Connection::Joined(care));
         self.pump(number, Way::Up);
+        if !is_new {
+            self.pump(number, Way::Down);
+        }
         let Some(Connection::Joined(care)) = self.connections.get_mut(number) else {
             return;
         };
@@ -261,16 +262,16 @@ impl Turns {
         let joined = &mut care.joined;
         joined.acknowledge();
         let registered = registry
-            .register(&mut joined.client, client, Interest::READABLE)
+            .register(&mut joined.client, client, interest(care.tells_client))
             .and_then(|()| registry.register(&mut joined.endpoint, endpoint, interest(care.tells_endpoint)));
         if let Err(error) = registered {
             cannot_wait(&error);
-            self.connections.remove(number);
+            self.end(number);
         }
     }
 
     /// Goes on with a connection of which the kernel has told something.
-    fn go_on(&mut self, token: usize, event: &Event) {
+    fn go_on(&mut self, token: usize, event: &Event, hands: &[Hand]) {
         let number = token / 2;
         let (speaks, hears) = match token % 2 {
             0 => (Way::Up, Way::Down),
@@ -283,13 +284,56 @@ impl Turns {
                 if event.is_read_closed() {
                     care.joined.note_end(speaks);
                 }
+                care.turns = care.turns.saturating_add(1);
+                let lasts_from_now_on = care.turns == LASTING_TURNS;
+                self.lasting += usize::from(lasts_from_now_on);
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     self.pump(number, speaks);
                 }
                 if event.is_writable() {
                     self.pump(number, hears);
                 }
+                if lasts_from_now_on && let Some(other) = self.less_loaded(hands) {
+                    self.hand_over(number, other);
+                }
             }
+        }
+    }
+
+    /// Another thread that has less to do.
+    fn less_loaded<'h>(&self, hands: &'h [Hand]) -> Option<&'h Hand> {
+        let others = hands.iter().enumerate().filter(|(index, _)| *index != self.index);
+        let (_, least) = others.min_by_key(|(_, hand)| hand.load())?;
+        (self.lasting > least.load() + LOAD_SLACK + self.lasting / 4).then_some(least)
+    }
+
+    /// Has another thread go on with a connection.
+    fn hand_over(&mut self, number: usize, other: &Hand) {
+        let Some(Connection::Joined(mut care)) = self.connections.try_remove(number) else {
+            return;
+        };
+        let Joined { client, endpoint, .. } = &mut *care.joined;
+        for stream in [client, endpoint] {
+            self.forget(stream);
+        }
+        self.lasting -= 1;
+        other.load.fetch_add(1, Ordering::Relaxed);
+        other.ask(Request::GoOn(care.joined));
+    }
+
+    /// Has the kernel tell nothing more of a socket.
+    fn forget(&self, stream: &mut TcpStream) {
+        if let Err(error) = self.poll.registry().deregister(stream) {
+            tracing::debug!(%error, "a socket is still waited for");
+        }
+    }
+
+    /// Lets a connection end.
+    fn end(&mut self, number: usize) {
+        if let Some(Connection::Joined(care)) = self.connections.try_remove(number)
+            && care.turns >= LASTING_TURNS
+        {
+            self.lasting -= 1;
         }
     }
 
@@ -297,9 +341,7 @@ impl Turns {
     fn look(&mut self, number: usize, how: fn(Dial, Instant) -> Found) {
         if let Some(Connection::Asked(mut dial, until)) = self.connections.try_remove(number) {
             self.deadlines.remove(&(until, number));
-            if let Err(error) = self.poll.registry().deregister(&mut dial.stream) {
-                tracing::debug!(%error, "a socket is still waited for");
-            }
+            self.forget(&mut dial.stream);
             self.place(how(dial, Instant::now()));
         }
     }
@@ -319,9 +361,7 @@ impl Turns {
                 self.soon.push((number, way));
             }
             Outcome::WhenWritable => self.tell_when_writable(number, way),
-            Outcome::Over => {
-                self.connections.remove(number);
-            }
+            Outcome::Over => self.end(number),
         }
     }
 
@@ -353,18 +393,20 @@ impl Turns {
             // It is registered when it begins.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 cannot_wait(&error);
-                self.connections.remove(number);
+                self.end(number);
             }
             _ => {}
         }
     }
 
     /// Looks again at listeners where connections could not be taken.
-    fn look_again(&mut self, hands: &[Hand]) {
+    fn look_again(&mut self) {
         if self.look_at.is_some_and(|at| at <= Instant::now()) {
             self.look_at = None;
             for number in std::mem::take(&mut self.waiting) {
-                self.accept(number, hands);
+                if let Some(door) = self.listeners.get(&number) {
+                    self.wait_for_connections(number, door);
+                }
             }
         }
     }
@@ -389,28 +431,6 @@ fn interest(tells_when_writable: bool) -> Interest {
     match tells_when_writable {
         true => Interest::READABLE | Interest::WRITABLE,
         false => Interest::READABLE,
-    }
-}
-
-/// Takes a connection. `None` if none waits; an error if there is no room, or no file descriptor.
-fn take(listener: &TcpListener, door: &Arc<Door>) -> io::Result<Option<Client>> {
-    loop {
-        let Ok(permit) = door.open.clone().try_acquire_owned() else {
-            return Err(io::Error::other("as many connections are open as may be"));
-        };
-        match listener.accept() {
-            Ok((stream, address)) => {
-                return Ok(Some(Client {
-                    stream,
-                    address,
-                    door: door.clone(),
-                    permit,
-                }));
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => return Err(error),
-        }
     }
 }
 
