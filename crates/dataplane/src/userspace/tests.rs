@@ -286,13 +286,23 @@ fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         machine.endpoints("TCP", &[parrot()]);
-        let mut open: Vec<TcpStream> = (0..32).map(|_| connect()).collect();
-        for round in 0..32_u8 {
+        let say_and_hear = |stream: &mut TcpStream, word: u8| {
+            stream.write_all(&[word]).unwrap();
+            let mut heard = [0];
+            stream.read_exact(&mut heard).unwrap();
+            assert_eq!(heard, [word]);
+        };
+        // One after the other: the same thread has nothing else to do each time, and takes all of them.
+        let mut open: Vec<TcpStream> = (0..32)
+            .map(|number| {
+                let mut stream = connect();
+                say_and_hear(&mut stream, number);
+                stream
+            })
+            .collect();
+        for round in 0..32 {
             for stream in &mut open {
-                stream.write_all(&[round]).unwrap();
-                let mut heard = [0];
-                stream.read_exact(&mut heard).unwrap();
-                assert_eq!(heard, [round]);
+                say_and_hear(stream, round);
             }
         }
         let deadline = Instant::now() + PATIENCE;
