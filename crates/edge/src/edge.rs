@@ -27,6 +27,9 @@ use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
 /// How often it is looked whether connections have finished.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
+/// How long it may take until connections that are cut off are gone: their threads have to come to it.
+const CUT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the last lines of access logs may take to be written.
 const LOGS_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -230,7 +233,7 @@ impl Edge {
                     connections = left,
                     "connections that did not finish in time are closed"
                 );
-                inner.workers.cut_all();
+                inner.cut_off().await;
             }
             inner.finish_logs().await;
         });
@@ -297,6 +300,17 @@ impl Inner {
         let mut serving = self.serving();
         serving.close();
         serving.ports().for_each(|port| port.begin_draining());
+    }
+
+    /// Cuts off all connections and waits until they are gone: then their lines are in the access logs.
+    async fn cut_off(&self) {
+        self.shared.is_cut_off.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + CUT_PATIENCE;
+        while self.is_busy() && Instant::now() < deadline {
+            // Again and again: one may have been on its way from thread to thread.
+            self.workers.cut_all();
+            sleep(DRAIN_STEP).await;
+        }
     }
 
     /// Writes what access logs have gathered; what cannot be written soon is lost.

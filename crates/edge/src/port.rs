@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -94,6 +94,8 @@ pub(crate) struct Shared {
     pub sticky_keys: ArcSwap<StickyKeys>,
     /// Tasks that take connections.
     pub takers: AtomicUsize,
+    /// The edge ends, and what is still open is cut off.
+    pub is_cut_off: AtomicBool,
 }
 
 impl Shared {
@@ -110,6 +112,7 @@ impl Shared {
             open_max,
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
             takers: AtomicUsize::new(0),
+            is_cut_off: AtomicBool::new(false),
         })
     }
 
@@ -261,6 +264,11 @@ impl Port {
     /// Has its connections end; see [`Port::drain`].
     pub(crate) fn begin_draining(&self) {
         self.drain.send_replace(true);
+    }
+
+    /// Whether the edge ends and what is still open is cut off.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off.load(Ordering::Relaxed)
     }
 
     /// A place for one more connection or flow, which it has until that is dropped.

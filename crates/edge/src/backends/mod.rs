@@ -134,6 +134,11 @@ impl Backend {
         self.cut.subscribe()
     }
 
+    /// Whether that time is over.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        *self.cut.borrow()
+    }
+
     /// Ends the time for its connections; see [`Backend::cut`].
     pub(crate) fn cut_off(&self) {
         self.cut.send_replace(true);

@@ -16,6 +16,8 @@ use crate::port::{Current, Port};
 
 /// The status that is written down for clients that left before an answer, as servers commonly do.
 const CLIENT_LEFT: u16 = 499;
+/// The status that is written down for requests that were cut off before an answer, when the edge ended.
+const CUT_OFF: u16 = 503;
 
 /// A request's account: it is closed, and what it says written down, when it is dropped.
 #[derive(Debug)]
@@ -27,9 +29,11 @@ pub struct Account {
     began: Instant,
     line: Option<Box<Line>>,
     backend: Option<SocketAddr>,
-    status: u16,
+    /// The answer's, as soon as there is one.
+    status: Option<u16>,
     sent_bytes: u64,
-    outcome: &'static str,
+    /// How it ended. Nobody can say so if its client or the edge leaves.
+    outcome: Option<&'static str>,
 }
 
 /// What only the log wants to know.
@@ -63,9 +67,9 @@ impl Account {
             began: Instant::now(),
             line,
             backend: None,
-            status: CLIENT_LEFT,
+            status: None,
             sent_bytes: 0,
-            outcome: "client left",
+            outcome: None,
         }
     }
 
@@ -76,7 +80,7 @@ impl Account {
 
     /// It is answered with a status; by a backend, if one is named.
     pub fn answered(&mut self, status: StatusCode, backend: Option<SocketAddr>) {
-        self.status = status.as_u16();
+        self.status = Some(status.as_u16());
         self.backend = backend;
     }
 
@@ -94,14 +98,26 @@ impl Account {
 
     /// How it ended.
     pub fn ended(&mut self, outcome: &'static str) {
-        self.outcome = outcome;
+        self.outcome = Some(outcome);
+    }
+
+    /// How it ended; and with which status, if it was not answered.
+    fn end(&self) -> (&'static str, u16) {
+        match self.outcome {
+            Some(outcome) => (outcome, CLIENT_LEFT),
+            None if self.port.is_cut_off() => ("shutdown", CUT_OFF),
+            None if self.exchange.is_given_up() => ("timeout", CLIENT_LEFT),
+            None => ("client left", CLIENT_LEFT),
+        }
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         let duration = self.began.elapsed();
-        self.port.requests().count(self.status, duration);
+        let (outcome, unanswered) = self.end();
+        let status = self.status.unwrap_or(unanswered);
+        self.port.requests().count(status, duration);
         self.port.counters().received(self.exchange.received_bytes());
         self.port.counters().sent(self.sent_bytes);
         let (Some(log), Some(line)) = (&self.current.log, &self.line) else {
@@ -121,7 +137,7 @@ impl Drop for Account {
             backend: self.backend,
             received_bytes: self.exchange.received_bytes(),
             sent_bytes: self.sent_bytes,
-            outcome: self.outcome,
+            outcome,
         };
         log.request(&RequestRecord {
             record,
@@ -131,7 +147,7 @@ impl Drop for Account {
             host: host.as_deref().filter(|_| line.is_request),
             referer: referer.as_deref(),
             user_agent: user_agent.as_deref(),
-            status: self.status,
+            status,
         });
     }
 }

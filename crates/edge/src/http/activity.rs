@@ -13,6 +13,7 @@ pub struct Activity {
     requests: AtomicUsize,
     is_reading_head: AtomicBool,
     is_broken_off: AtomicBool,
+    is_given_up: AtomicBool,
 }
 
 /// A request that is being answered, until it is dropped.
@@ -27,6 +28,7 @@ impl Activity {
             requests: AtomicUsize::new(0),
             is_reading_head: AtomicBool::new(false),
             is_broken_off: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
         }
     }
 
@@ -38,6 +40,16 @@ impl Activity {
     /// Whether it did, so that the connection must not end as if all had been said.
     pub fn is_broken_off(&self) -> bool {
         self.is_broken_off.load(Ordering::Relaxed)
+    }
+
+    /// The connection is closed, since its client does not take what it has asked for.
+    pub fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Since when nothing has happened.

@@ -30,7 +30,7 @@ use super::streams::Streams;
 use super::tunnel::Tunnel;
 use crate::backends::Chosen;
 use crate::peer::Peer;
-use crate::port::Port;
+use crate::port::{Port, Seat};
 use crate::relay::BreakOff;
 
 /// How long a request's head may take, from its first byte on, and how long a connection may wait with its first one. With a
@@ -56,10 +56,18 @@ pub struct Connection {
     /// has backends, at most.
     own: Mutex<HashMap<SocketAddr, Arc<Pool>>>,
     tunnel: Mutex<Option<Tunnel>>,
+    /// Given back when nothing of the connection is under way any more.
+    _seat: Option<Seat>,
 }
 
 impl Connection {
-    fn new(port: Arc<Port>, peer: Peer, activity: Arc<Activity>, told: Option<Told>) -> Arc<Self> {
+    fn new(
+        port: Arc<Port>,
+        peer: Peer,
+        activity: Arc<Activity>,
+        told: Option<Told>,
+        seat: Option<Seat>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             port,
             peer: Arc::new(peer),
@@ -68,6 +76,7 @@ impl Connection {
             requests: AtomicU64::new(0),
             own: Mutex::default(),
             tunnel: Mutex::default(),
+            _seat: seat,
         })
     }
 
@@ -111,7 +120,7 @@ impl Connection {
 }
 
 /// Serves the connection of a client until it ends.
-pub(super) async fn serve<S>(mut stream: S, peer: Peer, port: Arc<Port>)
+pub(super) async fn serve<S>(mut stream: S, peer: Peer, port: Arc<Port>, seat: Option<Seat>)
 where
     S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
 {
@@ -138,11 +147,11 @@ where
     let mut guard = Guard::new(stream, begin, head_timeout, activity.clone());
     if is_http2 {
         guard.pass_all();
-        let connection = Connection::new(port, peer, activity, None);
+        let connection = Connection::new(port, peer, activity, None, seat);
         let served = Streams::new(guard, connection.clone());
         drive(served, &connection, idle_timeout).await;
     } else {
-        let connection = Connection::new(port, peer, activity, Some(guard.told()));
+        let connection = Connection::new(port, peer, activity, Some(guard.told()), seat);
         let io = TokioIo::new(guard);
         let served = http1_builder()
             .serve_connection(io, connection.service())
@@ -233,6 +242,7 @@ async fn drive<E: Display>(
                     continue;
                 }
                 if told_at.is_some() || activity.is_busy() {
+                    activity.give_up();
                     return;
                 }
                 told_at = Some(Instant::now());

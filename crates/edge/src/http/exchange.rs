@@ -44,6 +44,11 @@ impl Exchange {
         self.under_way.break_off();
     }
 
+    /// Whether it is the edge that closes the connection, since its client takes nothing.
+    pub fn is_given_up(&self) -> bool {
+        self.under_way.is_given_up()
+    }
+
     /// Since when nothing has been passed on, in either direction.
     pub fn silence(&self) -> &Silence {
         &self.silence

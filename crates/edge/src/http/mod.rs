@@ -48,19 +48,19 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::peer::Peer;
-use crate::port::Port;
+use crate::port::{Port, Seat};
 use crate::relay::BreakOff;
 pub use pool::Pool;
 pub use requests::{Requests, metrics};
 
 /// Serves the connection of a client until it ends. Limits, source ranges, the PROXY header and the TLS handshake are behind
-/// it; the connection is counted as long as this runs.
+/// it. The connection has its seat until its last request has ended, also where this has ended before.
 ///
 /// Of `port` it uses its settings as they are when a request comes, its backends, and [`Port::drain`], after which no
 /// connection is kept open for further requests.
-pub(crate) async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>)
+pub(crate) async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>, seat: Option<Seat>)
 where
     S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
 {
-    connection::serve(stream, peer, port).await;
+    connection::serve(stream, peer, port, seat).await;
 }

@@ -96,14 +96,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Streams<S> {
     }
 }
 
-/// Answers a request, unless its client gives it up.
+/// Answers a request, unless its client gives it up. The connection is there until that is done, though its client may be gone.
 async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (parts, stream) = request.into_parts();
     let body = ClientBody::Http2(StreamBody::new(stream, &parts.headers));
     // The next one comes when this one is on its way.
     let (tell, mut told) = mpsc::channel(1);
     let request = Request::from_parts(parts, body);
-    let mut answer = Box::pin(connection.answer(request, Some(tell)));
+    let mut answer = Box::pin(connection.clone().answer(request, Some(tell)));
     let answer = loop {
         tokio::select! {
             biased;

@@ -1,19 +1,19 @@
 //! A client's connection, from where it was taken to where it goes on.
 
+mod account;
 mod early;
 mod shared_bandwidth;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::counters::Refusal;
 use crate::http;
-use crate::log::Record;
 use crate::outbound;
 use crate::peer::Peer;
 use crate::port::{Current, Port, Seat};
@@ -22,6 +22,7 @@ use crate::relay::{BreakOff, Side, end_early, relay};
 use crate::settings::Frontend;
 use crate::tls::{self, TlsConnection};
 use crate::workers::Place;
+use account::{Account, End};
 pub(crate) use early::Early;
 use shared_bandwidth::{Lane, SharedBandwidth};
 
@@ -55,7 +56,9 @@ pub(crate) async fn serve(arrival: Arrival, place: Place) {
         port,
         seat,
     } = arrival;
-    if let Err(why) = welcome(Early::new(stream), from, at, &port, &place).await {
+    // Where requests are served, it is theirs.
+    let mut seat = Some(seat);
+    if let Err(why) = welcome(Early::new(stream), from, at, &port, &place, &mut seat).await {
         port.counters().refused(why);
         tracing::debug!(port = %port.key, client = %from, reason = why.reason(), "a client is sent away");
     }
@@ -69,6 +72,7 @@ async fn welcome(
     at: SocketAddr,
     port: &Arc<Port>,
     place: &Place,
+    seat: &mut Option<Seat>,
 ) -> Result<(), Refusal> {
     let mut peer = Peer::direct(from, at);
     let admitted = introduce(&mut stream, &mut peer, port).await;
@@ -92,13 +96,13 @@ async fn welcome(
         }
         Frontend::Http { .. } => {
             stream.share(bandwidth(port, &current));
-            Box::pin(http::serve(stream, peer, port.clone())).await;
+            Box::pin(http::serve(stream, peer, port.clone(), seat.take())).await;
             Ok(())
         }
         Frontend::Https(_) => {
             let mut stream = Box::pin(shake_hands(stream, &mut peer, port, &current)).await?;
             stream.carrier_mut().share(bandwidth(port, &current));
-            Box::pin(http::serve(stream, peer, port.clone())).await;
+            Box::pin(http::serve(stream, peer, port.clone(), seat.take())).await;
             Ok(())
         }
         // Settings have changed since the connection was made.
@@ -187,37 +191,24 @@ async fn forward<S: Side>(
     current: &Current,
     place: &Place,
 ) -> Result<(), Refusal> {
-    let began = current.log.as_ref().map(|_| (SystemTime::now(), Instant::now()));
-    let log = |backend: Option<SocketAddr>, received_bytes: u64, sent_bytes: u64, outcome| {
-        if let (Some(log), Some((began, since))) = (&current.log, began) {
-            log.connection(&Record {
-                service: &port.key.service,
-                port: port.key.port,
-                began,
-                duration: since.elapsed(),
-                peer,
-                backend,
-                received_bytes,
-                sent_bytes,
-                outcome,
-            });
-        }
-    };
+    let mut account = Account::new(peer, port, current);
     let connected = Box::pin(outbound::connect_any(port, peer)).await;
     let Ok((chosen, mut backend)) = connected else {
-        log(None, 0, 0, "no backend");
+        account.end = Some(End::NoBackend);
         end_early(stream);
         return Err(Refusal::NoBackend);
     };
     place.belongs_to(&chosen.backend);
-    let idle = current.service.policy.idle_timeout;
-    let relayed = relay(stream, &mut backend, idle, port.counters()).await;
-    let address = Some(chosen.backend.address);
-    log(
-        address,
-        relayed.received_bytes,
-        relayed.sent_bytes,
-        relayed.outcome.word(),
-    );
+    let is_late = chosen.backend.has_left() && chosen.backend.is_cut_off();
+    account.chosen = Some(chosen);
+    if is_late {
+        // Its connections were cut off before this was known to be one.
+        account.end = Some(End::BackendLeft);
+        end_early(stream);
+        return Ok(());
+    }
+    let (idle, counters) = (current.service.policy.idle_timeout, port.counters());
+    let outcome = relay(stream, &mut backend, idle, counters, &mut account.passed).await;
+    account.end = Some(End::Relayed(outcome));
     Ok(())
 }

@@ -104,7 +104,7 @@ pub struct Record<'a> {
     pub received_bytes: u64,
     /// Bytes to the client; for a request, of its answer's body.
     pub sent_bytes: u64,
-    /// How it ended, as `ok`, `no backend`, `backend failed`, `timeout`, `client left`, `idle`, `reset`.
+    /// How it ended, as `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset`, `shutdown`.
     pub outcome: &'static str,
 }
 

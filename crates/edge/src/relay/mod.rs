@@ -82,24 +82,24 @@ impl Outcome {
     }
 }
 
-/// What was passed on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Relayed {
-    /// How it ended.
-    pub outcome: Outcome,
+/// What was passed on so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
     /// Bytes from the client to the backend.
     pub received_bytes: u64,
     /// Bytes from the backend to the client.
     pub sent_bytes: u64,
 }
 
-/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`.
+/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`. `passed` is true
+/// at any time, also if this is dropped before that.
 pub(crate) async fn relay<C: Side, B: Side>(
     client: &mut C,
     backend: &mut B,
     idle: Duration,
     counters: &Counters,
-) -> Relayed {
+    passed: &mut Passed,
+) -> Outcome {
     let (mut up, mut down) = (Direction::default(), Direction::default());
     let mut last = Instant::now();
     let mut timer = pin!(sleep_until(last + idle));
@@ -123,6 +123,10 @@ pub(crate) async fn relay<C: Side, B: Side>(
                 last = Instant::now();
                 counters.received(up.passed_bytes() - before.0);
                 counters.sent(down.passed_bytes() - before.1);
+                *passed = Passed {
+                    received_bytes: up.passed_bytes(),
+                    sent_bytes: down.passed_bytes(),
+                };
             }
             match both {
                 [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
@@ -162,11 +166,7 @@ pub(crate) async fn relay<C: Side, B: Side>(
             backend.break_off();
         }
     }
-    Relayed {
-        outcome,
-        received_bytes: up.passed_bytes(),
-        sent_bytes: down.passed_bytes(),
-    }
+    outcome
 }
 
 /// Has the peer told, as soon as the connection is dropped, that it is the edge that ends it.

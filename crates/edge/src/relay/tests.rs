@@ -14,12 +14,16 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 /// A client and a backend with a relay between them.
-async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<Relayed>, Arc<Counters>) {
+async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<(Outcome, Passed)>, Arc<Counters>) {
     let (client, mut from_client) = pair().await;
     let (mut to_backend, backend) = pair().await;
     let counters = Arc::new(Counters::default());
     let counted = counters.clone();
-    let task = tokio::spawn(async move { relay(&mut from_client, &mut to_backend, idle, &counted).await });
+    let task = tokio::spawn(async move {
+        let mut passed = Passed::default();
+        let outcome = relay(&mut from_client, &mut to_backend, idle, &counted, &mut passed).await;
+        (outcome, passed)
+    });
     (client, backend, task, counters)
 }
 
@@ -41,9 +45,9 @@ async fn each_direction_ends_by_itself() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).await.expect("read to the end");
     assert_eq!(answer, "a late answer");
-    let relayed = task.await.expect("it ends");
-    assert_eq!(relayed.outcome, Outcome::Finished);
-    assert_eq!((relayed.received_bytes, relayed.sent_bytes), (8, 13));
+    let (outcome, passed) = task.await.expect("it ends");
+    assert_eq!(outcome, Outcome::Finished);
+    assert_eq!((passed.received_bytes, passed.sent_bytes), (8, 13));
     assert_eq!(counters.bytes(), (8, 13));
 }
 
@@ -82,7 +86,7 @@ async fn long_streams_pass_whole_whatever_way_they_take() {
     );
     writer.await.expect("written");
     echo.await.expect("echoed");
-    assert_eq!(task.await.expect("it ends").outcome, Outcome::Finished);
+    assert_eq!(task.await.expect("it ends").0, Outcome::Finished);
 }
 
 #[tokio::test]
@@ -92,12 +96,12 @@ async fn what_breaks_one_breaks_the_other() {
     drop(client);
     let error = backend.read_u8().await.expect_err("a reset");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(task.await.expect("it ends").outcome, Outcome::Broken);
+    assert_eq!(task.await.expect("it ends").0, Outcome::Broken);
 }
 
 #[tokio::test]
 async fn silence_ends_both() {
     let (mut client, _backend, task, _) = joined(Duration::from_millis(20)).await;
-    assert_eq!(task.await.expect("it ends").outcome, Outcome::Idle);
+    assert_eq!(task.await.expect("it ends").0, Outcome::Idle);
     assert!(client.read_u8().await.is_err());
 }

@@ -18,7 +18,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, free_port, service};
 
-fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
+pub fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
     AccessLog {
         destination,
         prefix: "logs/of".into(),
@@ -28,7 +28,7 @@ fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
 }
 
 /// All that is in the files below a directory.
-fn written(directory: &Path) -> String {
+pub fn written(directory: &Path) -> String {
     let entries = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -44,7 +44,7 @@ fn written(directory: &Path) -> String {
 }
 
 /// Lets all connections end and the log be written.
-fn finish(served: &Served) {
+pub fn finish(served: &Served) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -52,7 +52,7 @@ fn finish(served: &Served) {
     runtime.block_on(served.edge.drain(Duration::from_secs(20)));
 }
 
-fn with_directory(directory: &Path) -> Options {
+pub fn with_directory(directory: &Path) -> Options {
     let log_places = Places {
         directory: Some(directory.to_owned()),
         ..Places::default()

@@ -3,6 +3,7 @@
 mod backend;
 mod bandwidth;
 mod client;
+mod cut_off;
 mod draining;
 mod faults;
 mod forwarding;
