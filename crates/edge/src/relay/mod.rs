@@ -60,6 +60,30 @@ impl BreakOff for TcpStream {
     }
 }
 
+/// Of `AsyncWrite`, what a connection leaves to the field that carries it: all but writing.
+macro_rules! carried_by {
+    ($field:ident) => {
+        fn is_write_vectored(&self) -> bool {
+            self.$field.is_write_vectored()
+        }
+
+        fn poll_flush(
+            mut self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+        ) -> ::std::task::Poll<::std::io::Result<()>> {
+            ::std::pin::Pin::new(&mut self.$field).poll_flush(cx)
+        }
+
+        fn poll_shutdown(
+            mut self: ::std::pin::Pin<&mut Self>,
+            cx: &mut ::std::task::Context<'_>,
+        ) -> ::std::task::Poll<::std::io::Result<()>> {
+            ::std::pin::Pin::new(&mut self.$field).poll_shutdown(cx)
+        }
+    };
+}
+pub(crate) use carried_by;
+
 /// How a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-use crate::relay::{BreakOff, Side};
+use crate::relay::{BreakOff, Side, carried_by};
 
 /// A connection whose handshake is complete. However it ends, its peer is told so by a `close_notify` (RFC 8446, 6.1): by
 /// shutting it down, or when it is dropped. What the peer does not take in that moment is not waited for; then words of the
@@ -134,15 +134,5 @@ impl<S: Side> AsyncWrite for TlsConnection<S> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+    carried_by!(stream);
 }

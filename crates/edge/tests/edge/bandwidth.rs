@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use edge::settings::Frontend;
+use edge::settings::{Frontend, Limits};
 
 use crate::setting::{Setting, named, service, wait_until};
 use crate::udp;
@@ -38,21 +38,18 @@ fn streams_that_take_turns_pass_whole() {
 
 #[test]
 fn datagrams_beyond_it_are_lost_and_counted() {
-    let mut settings = service(Frontend::Udp, &[udp::named("a")]);
-    settings.policy.limits.received_bytes_per_second = 1_000;
-    let setting = Setting::new(settings);
-    let client = udp::client(&setting);
-    assert_eq!(udp::ask(&client, "x").expect("an answer"), "a x");
-    wait_until("one is lost", || {
-        client.send(&[0; 1_000]).expect("sent");
-        setting.metric("portolan_edge_refused_total", "bandwidth") >= Some(1)
-    });
+    lose_one(|limits| &mut limits.received_bytes_per_second);
 }
 
 #[test]
 fn so_are_answers() {
+    lose_one(|limits| &mut limits.sent_bytes_per_second);
+}
+
+/// Sends until one is lost, where a direction has a bound.
+fn lose_one(bound: impl Fn(&mut Limits) -> &mut u64) {
     let mut settings = service(Frontend::Udp, &[udp::named("a")]);
-    settings.policy.limits.sent_bytes_per_second = 1_000;
+    *bound(&mut settings.policy.limits) = 1_000;
     let setting = Setting::new(settings);
     let client = udp::client(&setting);
     assert_eq!(udp::ask(&client, "x").expect("an answer"), "a x");
