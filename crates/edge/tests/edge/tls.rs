@@ -445,7 +445,16 @@ fn policies_say_what_is_agreed_on() {
     assert_eq!(agreed(Alpn::Http2Preferred, ALL), protocol("h2"));
     // Who offers nothing of that goes on without.
     assert_eq!(agreed(Alpn::Http2Only, &["http/1.1"]), None);
-    assert_eq!(agreed(Alpn::Http2Only, &[]), None);
+    assert_eq!(agreed(Alpn::Http1Only, &["h2"]), None);
+    assert_eq!(agreed(Alpn::Http2Preferred, &["acme-tls/1"]), None);
+    for alpn in [
+        Alpn::Http1Only,
+        Alpn::Http2Only,
+        Alpn::Http2Optional,
+        Alpn::Http2Preferred,
+    ] {
+        assert_eq!(agreed(alpn, &[]), None);
+    }
     assert_eq!(agreed(Alpn::Never, ALL), None);
     assert_eq!(agreed(Alpn::AsSpoken, ALL), None);
 }

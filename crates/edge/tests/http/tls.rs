@@ -112,6 +112,15 @@ async fn connect(
     trusted: &CertificateDer<'static>,
     alpn: &str,
 ) -> TlsStream<tokio::net::TcpStream> {
+    try_connect(served, trusted, alpn).await.unwrap()
+}
+
+/// Offers these protocols by ALPN; none, if there are none.
+async fn try_connect(
+    served: &Served,
+    trusted: &CertificateDer<'static>,
+    alpn: &str,
+) -> std::io::Result<TlsStream<tokio::net::TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -119,14 +128,11 @@ async fn connect(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let protocols = alpn.split(',');
+    let protocols = alpn.split(',').filter(|protocol| !protocol.is_empty());
     config.alpn_protocols = protocols.map(|protocol| protocol.as_bytes().to_vec()).collect();
     let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
     let name = ServerName::try_from("a.example").unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
-        .unwrap()
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 async fn post2(stream: TlsStream<tokio::net::TcpStream>, count: usize) {
@@ -283,8 +289,15 @@ async fn policies_say_what_is_spoken() {
         (Alpn::Http2Optional, "h2,http/1.1", Some("http/1.1")),
         (Alpn::Http2Optional, "h2", Some("h2")),
         (Alpn::Http2Preferred, "http/1.1,h2", Some("h2")),
+        (Alpn::Http1Only, "http/1.0", Some("http/1.0")),
+        // Who offers nothing of that, or nothing at all, goes on without, and is spoken to in HTTP/1.1.
         (Alpn::Http2Only, "http/1.1", None),
+        (Alpn::Http1Only, "h2", None),
+        (Alpn::Http2Only, "", None),
+        (Alpn::Http2Preferred, "acme-tls/1", None),
+        (Alpn::Http2Preferred, "", None),
         (Alpn::Never, "h2,http/1.1", None),
+        (Alpn::AsSpoken, "", None),
     ];
     for (alpn, offered, agreed) in cases {
         let (served, identity) = secured_with(backend.address, BackendProtocol::Http, alpn);
@@ -300,4 +313,13 @@ async fn policies_say_what_is_spoken() {
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn without_a_policy_a_client_of_another_protocol_is_sent_away() {
+    let backend = Backend::answering(OK);
+    let (served, identity) = secured(backend.address, BackendProtocol::Http);
+    let refused = try_connect(&served, identity.cert.der(), "acme-tls/1").await;
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("NoApplicationProtocol"), "{error}");
 }
