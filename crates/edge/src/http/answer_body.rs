@@ -8,12 +8,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
 use super::account::Account;
 use super::exchange::Exchange;
 use super::pool::Sender;
+use super::wire::{WireBody, WireError};
 use crate::backends::Chosen;
 
 /// An answer's body on its way to the client. It ends the connection if it fails.
@@ -28,7 +29,7 @@ pub enum AnswerBody {
 /// An answer that is passed on.
 #[derive(Debug)]
 pub struct Passed {
-    pub(super) inner: Incoming,
+    pub(super) inner: WireBody,
     /// Where it comes from: kept for the next request when it has ended.
     pub(super) sender: Option<Sender>,
     /// Counts as under way until it has ended.
@@ -58,7 +59,7 @@ impl fmt::Debug for EarlyEnd {
 pub enum AnswerError {
     /// The backend did not send all of it.
     #[error("the backend's answer broke off: {0}")]
-    Backend(#[from] hyper::Error),
+    Backend(#[from] WireError),
     /// Nothing was passed on for too long.
     #[error("nothing was passed on for {0:?}")]
     Silent(Duration),

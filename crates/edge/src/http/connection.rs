@@ -22,12 +22,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::activity::Activity;
 use super::answer_body::{AnswerBody, asked};
-use super::client_body::ClientBody;
 use super::guard::{Guard, Told};
 use super::head::FIELDS_MAX;
 use super::pool::Pool;
 use super::streams::Streams;
 use super::tunnel::Tunnel;
+use super::wire::WireBody;
 use crate::backends::Chosen;
 use crate::peer::Peer;
 use crate::port::{Port, Seat};
@@ -113,7 +113,7 @@ impl Connection {
         let connection = self.clone();
         service_fn(move |request: Request<Incoming>| {
             let connection = connection.clone();
-            let request = request.map(ClientBody::Http1);
+            let request = request.map(WireBody::Http1);
             async move { Ok::<_, Infallible>(connection.answer(request, None).await) }
         })
     }

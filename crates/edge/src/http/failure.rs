@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use super::account::Account;
 use super::answer_body::AnswerBody;
 use super::refusal::Refusal;
+use super::wire::WireError;
 use crate::outbound::ConnectError;
 
 /// Why no backend answers.
@@ -23,7 +24,7 @@ pub enum Failure {
     Unreachable(#[source] ConnectError),
     /// The backend broke off. Whether it has done what was asked is not known.
     #[error("the backend failed: {0}")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] WireError),
     /// The backend changes to a protocol that nobody asked for.
     #[error("the backend answered with an upgrade that was not asked for")]
     UnaskedUpgrade,

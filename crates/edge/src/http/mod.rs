@@ -11,7 +11,8 @@
 //!
 //! - [`forward`], [`cookie`], [`redirect`] (pure): headers
 //! - `pass`: from a request to its answer; `send`: to which backend and when to another one; `pool`: kept connections
-//! - `exchange`, `client_body`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
+//! - `backend_streams`: a connection to a backend in HTTP/2
+//! - `exchange`, `wire`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
 //!   other protocols
 //! - `failure`: what clients are told when no backend answers; `account`: what is written down
 //!
@@ -21,7 +22,7 @@
 mod account;
 mod activity;
 mod answer_body;
-mod client_body;
+mod backend_streams;
 mod connection;
 pub mod cookie;
 mod exchange;
@@ -42,6 +43,7 @@ mod send;
 mod silence;
 mod streams;
 mod tunnel;
+mod wire;
 
 use std::sync::Arc;
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use http::header::{EXPECT, LOCATION, SET_COOKIE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::mpsc;
 
 use super::account::Account;
 use super::answer_body::{AnswerBody, Passed};
-use super::client_body::ClientBody;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::{Failure, text};
@@ -22,6 +21,7 @@ use super::refusal::Refusal;
 use super::request_body::RequestBody;
 use super::send::{BackendAnswer, Outgoing};
 use super::tunnel::Tunnel;
+use super::wire::WireBody;
 use super::{cookie, redirect, request};
 use crate::backends::Chosen;
 use crate::settings::{Frontend, Stickiness};
@@ -30,7 +30,7 @@ impl Connection {
     /// Answers a request of this connection. In HTTP/2, `stream` is told what comes before the answer.
     pub(super) async fn answer(
         self: Arc<Self>,
-        mut request: Request<ClientBody>,
+        mut request: Request<WireBody>,
         stream: Option<mpsc::Sender<Response<()>>>,
     ) -> Response<AnswerBody> {
         let number = self.next_number();
@@ -81,7 +81,7 @@ impl Connection {
     async fn check_and_pass(
         &self,
         mut parts: Parts,
-        body: ClientBody,
+        body: WireBody,
         outlet: Outlet,
         exchange: &Arc<Exchange>,
         account: &mut Account,
@@ -108,6 +108,7 @@ impl Connection {
             holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
             version: parts.version,
             outlet,
+            is_whole: body.is_end_stream(),
             is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
             onward,
             numbers,
@@ -186,7 +187,7 @@ impl Connection {
     }
 
     /// Tells the client by which cookie it gets to the same backend again, if it does not know or is to remember it anew.
-    fn stick(&self, response: &mut Response<Incoming>, account: &Account, chosen: &Chosen, numbers: &[u64]) {
+    fn stick(&self, response: &mut Response<WireBody>, account: &Account, chosen: &Chosen, numbers: &[u64]) {
         let Stickiness::Cookie { name, max_age } = &account.current().service.policy.stickiness else {
             return;
         };

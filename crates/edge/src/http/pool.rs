@@ -6,9 +6,10 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use http::Version;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use tokio::time::Instant;
 
+use super::backend_streams::{BackendStreams, Sending};
 use super::request_body::RequestBody;
 
 /// Idle connections of HTTP/1.1 that are kept to a backend; more are closed.
@@ -46,7 +47,7 @@ struct Idle {
 
 #[derive(Clone, Debug)]
 struct Shared {
-    sender: http2::SendRequest<RequestBody>,
+    connection: BackendStreams,
     streams: Arc<AtomicUsize>,
 }
 
@@ -73,7 +74,9 @@ pub struct Http1 {
 #[derive(Debug)]
 pub struct Http2 {
     /// Sends requests.
-    pub sender: http2::SendRequest<RequestBody>,
+    pub connection: BackendStreams,
+    /// What is still to be sent of the one that it was taken for.
+    pub sending: Option<Sending>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -122,9 +125,9 @@ impl Pool {
     }
 
     /// A new connection of HTTP/2, which others may share from now on.
-    pub fn http2(&self, sender: http2::SendRequest<RequestBody>) -> Sender {
+    pub fn http2(&self, connection: BackendStreams) -> Sender {
         let shared = Shared {
-            sender,
+            connection,
             streams: Arc::default(),
         };
         let mut kept = self.kept();
@@ -191,7 +194,8 @@ impl Shared {
     fn stream(&self) -> Http2 {
         self.streams.fetch_add(1, Ordering::Relaxed);
         Http2 {
-            sender: self.sender.clone(),
+            connection: self.connection.clone(),
+            sending: None,
             streams: self.streams.clone(),
         }
     }
@@ -212,7 +216,7 @@ impl Kept {
 
     /// The least used one, as long as it has room or no more may be opened.
     fn share(&mut self) -> Option<Http2> {
-        self.shared.retain(|shared| !shared.sender.is_closed());
+        self.shared.retain(|shared| !shared.connection.is_closed());
         let streams = |shared: &Shared| shared.streams.load(Ordering::Relaxed);
         let best = self.shared.iter().min_by_key(|shared| streams(shared))?;
         let is_full = streams(best) >= STREAMS_MAX;
@@ -228,7 +232,7 @@ async fn sweep(pool: Weak<Mutex<Kept>>) {
         let mut kept = lock(&pool);
         kept.idle
             .retain(|idle| idle.since.elapsed() < IDLE_TIME && !idle.sender.is_closed());
-        kept.shared.retain(|shared| !shared.sender.is_closed());
+        kept.shared.retain(|shared| !shared.connection.is_closed());
         if kept.idle.is_empty() {
             kept.is_swept = false;
             return;

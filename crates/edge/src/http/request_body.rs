@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::client_body::{BodyError, ClientBody};
 use super::exchange::Exchange;
 use super::refusal::Refusal;
+use super::wire::{NextFrame, WireBody, WireError};
 
 /// How long a backend may take to say that it wants a body that the client holds back until it is asked for it. Clients
 /// commonly wait a second themselves (RFC 9110, 10.1.1).
@@ -23,7 +23,7 @@ const CONTINUE_PATIENCE: Duration = Duration::from_secs(1);
 /// A request's body on its way to a backend.
 #[derive(Debug)]
 pub struct RequestBody {
-    inner: Option<ClientBody>,
+    inner: Option<WireBody>,
     exchange: Arc<Exchange>,
     expected: Option<Expected>,
 }
@@ -37,7 +37,7 @@ struct Expected {
 
 impl RequestBody {
     /// What comes from the client.
-    pub fn new(inner: ClientBody, exchange: Arc<Exchange>) -> Self {
+    pub fn new(inner: WireBody, exchange: Arc<Exchange>) -> Self {
         if inner.is_end_stream() {
             exchange.set_received();
         }
@@ -91,12 +91,9 @@ impl Expected {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = BodyError;
+    type Error = WireError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> NextFrame {
         let this = &mut *self;
         if let Some(expected) = &mut this.expected {
             ready!(expected.poll(cx));
@@ -124,18 +121,18 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(ClientBody::is_end_stream)
+        self.inner.as_ref().is_none_or(WireBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.inner
             .as_ref()
-            .map_or(SizeHint::with_exact(0), ClientBody::size_hint)
+            .map_or(SizeHint::with_exact(0), WireBody::size_hint)
     }
 }
 
 /// Why the guard refused the body, if that is why it ended.
-fn refusal(error: &BodyError) -> Option<Refusal> {
+fn refusal(error: &WireError) -> Option<Refusal> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(refusal) = error.downcast_ref::<Refusal>() {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
-use hyper::body::{Body, Incoming};
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::body::Body;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 
 use super::account::Account;
 use super::answer_body::asked;
+use super::backend_streams::BackendStreams;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::Failure;
@@ -20,20 +21,18 @@ use super::interim::{Interim, Outlet};
 use super::pool::Sender;
 use super::refusal::Refusal;
 use super::request_body::{Held, RequestBody};
+use super::wire::{WireBody, WireError};
 use crate::backends::Chosen;
 use crate::outbound;
 
 /// Backends that are tried until one takes a connection.
 const BACKENDS_MAX: usize = 4;
 /// A header section of an answer, with its status line.
-const ANSWER_HEAD_BYTES_MAX: usize = 64 << 10;
-/// What HTTP/2 may have under way from a backend: for one answer, and for all of a connection.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// What a backend has answered, as far as its head.
 pub(super) struct BackendAnswer {
-    pub response: Response<Incoming>,
+    pub response: Response<WireBody>,
     pub sender: Sender,
     pub chosen: Chosen,
     /// What the client's cookies say.
@@ -54,6 +53,8 @@ pub(super) struct Outgoing {
     pub holds_body: bool,
     /// Where interim answers go.
     pub outlet: Outlet,
+    /// Whether all of it is still there, since it has no body.
+    pub is_whole: bool,
     /// Whether doing it twice is as good as once, and all of it is still there (RFC 9110, 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
@@ -62,7 +63,7 @@ pub(super) struct Outgoing {
 /// A request without an answer.
 enum Unanswered {
     /// Nothing of it was sent.
-    Unsent(Box<Request<RequestBody>>, hyper::Error),
+    Unsent(Box<Request<RequestBody>>, WireError),
     /// Some of it may have been.
     Sent(Failure),
 }
@@ -95,7 +96,7 @@ impl Connection {
                 }
             };
             outgoing.onward.direct(&mut parts, sender.version());
-            let again = (is_kept && outgoing.is_repeatable).then(|| parts.clone());
+            let again = (is_kept && outgoing.is_whole).then(|| parts.clone());
             let request = Request::from_parts(parts, body);
             match self.send(outgoing, account, &chosen, sender, request).await {
                 Ok((response, sender)) => {
@@ -117,11 +118,11 @@ impl Connection {
                     }
                 }
                 Err(Unanswered::Sent(Failure::Broken(error))) => match again {
-                    Some(same) => {
+                    Some(same) if outgoing.is_repeatable || error.is_of_nothing_done() => {
                         (parts, body) = (same, RequestBody::empty(outgoing.exchange.clone()));
                         failure = Failure::Broken(error);
                     }
-                    None => return Err(Failure::Broken(error)),
+                    _ => return Err(Failure::Broken(error)),
                 },
                 Err(Unanswered::Sent(failure)) => return Err(failure),
             }
@@ -158,21 +159,15 @@ impl Connection {
         };
         let outbound = outbound.map_err(Failure::Unreachable)?;
         let is_http2 = outbound.alpn() == Some(b"h2");
-        let io = TokioIo::new(outbound);
         if is_http2 {
-            let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder
-                .timer(TokioTimer::new())
-                .initial_stream_window_size(STREAM_WINDOW_BYTES)
-                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-                .max_header_list_size(u32::try_from(ANSWER_HEAD_BYTES_MAX).unwrap_or(u32::MAX));
-            let (sender, connection) = builder.handshake(io).await.map_err(Failure::Broken)?;
-            drop(tokio::spawn(ended(connection)));
-            return Ok((pool.http2(sender), false));
+            let connection = BackendStreams::begin(outbound).await;
+            let connection = connection.map_err(|error| Failure::Broken(error.into()))?;
+            return Ok((pool.http2(connection), false));
         }
         let mut builder = http1::Builder::new();
         builder.max_buf_size(ANSWER_HEAD_BYTES_MAX);
-        let (sender, connection) = builder.handshake(io).await.map_err(Failure::Broken)?;
+        let begun = builder.handshake(TokioIo::new(outbound)).await;
+        let (sender, connection) = begun.map_err(|error| Failure::Broken(error.into()))?;
         drop(tokio::spawn(ended(connection.with_upgrades())));
         Ok((pool.http1(sender), false))
     }
@@ -185,7 +180,7 @@ impl Connection {
         chosen: &Chosen,
         mut sender: Sender,
         mut request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Sender), Unanswered> {
+    ) -> Result<(Response<WireBody>, Sender), Unanswered> {
         let exchange = &outgoing.exchange;
         let mut held = None;
         if let Sender::Http1(_) = sender {
@@ -202,12 +197,7 @@ impl Connection {
         let idle_timeout = account.current().service.policy.idle_timeout;
         let mut cut = chosen.backend.cut();
         let sent = {
-            let mut sent = pin!(async {
-                match &mut sender {
-                    Sender::Http1(http1) => http1.sender.try_send_request(request).await,
-                    Sender::Http2(http2) => http2.sender.try_send_request(request).await,
-                }
-            });
+            let mut sent = pin!(sender.send(request, exchange));
             loop {
                 tokio::select! {
                     sent = sent.as_mut() => break sent,
@@ -228,13 +218,42 @@ impl Connection {
         }
         outgoing.outlet.ready().await;
         exchange.progress();
-        sent.map(|response| (response, sender)).map_err(|mut error| {
-            match (exchange.refusal(), error.take_message()) {
+        match sent {
+            Ok(response) => Ok((response, sender)),
+            Err((error, request)) => Err(match (exchange.refusal(), request) {
                 (Some(refusal), _) => Unanswered::Sent(refusal.into()),
-                (None, Some(request)) => Unanswered::Unsent(Box::new(request), error.into_error()),
-                (None, None) => Unanswered::Sent(Failure::Broken(error.into_error())),
+                (None, Some(request)) => Unanswered::Unsent(request, error),
+                (None, None) => Unanswered::Sent(Failure::Broken(error)),
+            }),
+        }
+    }
+}
+
+impl Sender {
+    /// Sends a request and waits for its answer. Without one, the request comes back if nothing of it was sent.
+    async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+        exchange: &Exchange,
+    ) -> Result<Response<WireBody>, (WireError, Option<Box<Request<RequestBody>>>)> {
+        match self {
+            Self::Http1(http1) => match http1.sender.try_send_request(request).await {
+                Ok(response) => Ok(response.map(WireBody::Http1)),
+                Err(mut error) => {
+                    let request = error.take_message().map(Box::new);
+                    Err((error.into_error().into(), request))
+                }
+            },
+            Self::Http2(http2) => {
+                if let Err(error) = http2.connection.ready().await {
+                    return Err((error.into(), Some(Box::new(request))));
+                }
+                let (interims, sending) = (exchange.interims(), &mut http2.sending);
+                // Requests of HTTP/1.1 are not to be as large for it.
+                let sent = Box::pin(http2.connection.send(request, interims, sending)).await;
+                sent.map_err(|error| (error.into(), None))
             }
-        })
+        }
     }
 }
 

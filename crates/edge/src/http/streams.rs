@@ -7,19 +7,18 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::server::{Builder, Handshake, SendResponse};
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, DATE, HeaderValue};
 use http::{HeaderMap, Request, Response};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Frame};
+use hyper::body::Body;
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use super::answer_body::AnswerBody;
-use super::client_body::{ClientBody, StreamBody};
 use super::connection::Connection;
 use super::head::HEAD_BYTES_MAX;
+use super::wire::{StreamBody, WireBody, send_body};
 
 /// Requests under way on a connection.
 const STREAMS_MAX: u32 = 128;
@@ -99,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Streams<S> {
 /// Answers a request, unless its client gives it up. The connection is there until that is done, though its client may be gone.
 async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (parts, stream) = request.into_parts();
-    let body = ClientBody::Http2(StreamBody::new(stream, &parts.headers));
+    let body = WireBody::Http2(StreamBody::of_request(stream, &parts.headers));
     // The next one comes when this one is on its way.
     let (tell, mut told) = mpsc::channel(1);
     let request = Request::from_parts(parts, body);
@@ -107,23 +106,30 @@ async fn serve(connection: Arc<Connection>, request: Request<RecvStream>, mut re
     let answer = loop {
         tokio::select! {
             biased;
-            Some(interim) = told.recv() => {
-                if let Err(error) = respond.send_informational(interim) {
-                    tracing::debug!(%error, "an interim answer is not passed on");
-                }
-            }
+            Some(interim) = told.recv() => inform(interim, &mut respond),
             answer = answer.as_mut() => break answer,
             _ = poll_fn(|cx| respond.poll_reset(cx)) => return,
         }
     };
+    // The last one may have come in the same moment.
+    while let Ok(interim) = told.try_recv() {
+        inform(interim, &mut respond);
+    }
     if let Err(error) = send(answer, &mut respond).await {
         tracing::debug!(%error, "an answer broke off");
     }
 }
 
+/// Sends an interim answer.
+fn inform(interim: Response<()>, respond: &mut SendResponse<Bytes>) {
+    if let Err(error) = respond.send_informational(interim) {
+        tracing::debug!(%error, "an interim answer is not passed on");
+    }
+}
+
 /// Sends an answer with its body.
 async fn send(answer: Response<AnswerBody>, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    let (parts, mut body) = answer.into_parts();
+    let (parts, body) = answer.into_parts();
     let is_all = body.is_end_stream();
     let mut head = Response::from_parts(parts, ());
     if let (false, Some(length)) = (is_all, body.size_hint().exact()) {
@@ -134,51 +140,10 @@ async fn send(answer: Response<AnswerBody>, respond: &mut SendResponse<Bytes>) -
     let mut stream = respond.send_response(head, is_all).inspect_err(|_| {
         respond.send_reset(Reason::INTERNAL_ERROR);
     })?;
-    let mut is_sent = is_all;
-    while !is_sent {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            reason = poll_fn(|cx| stream.poll_reset(cx)) => return Err(reason?.into()),
-        };
-        is_sent = match frame {
-            Some(Ok(frame)) => pass(frame, body.is_end_stream(), &mut stream).await?,
-            Some(Err(error)) => {
-                tracing::debug!(%error, "a stream is reset");
-                stream.send_reset(Reason::INTERNAL_ERROR);
-                true
-            }
-            None => {
-                stream.send_data(Bytes::new(), true)?;
-                true
-            }
-        }
+    match is_all {
+        true => Ok(()),
+        false => send_body(body, &mut stream, Reason::INTERNAL_ERROR).await,
     }
-    Ok(())
-}
-
-/// Sends a part of a body as soon as the client takes more. Whether it was the last one.
-async fn pass(frame: Frame<Bytes>, is_last: bool, stream: &mut SendStream<Bytes>) -> Result<bool, h2::Error> {
-    let data = match frame.into_data() {
-        Ok(data) => data,
-        Err(frame) => {
-            return match frame.into_trailers() {
-                Ok(trailers) => stream.send_trailers(trailers).map(|()| true),
-                Err(_) => Ok(is_last),
-            };
-        }
-    };
-    if !data.is_empty() {
-        // As little as shows that there is room: more would be kept from other answers of the connection.
-        stream.reserve_capacity(1);
-        while stream.capacity() == 0 {
-            match poll_fn(|cx| stream.poll_capacity(cx)).await {
-                Some(capacity) => drop(capacity?),
-                None => return Err(Reason::CANCEL.into()),
-            }
-        }
-    }
-    stream.send_data(data, is_last)?;
-    Ok(is_last)
 }
 
 /// A forwarded answer tells a time (RFC 9110, 6.6.1).

@@ -8,6 +8,7 @@ mod draining;
 mod faults;
 mod forwarding;
 mod http2;
+mod http2_backends;
 mod interim;
 mod logging;
 mod pooling;

@@ -1,0 +1,195 @@
+//! Bodies as they come over the wire from either side, and as they are sent, in both versions of HTTP.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, SendStream};
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+/// The body of a request or of an answer, as it comes.
+#[derive(Debug)]
+pub enum WireBody {
+    /// Of HTTP/1.
+    Http1(Incoming),
+    /// Of HTTP/2.
+    Http2(StreamBody),
+}
+
+/// Why no more comes, or goes. The other side, or the guard of its connection, has broken it off.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// Of HTTP/1.
+    #[error(transparent)]
+    Http1(#[from] hyper::Error),
+    /// Of HTTP/2.
+    #[error(transparent)]
+    Http2(#[from] h2::Error),
+}
+
+impl WireError {
+    /// Whether the other side says that it has not looked at the request, so that it may be sent again (RFC 9113, 8.7).
+    pub fn is_of_nothing_done(&self) -> bool {
+        let Self::Http2(error) = self else { return false };
+        error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
+    }
+}
+
+/// What comes next of a body, if it is there.
+pub type NextFrame = Poll<Option<Result<Frame<Bytes>, WireError>>>;
+
+/// The body of a stream.
+#[derive(Debug)]
+pub struct StreamBody {
+    stream: RecvStream,
+    /// What is still to come of a length that is told; that it is kept is seen to before.
+    left: Option<u64>,
+    has_all_data: bool,
+    is_answer: bool,
+}
+
+impl StreamBody {
+    /// Of a request with these headers.
+    pub fn of_request(stream: RecvStream, headers: &HeaderMap) -> Self {
+        let length = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok());
+        Self {
+            left: length.and_then(|length| length.parse().ok()),
+            stream,
+            has_all_data: false,
+            is_answer: false,
+        }
+    }
+
+    /// Of an answer with these headers.
+    pub fn of_answer(stream: RecvStream, headers: &HeaderMap) -> Self {
+        Self {
+            is_answer: true,
+            ..Self::of_request(stream, headers)
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if !self.has_all_data {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(data)) => {
+                    // The other side may send as much again.
+                    self.stream.flow_control().release_capacity(data.len())?;
+                    self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Some(Err(error)) if self.is_over(&error) => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.has_all_data = true,
+            }
+        }
+        match ready!(self.stream.poll_trailers(cx)) {
+            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Err(error) if self.is_over(&error) => Poll::Ready(None),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    /// Whether it is no error: who has answered without reading all of a request says so behind the whole answer (RFC 9113,
+    /// 8.1).
+    fn is_over(&self, error: &h2::Error) -> bool {
+        let is_whole = self.left.is_none_or(|left| left == 0);
+        self.is_answer && is_whole && error.is_reset() && error.reason() == Some(Reason::NO_ERROR)
+    }
+}
+
+impl Body for WireBody {
+    type Data = Bytes;
+    type Error = WireError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> NextFrame {
+        match &mut *self {
+            Self::Http1(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(WireError::from)))
+            }
+            Self::Http2(body) => {
+                let frame = ready!(body.poll(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(WireError::from)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) if body.stream.is_end_stream() => SizeHint::with_exact(0),
+            Self::Http2(body) => body.left.map(SizeHint::with_exact).unwrap_or_default(),
+        }
+    }
+}
+
+/// Sends a body on a stream of HTTP/2, each part as soon as the other side takes more. One that breaks off ends the stream with
+/// a reset for this reason.
+pub async fn send_body(
+    mut body: impl Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+    stream: &mut SendStream<Bytes>,
+    broken: Reason,
+) -> Result<(), h2::Error> {
+    let mut is_sent = false;
+    while !is_sent {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            reason = poll_fn(|cx| stream.poll_reset(cx)) => return Err(reason?.into()),
+        };
+        is_sent = match frame {
+            Some(Ok(frame)) => send_frame(frame, body.is_end_stream(), stream).await?,
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a stream is reset");
+                stream.send_reset(broken);
+                true
+            }
+            None => {
+                stream.send_data(Bytes::new(), true)?;
+                true
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends a part of a body. Whether it was the last one.
+async fn send_frame(
+    frame: Frame<Bytes>,
+    is_last: bool,
+    stream: &mut SendStream<Bytes>,
+) -> Result<bool, h2::Error> {
+    let data = match frame.into_data() {
+        Ok(data) => data,
+        Err(frame) => {
+            return match frame.into_trailers() {
+                Ok(trailers) => stream.send_trailers(trailers).map(|()| true),
+                Err(_) => Ok(is_last),
+            };
+        }
+    };
+    if !data.is_empty() {
+        // As little as shows that there is room: more would be kept from other streams of the connection.
+        stream.reserve_capacity(1);
+        while stream.capacity() == 0 {
+            match poll_fn(|cx| stream.poll_capacity(cx)).await {
+                Some(capacity) => drop(capacity?),
+                None => return Err(Reason::CANCEL.into()),
+            }
+        }
+    }
+    stream.send_data(data, is_last)?;
+    Ok(is_last)
+}
