@@ -17,6 +17,8 @@ pub struct Element<'a> {
     pub is_interval_end: bool,
     /// What a map holds for the key.
     pub data: Option<ElementData<'a>>,
+    /// After how many milliseconds it goes by itself, in sets whose elements do.
+    pub timeout_ms: Option<u64>,
     /// A comment; empty for none.
     pub comment: &'a str,
 }
@@ -38,6 +40,7 @@ impl<'a> Element<'a> {
             key_end: None,
             is_interval_end: false,
             data: None,
+            timeout_ms: None,
             comment: "",
         }
     }
@@ -57,7 +60,7 @@ impl<'a> Element<'a> {
             Some(ElementData::Verdict(verdict)) => 16 + verdict.chain().map_or(0, |chain| chain.len()),
             None => 0,
         };
-        64 + self.key.len() + self.key_end.map_or(0, <[u8]>::len) + value + self.comment.len()
+        80 + self.key.len() + self.key_end.map_or(0, <[u8]>::len) + value + self.comment.len()
     }
 
     /// Appends the element to a list. What is deleted is named by its key alone.
@@ -79,6 +82,9 @@ impl<'a> Element<'a> {
                 Some(ElementData::Value(value)) => encode_value(writer, wire::ELEM_DATA, value),
                 Some(ElementData::Verdict(verdict)) => verdict.encode(writer, wire::ELEM_DATA),
                 None => {}
+            }
+            if let Some(timeout_ms) = self.timeout_ms {
+                writer.attribute(wire::ELEM_TIMEOUT, &timeout_ms.to_be_bytes());
             }
             if !self.comment.is_empty() {
                 let mut user_data = Vec::with_capacity(self.comment.len() + 3);
@@ -108,6 +114,7 @@ impl<'a> Element<'a> {
                         .map(ElementData::Value)
                         .or_else(|| Verdict::decode(attribute).map(ElementData::Verdict));
                 }
+                wire::ELEM_TIMEOUT => element.timeout_ms = attribute.u64_be(),
                 wire::ELEM_USERDATA => {
                     element.comment =
                         comment::read(attribute.value, comment::Owner::Most).unwrap_or_default();

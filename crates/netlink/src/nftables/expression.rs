@@ -155,6 +155,8 @@ impl<'a> Verdict<&'a str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PayloadBase {
+    /// From the Ethernet header, where there is one.
+    Link = 0,
     /// From the IP header.
     Network = 1,
     /// From the TCP, UDP or SCTP header.
@@ -179,6 +181,8 @@ pub enum MetaKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CtKey {
+    /// What the packet is to its connection: a bit of [`CtState`].
+    State = 0,
     /// `IPS_…` bits.
     Status = 2,
     /// The destination port.
@@ -187,6 +191,17 @@ pub enum CtKey {
     OriginalIpv4 = 20,
     /// The IPv6 destination address.
     OriginalIpv6 = 22,
+}
+
+/// What a packet is to its connection: bits of [`CtKey::State`], 32 of this machine's byte order
+/// (`NF_CT_STATE_BIT` of `nf_conntrack_common.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CtState {
+    /// Of no connection, and none can begin with it; or it does not fit into the one that it names.
+    Invalid = 1,
+    /// The first one of a connection that is not known, also in the middle of one.
+    New = 1 << 3,
 }
 
 /// Which address is looked up among routes.
@@ -283,6 +298,13 @@ pub enum Expression {
         /// Into.
         into: Register,
     },
+    /// Loads bytes that are given.
+    Load {
+        /// Which.
+        value: Vec<u8>,
+        /// Into.
+        into: Register,
+    },
     /// Ends the rule unless the comparison holds.
     Compare {
         /// What.
@@ -351,6 +373,14 @@ pub enum Expression {
     },
     /// Gives the connection this node's address as its source, with a random port.
     Masquerade,
+    /// Sends a copy of the packet to another machine as it is, past connection tracking; in tables of the families
+    /// `ip` and `ip6` only.
+    Dup {
+        /// The machine's address, in its first register.
+        address: Register,
+        /// The register of the link that leads to it, by its index.
+        link: Register,
+    },
     /// Keeps connection tracking from taking note of the packet.
     Notrack,
     /// Refuses.

@@ -4,7 +4,7 @@
 //! all of it or nothing. What the kernel refuses comes back as [`Refusal`]s that name the message. Dumps read
 //! back what is there; what this crate has no type for reads as [`Expression::Other`].
 //!
-//! Tables are of the family `inet`, one for IPv4 and IPv6; those of other families can be taken away.
+//! Tables are of the family `inet`, one for IPv4 and IPv6, unless a batch says otherwise; dumps are of `inet` tables.
 
 mod batch;
 mod comment;
@@ -22,8 +22,8 @@ pub use connection::{Generation, Nftables};
 pub use element::{Element, ElementData};
 pub use error::{CommitError, ReadError, Refusal};
 pub use expression::{
-    Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
-    Rejection, Verdict,
+    Comparison, CtKey, CtState, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase,
+    Register, Rejection, Verdict,
 };
 pub use monitor::{Monitor, Touched};
 pub use set::{Field, Set, SetValue};

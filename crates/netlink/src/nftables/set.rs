@@ -21,6 +21,8 @@ pub enum Field {
     Ipv4,
     /// `ipv6_addr`: 16 bytes.
     Ipv6,
+    /// `ether_addr`: six bytes.
+    Ethernet,
     /// `inet_proto`: one byte.
     Protocol,
     /// `inet_service`: two bytes, in network order.
@@ -35,6 +37,7 @@ impl Field {
         match self {
             Self::Ipv4 | Self::Mark => 4,
             Self::Ipv6 => 16,
+            Self::Ethernet => 6,
             Self::Protocol => 1,
             Self::Port => 2,
         }
@@ -50,6 +53,7 @@ impl Field {
         match self {
             Self::Ipv4 => 7,
             Self::Ipv6 => 8,
+            Self::Ethernet => 9,
             Self::Protocol => 12,
             Self::Port => 13,
             Self::Mark => 19,
@@ -79,7 +83,7 @@ pub struct Set {
     pub value: SetValue,
     /// Whether elements are ranges of keys.
     pub is_interval: bool,
-    /// Whether rules add elements, which expire; of how many at most.
+    /// Whether elements expire, and rules may add some; how many there are at most.
     pub dynamic_size: Option<u32>,
     /// What it is for.
     pub comment: String,
@@ -220,9 +224,10 @@ fn number(fields: &[Field]) -> u32 {
 
 /// The fields of a type by nft's number of it.
 fn fields(mut number: u32) -> Option<Vec<Field>> {
-    const ALL: [Field; 5] = [
+    const ALL: [Field; 6] = [
         Field::Ipv4,
         Field::Ipv6,
+        Field::Ethernet,
         Field::Protocol,
         Field::Port,
         Field::Mark,

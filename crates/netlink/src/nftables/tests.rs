@@ -4,7 +4,7 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use golden::{TABLE, chain, elements, golden_batch, nat, rules, sets, table};
+use golden::{TABLE, chain, elements, golden_batch, ipv4_batch, nat, rules, send_on, sets, table};
 
 use super::*;
 use crate::message::{Attribute, Writer, attributes, messages};
@@ -77,6 +77,35 @@ fn the_nft_program_reads_what_is_meant() {
             "0x00000001 : goto end",
             "comment \"set codes\"",
             "comment \"chain end\"",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\nis not in\n{text}");
+        }
+    });
+}
+
+#[test]
+fn packets_are_sent_on_by_a_table_of_one_family() {
+    let mut writer = Writer::default();
+    writer.begin(0, 0, 1).fixed(&[0; 4]);
+    send_on().encode(&mut writer, TABLE, "pre");
+    let read = messages(writer.finish()).find_map(|message| Rule::decode(message.attributes(4)));
+    assert_eq!(read, Some((TABLE.to_owned(), "pre".to_owned(), send_on())));
+    testbed::in_namespace(|| {
+        Nftables::open().unwrap().commit(ipv4_batch()).unwrap();
+        let listed = match Command::new("nft").args(["list", "table", "ip", TABLE]).output() {
+            Ok(output) => output,
+            Err(error) => {
+                println!("skipped: packets_are_sent_on_by_a_table_of_one_family: no nft program: {error}");
+                return;
+            }
+        };
+        let text = String::from_utf8_lossy(&listed.stdout);
+        for wanted in [
+            "dup to ip daddr map @machines device \"lo\" drop comment \"why\"",
+            "192.0.2.1 timeout 1h expires",
+            ": 192.0.2.2",
+            "type ether_addr",
+            "@known return",
         ] {
             assert!(text.contains(wanted), "{wanted}\nis not in\n{text}");
         }
@@ -210,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_rules_are_read_without_harm(at in 0usize..400, byte in any::<u8>(), index in 0usize..7) {
+    fn damaged_rules_are_read_without_harm(at in 0usize..400, byte in any::<u8>(), index in 0usize..10) {
         let mut writer = Writer::default();
         writer.begin(0, 0, 1).fixed(&[0; 4]);
         rules()[index].1.encode(&mut writer, TABLE, "pre");

@@ -90,6 +90,7 @@ pub const LIST_ELEMENTS: u16 = 3;
 pub const ELEM_KEY: u16 = 1;
 pub const ELEM_DATA: u16 = 2;
 pub const ELEM_FLAGS: u16 = 3;
+pub const ELEM_TIMEOUT: u16 = 4;
 pub const ELEM_USERDATA: u16 = 6;
 pub const ELEM_KEY_END: u16 = 10;
 pub const ELEM_INTERVAL_END: u32 = 1;

@@ -28,6 +28,13 @@ pub struct Neighbour {
     pub state: u16,
 }
 
+impl Neighbour {
+    /// Whether the kernel asks for it and has no answer, or has had none.
+    pub fn is_unanswered(&self) -> bool {
+        self.state & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0
+    }
+}
+
 impl Connection {
     /// All neighbours of the namespace, both families.
     pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, RouteError> {

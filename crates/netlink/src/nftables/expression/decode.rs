@@ -57,6 +57,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
     Some(match name {
         "payload" => Expression::Payload {
             base: match fields.number(2)? {
+                0 => PayloadBase::Link,
                 1 => PayloadBase::Network,
                 2 => PayloadBase::Transport,
                 _ => return None,
@@ -85,6 +86,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
                 fields.number(2)?,
                 fields.get(3).and_then(|direction| direction.u8()),
             ) {
+                (0, None) => CtKey::State,
                 (2, None) => CtKey::Status,
                 (12, Some(0)) => CtKey::OriginalPort,
                 (20, Some(0)) => CtKey::OriginalIpv4,
@@ -116,6 +118,10 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             mask: fields.bytes(4)?,
         },
         "lookup" => decode_lookup(fields)?,
+        "immediate" if fields.number(1).is_some_and(|register| register != 0) => Expression::Load {
+            value: fields.bytes(2)?,
+            into: fields.register(1)?,
+        },
         "immediate" => Expression::Verdict(Verdict::decode(fields.get(2)?)?.to_owned()),
         "numgen" if fields.number(3)? == INCREMENTAL => Expression::InTurn {
             modulus: fields.number(2)?,
@@ -159,6 +165,10 @@ fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             port: fields.register(5)?,
         },
         "masq" => Expression::Masquerade,
+        "dup" => Expression::Dup {
+            address: fields.register(1)?,
+            link: fields.register(2)?,
+        },
         "notrack" => Expression::Notrack,
         "reject" => match (fields.number(1)?, fields.get(2).and_then(|code| code.u8())) {
             (TCP_RST, _) => Expression::Reject(Rejection::TcpReset),

@@ -33,11 +33,12 @@ impl Expression {
             Self::Compare { .. } => "cmp",
             Self::Mask { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
-            Self::Verdict(_) => "immediate",
+            Self::Verdict(_) | Self::Load { .. } => "immediate",
             Self::Random { .. } | Self::InTurn { .. } => "numgen",
             Self::Hash { .. } => "hash",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
+            Self::Dup { .. } => "dup",
             Self::Notrack => "notrack",
             Self::Reject(_) => "reject",
             Self::Dynset { .. } => "dynset",
@@ -77,7 +78,7 @@ impl Expression {
             }
             Self::Ct { key, into } => {
                 writer.u32_be(1, into.number()).u32_be(2, *key as u32);
-                if *key != CtKey::Status {
+                if !matches!(key, CtKey::State | CtKey::Status) {
                     writer.attribute(3, &[0]); // IP_CT_DIR_ORIGINAL
                 }
             }
@@ -108,6 +109,25 @@ impl Expression {
                 writer.u32_be(1, 0);
                 verdict.encode(writer, 2);
             }
+            Self::Load { value, into } => {
+                writer.u32_be(1, into.number());
+                encode_value(writer, 2, value);
+            }
+            Self::Random { .. } | Self::InTurn { .. } | Self::Hash { .. } => self.encode_number(writer),
+            Self::Dnat { .. }
+            | Self::Masquerade
+            | Self::Dup { .. }
+            | Self::Reject(_)
+            | Self::Dynset { .. } => {
+                self.encode_effect(writer);
+            }
+            Self::Notrack | Self::Other(_) => {}
+        }
+    }
+
+    /// The expressions that make numbers.
+    fn encode_number(&self, writer: &mut Writer) {
+        match self {
             Self::Random { modulus, into } => {
                 writer
                     .u32_be(1, into.number())
@@ -138,10 +158,7 @@ impl Expression {
                     .u32_be(6, 0)
                     .u32_be(7, JENKINS);
             }
-            Self::Dnat { .. } | Self::Masquerade | Self::Reject(_) | Self::Dynset { .. } => {
-                self.encode_effect(writer);
-            }
-            Self::Notrack | Self::Other(_) => {}
+            _ => {}
         }
     }
 
@@ -166,6 +183,9 @@ impl Expression {
             }
             Self::Masquerade => {
                 writer.u32_be(1, RANDOM_FULLY);
+            }
+            Self::Dup { address, link } => {
+                writer.u32_be(1, address.number()).u32_be(2, link.number());
             }
             Self::Reject(Rejection::TcpReset) => {
                 writer.u32_be(1, TCP_RST).attribute(2, &[0]);

@@ -68,7 +68,7 @@ pub fn sets() -> Vec<Set> {
 
 /// Rules with every expression that there is, such that the kernel takes them: chain, rule, what nft shows.
 pub fn rules() -> Vec<(&'static str, Rule, &'static str)> {
-    [dispatch(), refusals(), effects()].concat()
+    [dispatch(), refusals(), effects(), states()].concat()
 }
 
 const fn r(index: u8) -> Register {
@@ -280,6 +280,75 @@ fn effects() -> Vec<(&'static str, Rule, &'static str)> {
             "ct original ip daddr @ranges ct original proto-dst @ports jump end comment \"why\"",
         ),
     ]
+}
+
+fn states() -> Vec<(&'static str, Rule, &'static str)> {
+    let states = CtState::New as u32 | CtState::Invalid as u32;
+    let strays = rule(vec![
+        ct(CtKey::State, r(0)),
+        mask(r(0), states.to_ne_bytes()),
+        compare(r(0), Comparison::NotEqual, &[0; 4]),
+        Expression::Load {
+            value: 7u32.to_ne_bytes().to_vec(),
+            into: r(0),
+        },
+        Expression::SetMark { from: r(0) },
+    ]);
+    vec![(
+        "pre",
+        strays,
+        "ct state invalid,new meta mark set 0x00000007 comment \"why\"",
+    )]
+}
+
+/// A table of IPv4 only, for what there is not in `inet`: packets for an address are sent on to a machine on `lo`.
+pub fn ipv4_batch() -> Batch {
+    let mut batch = Batch::of_family(TableFamily::Ipv4, TABLE);
+    batch.table(Change::Add, &table(), 1);
+    let mut machines = set("machines", &[Field::Ipv4], SetValue::Fields(vec![Field::Ipv4]));
+    machines.dynamic_size = Some(16);
+    batch.set(Change::Add, &machines, 2);
+    let base = BaseChain {
+        kind: ChainKind::Filter,
+        hook: Hook::Prerouting,
+        priority: -150,
+    };
+    batch.chain(Change::Add, &chain("pre", Some(base)), 3);
+    let mut known = set("known", &[Field::Ethernet], SetValue::None);
+    known.dynamic_size = Some(16);
+    batch.set(Change::Add, &known, 2);
+    batch.rule("pre", &from_known(), 4);
+    batch.rule("pre", &send_on(), 4);
+    let element = Element {
+        timeout_ms: Some(3_600_000),
+        ..Element::pair(&[192, 0, 2, 1], ElementData::Value(&[192, 0, 2, 2]))
+    };
+    batch.elements(Change::Add, "machines", 5).push(&element);
+    batch
+}
+
+fn from_known() -> Rule {
+    rule(vec![
+        payload(PayloadBase::Link, 6, 6, r(0)),
+        lookup("known", r(0), Destination::Found),
+        Expression::Verdict(Verdict::Return),
+    ])
+}
+
+pub fn send_on() -> Rule {
+    rule(vec![
+        payload(PayloadBase::Network, 16, 4, r(0)),
+        lookup("machines", r(0), Destination::Register(r(0))),
+        Expression::Load {
+            value: 1u32.to_ne_bytes().to_vec(),
+            into: r(4),
+        },
+        Expression::Dup {
+            address: r(0),
+            link: r(4),
+        },
+        Expression::Verdict(Verdict::Drop),
+    ])
 }
 
 pub fn elements() -> Vec<(&'static str, Vec<Element<'static>>)> {
