@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::address_pool::LinkPattern;
-use netlink::route::{Connection, Link, LinkIndex, RouteError};
+use netlink::route::{Address, Connection, Link, LinkIndex, RouteError};
 use ring::digest::{SHA256, digest};
 
 use super::frame::HardwareAddress;
@@ -101,8 +101,8 @@ impl AddressLinks {
 }
 
 impl LinkSelection {
-    /// The links of this machine that lead to the network, and those that pools name.
-    pub(super) fn find(&self, named: &[LinkPattern]) -> Result<Vec<Port>, RouteError> {
+    /// The links of this machine that lead to the network, and those that pools name; and all addresses that links have.
+    pub(super) fn find(&self, named: &[LinkPattern]) -> Result<(Vec<Port>, Vec<Address>), RouteError> {
         let mut connection = Connection::open()?;
         let addresses = connection.addresses()?;
         let is_addressed = |link: LinkIndex| {
@@ -110,7 +110,8 @@ impl LinkSelection {
                 .iter()
                 .any(|address| address.link == link && address.is_global())
         };
-        Ok(self.choose(named, connection.links()?, is_addressed))
+        let ports = self.choose(named, connection.links()?, is_addressed);
+        Ok((ports, addresses))
     }
 
     fn choose(

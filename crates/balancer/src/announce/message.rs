@@ -6,15 +6,19 @@
 //! its kind (1), address family (1: 4 or 6) and address.
 //!
 //! That is version 1. In version 2, which another magic tells, the tag is made of the magic too, and then follows what the
-//! sender has ([`super::means`]): flags (1), number of links that it lacks (1), and their numbers (8 each). What comes behind,
-//! and flags that are not known, are a later version's, and are passed over. Processes of before drop version 2 unread:
-//! so it is sent to those who speak it, and to the others beside version 1.
+//! sender has ([`super::means`]): flags (1), number of links that it lacks (1), and their numbers (8 each). Those who know
+//! where they take packets for addresses that they gave up ([`super::entrance`]) go on with the number of these entrances (1),
+//! for each its family (1), address and Ethernet address (6), and with a bit for each entry, the lowest for the first (4): a
+//! vote given back whose bit is set is of an address that the sender answered for until then. What comes behind, and flags that are not
+//! known, are a later version's, and are passed over. Processes of before drop version 2 unread: so it is sent to those who
+//! speak it, and to the others beside version 1.
 
 use std::net::IpAddr;
 
 use ring::hmac;
 
 use super::NodeName;
+use super::entrance::Entrance;
 use super::means::{LACKS_MAX, LinksId, Means};
 
 #[cfg(test)]
@@ -29,8 +33,12 @@ const GRANTS: u8 = 4;
 /// A flag of what the sender has.
 const EDGE: u8 = 1;
 
-/// Entries of one datagram: with the longest names it stays below the smallest MTU of IPv6.
+/// Entries that one datagram may have.
 pub const ENTRIES_MAX: usize = 32;
+/// Entries that are put into one: with the longest names it stays below the smallest MTU of IPv6.
+pub const ENTRIES_SENT_MAX: usize = 24;
+/// Most entrances that a node tells: those of both families on three links.
+pub const ENTRANCES_MAX: usize = 6;
 /// Longest name: that of Kubernetes' Nodes (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;
 /// No datagram is longer.
@@ -43,7 +51,10 @@ pub const BYTES_MAX: usize = MAGIC.len()
     + 2
     + ENTRIES_MAX * 18
     + 2
-    + LACKS_MAX * 8;
+    + LACKS_MAX * 8
+    + 1
+    + ENTRANCES_MAX * (17 + 6)
+    + 4;
 
 /// A moment on the sender's clock, in nanoseconds; to others a number that grows from one datagram to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +85,8 @@ pub struct Message {
     pub entries: Vec<Entry>,
     /// What the sender has; `None` in version 1.
     pub means: Option<Means>,
+    /// Where the sender takes packets for addresses that it gave up; nowhere in version 1.
+    pub entrances: Vec<Entrance>,
 }
 
 /// A probe that was heard: the votes that the prober has are lent from its stamp on.
@@ -96,6 +109,8 @@ pub enum Entry {
     Vote(IpAddr),
     /// The sender needs the receiver's vote no more.
     Release(IpAddr),
+    /// The same, and the sender answered for the address until then. In version 1 it is not told apart.
+    GaveUp(IpAddr),
     /// The receiver has the sender's vote no more.
     Released(IpAddr),
 }
@@ -147,7 +162,8 @@ impl std::fmt::Debug for Key {
 }
 
 impl Message {
-    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out, and lacking links beyond [`LACKS_MAX`].
+    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out, lacking links beyond [`LACKS_MAX`], and entrances beyond
+    /// [`ENTRANCES_MAX`].
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut body = Vec::with_capacity(128);
         for number in [self.incarnation, self.stamp.0, self.epoch, self.refuses_below] {
@@ -178,6 +194,11 @@ impl Message {
             None => MAGIC,
             Some(means) => {
                 encode_means(means, &mut body);
+                encode_entrances(&self.entrances, &mut body);
+                let gave_up = entries.iter().enumerate();
+                let gave_up = gave_up.filter(|(_, entry)| matches!(entry, Entry::GaveUp(_)));
+                let bits = gave_up.fold(0_u32, |bits, (place, _)| bits | 1 << place);
+                body.extend(bits.to_be_bytes());
                 MAGIC_2
             }
         };
@@ -236,8 +257,20 @@ impl Message {
         if count > ENTRIES_MAX {
             return Err(reader.malformed("fewer entries"));
         }
-        let entries = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
+        let mut entries: Vec<Entry> = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
         let means = if has_means { Some(reader.means()?) } else { None };
+        let mut entrances = Vec::new();
+        if has_means && reader.at != body.len() {
+            entrances = reader.entrances()?;
+            let gave_up = u32::from_be_bytes(reader.take("which addresses were given up")?);
+            for (place, entry) in entries.iter_mut().enumerate() {
+                if let Entry::Release(address) = *entry
+                    && gave_up >> place & 1 != 0
+                {
+                    *entry = Entry::GaveUp(address);
+                }
+            }
+        }
         if !has_means && reader.at != body.len() {
             return Err(reader.malformed("the end"));
         }
@@ -253,6 +286,7 @@ impl Message {
             grant,
             entries,
             means,
+            entrances,
         })
     }
 }
@@ -264,25 +298,38 @@ fn encode_means(means: &Means, bytes: &mut Vec<u8>) {
     bytes.extend(lacks.flat_map(|links| links.0.to_be_bytes()));
 }
 
+fn encode_entrances(entrances: &[Entrance], bytes: &mut Vec<u8>) {
+    let entrances = &entrances[..entrances.len().min(ENTRANCES_MAX)];
+    bytes.push(entrances.len() as u8);
+    for entrance in entrances {
+        encode_address(entrance.address, bytes);
+        bytes.extend(entrance.hardware);
+    }
+}
+
+fn encode_address(address: IpAddr, bytes: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => {
+            bytes.push(4);
+            bytes.extend(address.octets());
+        }
+        IpAddr::V6(address) => {
+            bytes.push(6);
+            bytes.extend(address.octets());
+        }
+    }
+}
+
 impl Entry {
     fn encode(self, bytes: &mut Vec<u8>) {
         let (kind, address) = match self {
             Self::Ask(address) => (1, address),
             Self::Vote(address) => (2, address),
-            Self::Release(address) => (3, address),
+            Self::Release(address) | Self::GaveUp(address) => (3, address),
             Self::Released(address) => (4, address),
         };
         bytes.push(kind);
-        match address {
-            IpAddr::V4(address) => {
-                bytes.push(4);
-                bytes.extend(address.octets());
-            }
-            IpAddr::V6(address) => {
-                bytes.push(6);
-                bytes.extend(address.octets());
-            }
-        }
+        encode_address(address, bytes);
     }
 }
 
@@ -335,13 +382,32 @@ impl Reader<'_> {
         })
     }
 
-    fn entry(&mut self) -> Result<Entry, MessageError> {
-        let [kind, family] = self.take("an entry")?;
-        let address = match family {
+    fn entrances(&mut self) -> Result<Vec<Entrance>, MessageError> {
+        let [count] = self.take("the number of entrances")?;
+        if usize::from(count) > ENTRANCES_MAX {
+            return Err(self.malformed("fewer entrances"));
+        }
+        let entrances = (0..count).map(|_| {
+            Ok(Entrance {
+                address: self.address()?,
+                hardware: self.take("an Ethernet address")?,
+            })
+        });
+        entrances.collect()
+    }
+
+    fn address(&mut self) -> Result<IpAddr, MessageError> {
+        let [family] = self.take("an address family")?;
+        Ok(match family {
             4 => IpAddr::from(self.take::<4>("an IPv4 address")?),
             6 => IpAddr::from(self.take::<16>("an IPv6 address")?),
             _ => return Err(self.malformed("an address family")),
-        };
+        })
+    }
+
+    fn entry(&mut self) -> Result<Entry, MessageError> {
+        let [kind] = self.take("an entry")?;
+        let address = self.address()?;
         match kind {
             1 => Ok(Entry::Ask(address)),
             2 => Ok(Entry::Vote(address)),

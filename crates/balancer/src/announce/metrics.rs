@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ pub struct Metrics {
     pub(super) probes_sent: AtomicU64,
     pub(super) probes_received: AtomicU64,
     pub(super) probes_refused: AtomicU64,
+    led: AtomicUsize,
+    cannot_lead: Mutex<Vec<String>>,
     held: watch::Sender<BTreeSet<IpAddr>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
 }
@@ -36,6 +38,24 @@ impl Metrics {
             true => held.insert(address),
             false => held.remove(&address),
         });
+    }
+
+    /// For how many addresses packets are sent on to the node before.
+    pub(super) fn set_led(&self, count: usize) {
+        self.led.store(count, Ordering::Relaxed);
+    }
+
+    /// What the kernel cannot lead, and why.
+    pub(super) fn tell_cannot_lead(&self, why: Vec<String>) {
+        *self.cannot_lead.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Families of addresses whose connections do not go on when they move, each with the reason.
+    pub fn cannot_lead(&self) -> Vec<String> {
+        self.cannot_lead
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// A new announcer answers for nothing yet.
@@ -80,6 +100,17 @@ impl Metrics {
         for (name, counter) in counters {
             text.family(name, Counted::Counter);
             text.sample(name, "", counter.load(Ordering::Relaxed));
+        }
+        let gauges = [
+            (
+                "portolan_announcer_led_addresses",
+                self.led.load(Ordering::Relaxed),
+            ),
+            ("portolan_announcer_families_not_led", self.cannot_lead().len()),
+        ];
+        for (name, value) in gauges {
+            text.family(name, Counted::Gauge);
+            text.sample(name, "", value);
         }
         let name = "portolan_announcer_announced";
         text.family(name, Counted::Gauge);

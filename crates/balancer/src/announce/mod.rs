@@ -14,6 +14,9 @@
 //! - [`record`]: the list of members, kept in a Lease
 //! - [`ballot`]: the votes that this node lends
 //! - [`core`]: the state machine of a node; no clock, no I/O
+//! - [`predecessors`]: who answered for an address before, and still knows its connections
+//! - [`entrance`]: where nodes take packets that others send on to them
+//! - `leads`: the kernel's part of sending packets on
 //! - [`message`]: what nodes tell each other, in bytes
 //! - [`frame`]: ARP and NDP in bytes
 //! - [`status`]: what is told of members and addresses
@@ -25,13 +28,16 @@
 pub mod ballot;
 pub mod core;
 pub mod demand;
+pub mod entrance;
 pub mod frame;
+mod leads;
 pub mod links;
 pub mod means;
 pub mod message;
 mod metrics;
 mod peer;
 mod ports;
+pub mod predecessors;
 pub mod record;
 mod registry;
 pub mod rendezvous;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::entrance::Entrance;
 use super::means::Means;
-use super::message::{ENTRIES_MAX, Entry, Grant, Message, Stamp};
+use super::message::{ENTRIES_SENT_MAX, Entry, Grant, Message, Stamp};
 use super::{SUSPECT_AFTER, Time, VOTE_LASTS};
 
 /// Processes of a node that ended, so that what they sent is not taken for news. More are not on their way at once.
@@ -22,7 +23,10 @@ enum Standing {
     Voted,
     /// It was given back, and the peer has not said yet that it knows. Until then it is not asked for again: an answer
     /// to an older request could still be on its way.
-    Releasing,
+    Releasing {
+        /// Whether this node answered for the address until then.
+        gives_up: bool,
+    },
 }
 
 /// The process of a peer that was heard last.
@@ -54,6 +58,8 @@ pub(super) struct Peer {
     pub(super) refuses_below: u64,
     /// What its process has, if that tells it.
     pub(super) means: Option<Means>,
+    /// Where it takes packets for addresses that it gave up, if its process tells that.
+    pub(super) entrances: Vec<Entrance>,
     /// Whether its probes are granted.
     pub(super) is_granted: bool,
     /// When the next datagram goes to it.
@@ -73,6 +79,7 @@ impl Peer {
             is_leaving: false,
             refuses_below: 0,
             means: None,
+            entrances: Vec::new(),
             is_granted: false,
             due: now,
             retired: VecDeque::new(),
@@ -110,6 +117,7 @@ impl Peer {
         // Until it knows that it is understood, it tells it in every other message.
         if message.means.is_some() {
             self.means.clone_from(&message.means);
+            self.entrances.clone_from(&message.entrances);
         }
         true
     }
@@ -123,6 +131,12 @@ impl Peer {
     pub(super) fn is_heard_within(&self, now: Time, lasts: Duration) -> bool {
         self.heard
             .is_some_and(|heard| now.saturating_sub(heard.at) < lasts)
+    }
+
+    /// How long ago it was heard, if it ever was.
+    pub(super) fn silent_for(&self, now: Time) -> Duration {
+        let heard = self.heard.map(|heard| now.saturating_sub(heard.at));
+        heard.unwrap_or(Duration::MAX)
     }
 
     /// When it is suspected if it stays silent.
@@ -208,12 +222,21 @@ impl Peer {
         }
     }
 
-    /// Gives the peer's vote back.
-    pub(super) fn release(&mut self, now: Time, address: IpAddr) {
+    /// Gives the peer's vote back; `gives_up` if this node answered for the address until now.
+    pub(super) fn release(&mut self, now: Time, address: IpAddr, gives_up: bool) {
         if let Some(standing) = self.standings.get_mut(&address) {
-            *standing = Standing::Releasing;
+            let is_untold = *standing == Standing::Releasing { gives_up: true };
+            *standing = Standing::Releasing {
+                gives_up: gives_up || is_untold,
+            };
             self.due = now;
         }
+    }
+
+    /// Whether the peer has not said yet of some vote that it knows that it was given back.
+    pub(super) fn is_releasing(&self) -> bool {
+        let mut standings = self.standings.values();
+        standings.any(|standing| matches!(standing, Standing::Releasing { .. }))
     }
 
     /// The peer says that this node has its vote; whether that is so.
@@ -231,7 +254,7 @@ impl Peer {
 
     /// The peer says that it knows that its vote was given back.
     pub(super) fn released(&mut self, address: IpAddr) {
-        if self.standings.get(&address) == Some(&Standing::Releasing) {
+        if let Some(Standing::Releasing { .. }) = self.standings.get(&address) {
             self.standings.remove(&address);
         }
     }
@@ -245,21 +268,23 @@ impl Peer {
     }
 
     /// What the next datagrams say, in parts that fit into one each; there is one at least. Requests are in every
-    /// one until they are answered.
+    /// one until they are answered. That an address was given up comes before the votes for it: who takes it by these is
+    /// to know whom it had before.
     pub(super) fn take_entries(&mut self) -> Vec<Vec<Entry>> {
-        let mut entries = std::mem::take(&mut self.answers);
-        entries.extend(
-            self.standings
-                .iter()
-                .filter_map(|(address, standing)| match standing {
-                    Standing::Asking => Some(Entry::Ask(*address)),
-                    Standing::Releasing => Some(Entry::Release(*address)),
-                    Standing::Voted => None,
-                }),
-        );
+        let (mut entries, mut behind) = (Vec::new(), Vec::new());
+        for (address, standing) in &self.standings {
+            match standing {
+                Standing::Asking => behind.push(Entry::Ask(*address)),
+                Standing::Releasing { gives_up: true } => entries.push(Entry::GaveUp(*address)),
+                Standing::Releasing { gives_up: false } => behind.push(Entry::Release(*address)),
+                Standing::Voted => {}
+            }
+        }
+        entries.append(&mut self.answers);
+        entries.append(&mut behind);
         if entries.is_empty() {
             return vec![entries];
         }
-        entries.chunks(ENTRIES_MAX).map(<[Entry]>::to_vec).collect()
+        entries.chunks(ENTRIES_SENT_MAX).map(<[Entry]>::to_vec).collect()
     }
 }

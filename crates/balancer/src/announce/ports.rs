@@ -7,10 +7,12 @@ use std::{fs, io};
 
 use api::address_pool::LinkPattern;
 use netlink::packet::{Frames, PacketSocket};
+use netlink::route::{Address, LinkIndex};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
+use super::entrance::{self, Entrance, Way};
 use super::frame::{Question, announcement, solicited_node};
 use super::links::{AddressLinks, LinkSelection, Port};
 
@@ -32,6 +34,8 @@ pub(super) struct Ports {
     /// Links on which it was told so.
     silenced: BTreeSet<(u32, String)>,
     open: BTreeMap<u32, OpenPort>,
+    /// The addresses of this machine's links.
+    addresses: Vec<Address>,
     groups: BTreeMap<(u32, Ipv6Addr), usize>,
     /// Sockets that hold the memberships in groups, and how many each has.
     members: Vec<(UdpSocket, usize)>,
@@ -54,6 +58,7 @@ impl Ports {
             silences_kernel,
             silenced: BTreeSet::new(),
             open: BTreeMap::new(),
+            addresses: Vec::new(),
             groups: BTreeMap::new(),
             members: Vec::new(),
             sender,
@@ -65,7 +70,10 @@ impl Ports {
     /// pools name.
     pub(super) fn refresh(&mut self, named: &[LinkPattern]) -> bool {
         let found = match self.selection.find(named) {
-            Ok(found) => found,
+            Ok((found, addresses)) => {
+                self.addresses = addresses;
+                found
+            }
             Err(error) => {
                 tracing::warn!(%error, "the links cannot be listed");
                 return false;
@@ -117,6 +125,18 @@ impl Ports {
             silence_kernel(name);
         }
         self.silenced = now;
+    }
+
+    /// Where this node takes packets that others send on to it.
+    pub(super) fn entrances(&self) -> Vec<Entrance> {
+        let hardware = |link: LinkIndex| self.open.get(&link.0).map(|open| open.port.hardware);
+        entrance::own(&self.addresses, hardware)
+    }
+
+    /// How packets for an address, which is announced on `links`, get to another node by one of these.
+    pub(super) fn way(&self, address: IpAddr, links: &AddressLinks, entrances: &[Entrance]) -> Option<Way> {
+        let is_used = |link: LinkIndex| self.open.get(&link.0).is_some_and(|open| links.have(&open.port));
+        entrance::towards(address, entrances, &self.addresses, is_used)
     }
 
     /// Whether there is none of these links.

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::Time;
 use super::core::{Core, Effect, Identity};
+use super::leads::Leads;
 use super::links::LinkSelection;
 use super::means::Means;
 use super::message::{BYTES_MAX, Key, Message};
@@ -28,7 +28,10 @@ use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
 use super::status::Status;
 use super::world::{Told, Touched, World};
+use super::{NodeName, Time};
 use crate::tell::Teller;
+
+mod leading;
 
 /// Who tells Events.
 const COMPONENT: &str = "portolan-announcer";
@@ -162,6 +165,9 @@ struct Announcer {
     datagram: Box<[u8; BYTES_MAX]>,
     ports: Ports,
     links_due: Instant,
+    leads: Leads,
+    /// Nodes that packets are sent on to and that did not answer on their links at the last look.
+    unanswered: BTreeSet<NodeName>,
     writes: JoinSet<Outcome>,
     served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
     node_name: String,
@@ -194,7 +200,7 @@ impl Announcer {
             seed: number(8),
         };
         tracing::info!(node = settings.node_name, %address, "announcer started");
-        Ok(Self {
+        let this = Self {
             core: Core::new(identity, since_boot()),
             world: World::follow(&client),
             key: None,
@@ -204,13 +210,17 @@ impl Announcer {
             ports: Ports::new(settings.links, settings.served.is_some()),
             served: settings.served,
             links_due: Instant::now(),
+            leads: Leads::start(since_boot()),
+            unanswered: BTreeSet::new(),
             writes: JoinSet::new(),
             teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
             node_name: settings.node_name,
             client,
             metrics,
             next_status: Time::ZERO,
-        })
+        };
+        this.tell_what_cannot_be_led();
+        Ok(this)
     }
 
     /// Waits for one thing to happen, takes it in with one of each kind that waits as well, and does what follows. So nobody
@@ -242,9 +252,10 @@ impl Announcer {
     /// Says how things are.
     fn tell_status(&mut self) {
         let now = since_boot();
-        let status = Status::of(&self.core, &self.world.demand, now, |address| {
+        let mut status = Status::of(&self.core, &self.world.demand, now, |address| {
             self.may_answer(address)
         });
+        status.cannot_lead = self.metrics.cannot_lead();
         self.metrics.tell_status(status);
         let end = since_boot();
         self.next_status = end + STATUS_PERIOD.max(end.saturating_sub(now) * STATUS_SHARE);
@@ -335,6 +346,7 @@ impl Announcer {
             self.core.announce_again(since_boot(), held);
         }
         self.tell_means();
+        self.look_after_led();
         self.join_groups();
     }
 
@@ -456,8 +468,13 @@ impl Announcer {
             let writing = registry::write(self.client.clone(), write, now);
             self.writes.spawn(writing);
         }
-        for effect in self.core.take_effects() {
+        let effects = self.core.take_effects();
+        if effects.contains(&Effect::Led) {
+            self.lead();
+        }
+        for effect in effects {
             match effect {
+                Effect::Led => {}
                 Effect::Send(to, message) => self.send(to, &message),
                 Effect::Gained(address) => self.gained(address),
                 Effect::Lost(address) => {
@@ -502,16 +519,20 @@ impl Announcer {
     async fn hand_over(mut self) {
         self.core.leave(since_boot());
         self.follow_up();
-        let held = async {
-            while self.core.held().next().is_some() {
+        let handing_over = async {
+            while self.core.held().next().is_some() || !self.core.is_all_told(since_boot()) {
                 self.step().await;
             }
         };
-        if tokio::time::timeout(HAND_OVER_PATIENCE, held).await.is_err() {
+        if tokio::time::timeout(HAND_OVER_PATIENCE, handing_over)
+            .await
+            .is_err()
+        {
             tracing::warn!(patience = ?HAND_OVER_PATIENCE, "nobody took all addresses over");
         }
         self.core.give_up(since_boot());
         self.follow_up();
+        self.leads.end();
         tracing::info!(
             announcements = self.metrics.announcements.load(Ordering::Relaxed),
             "announcer ended"

@@ -16,6 +16,9 @@ pub struct Status {
     pub is_quorate: bool,
     /// The members, this node among them, and those who join.
     pub members: Vec<MemberStatus>,
+    /// Families of addresses whose connections do not go on when they move as planned, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cannot_lead: Vec<String>,
     /// All addresses that are to be announced.
     pub addresses: Vec<AddressStatus>,
 }
@@ -49,6 +52,9 @@ pub struct AddressStatus {
     pub ip: IpAddr,
     /// The node that announces it: this one, or the one that this node's vote is lent to.
     pub node: Option<NodeName>,
+    /// The node that this one sends packets of connections on to that it does not know: one that had the address before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub led_to: Option<NodeName>,
     /// How many nodes may announce it. Without any, nobody does.
     pub candidates: usize,
     /// The Services that have it, as `namespace/name`.
@@ -63,6 +69,7 @@ impl Status {
         let addresses = demand.addresses().map(|address| AddressStatus {
             ip: address,
             node: core.owner(now, address).cloned(),
+            led_to: core.led_to(address).cloned(),
             candidates: core.candidates(address),
             services: demand
                 .services_of(address)
@@ -73,6 +80,7 @@ impl Status {
         Self {
             is_quorate: core.is_quorate(),
             members: core.members(now),
+            cannot_lead: Vec::new(),
             addresses: addresses.collect(),
         }
     }

@@ -8,10 +8,12 @@
 //! - [`world`]: the caches, and the edge's settings as a pure function of them
 //! - [`secret`]: reading Secrets; [`certificates`]: what those hold that are referred to
 //! - [`local`]: addresses that are this machine's own
+//! - `lingering`: addresses that moved away, and whose connections go on here
 //! - `status`: what is told of ports that cannot be served
 //! - [`run()`]: the loop around all of it
 
 pub mod certificates;
+mod lingering;
 pub mod local;
 mod run;
 pub mod secret;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::certificates;
+use super::lingering::Lingering;
 use super::local::LocalAddresses;
 use super::secret::{self, Secret};
 use super::world::{CookieSecret, Owned, Place, World};
@@ -104,6 +105,7 @@ struct Server {
     has_slices: bool,
     local: LocalAddresses,
     leftovers: Option<(Addresses, Instant)>,
+    lingering: Lingering,
     /// Runs as soon as there is something to serve.
     edge: Option<Arc<Edge>>,
     faults: Option<tokio::sync::watch::Receiver<Arc<Faults>>>,
@@ -152,6 +154,7 @@ impl Server {
             world: World::new(place, owned),
             local,
             leftovers,
+            lingering: Lingering::default(),
             edge: None,
             faults: None,
             sticky_secrets: settings.sticky_secrets.clone().unwrap_or_default(),
@@ -229,7 +232,8 @@ impl Server {
         let reads_secrets = self.reads_cookie_secret() || !self.world.secrets().is_empty();
         let round = reads_secrets.then_some(self.next_round);
         let telling = self.to_tell.values().min().copied();
-        [leftovers, round, telling].into_iter().flatten().min()
+        let looking = self.lingering.next_look();
+        [leftovers, round, telling, looking].into_iter().flatten().min()
     }
 
     /// The own Node is another than before: its zone may be. One that is gone has none.
@@ -305,12 +309,16 @@ impl Server {
         }
     }
 
-    /// The addresses that this node has, with those that a predecessor had until a moment ago.
+    /// The addresses that this node has, with those that a predecessor had until a moment ago, and those that moved away and
+    /// have connections here.
     fn owned(&mut self) -> Owned {
         let Some(owned) = &self.settings.owned else {
             return Owned::All;
         };
         let mut addresses = owned.borrow().clone();
+        let edge = self.edge.as_deref();
+        self.lingering.follow(Instant::now(), &addresses, || busy(edge));
+        addresses.extend(self.lingering.are());
         if self
             .leftovers
             .as_ref()
@@ -504,7 +512,9 @@ impl Server {
                 self.told.news(&key, BTreeSet::new());
                 continue;
             };
-            let here = self.world.addresses_of(served);
+            let mut here = self.world.addresses_of(served);
+            // Of an address that moved away its new owner tells.
+            here.retain(|address| !self.lingering.has(*address));
             if here.is_empty() {
                 self.told.news(&key, BTreeSet::new());
                 continue;
@@ -563,6 +573,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.settings.served.send_replace(Arc::default());
     }
+}
+
+/// The addresses with connections.
+fn busy(edge: Option<&Edge>) -> Addresses {
+    let ports = edge.map_or_else(Vec::new, Edge::status);
+    let busy = ports.into_iter().filter(|port| port.open_connections > 0);
+    busy.flat_map(|port| port.addresses).collect()
 }
 
 /// The next event of what is followed; never if nothing is.

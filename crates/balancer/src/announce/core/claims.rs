@@ -128,16 +128,16 @@ impl Core {
         claim.is_some_and(|claim| claim.winner.as_ref() == Some(to))
     }
 
-    /// Gives an address and all votes for it back.
-    pub(super) fn drop_claim(&mut self, now: Time, address: IpAddr) {
+    /// Gives an address and all votes for it back; `to` another node, if it is known which one takes it.
+    pub(super) fn drop_claim(&mut self, now: Time, address: IpAddr, to: Option<&NodeName>) {
         let Some(claim) = self.claims.claimed.remove(&address) else {
             return;
         };
         if claim.is_held {
-            self.lose(address);
+            self.lose(address, to);
         }
         for peer in self.peers.values_mut() {
-            peer.release(now, address);
+            peer.release(now, address, claim.is_held);
         }
         let me = self.me();
         if let Some(next) = self.ballot.release(now, &me, address) {
@@ -198,7 +198,7 @@ impl Core {
                     let is_kept = is_mine || (claim.is_held && winner.is_some());
                     claim.winner = winner;
                     if !is_kept {
-                        self.drop_claim(now, address);
+                        self.drop_claim(now, address, None);
                     }
                 }
                 None if is_mine && !self.claims.paused.contains_key(&address) => {
@@ -263,18 +263,22 @@ impl Core {
             claim.gives_up_at = gives_up_at;
             if is_held {
                 self.effects.push(Effect::Gained(address));
+                self.predecessors.take(now, address);
                 self.claims.plan_announcements(now, address);
             } else {
                 let is_mine = claim.winner.as_ref() == Some(&self.identity.name);
-                self.lose(address);
+                self.lose(address, None);
                 if !is_mine {
-                    self.drop_claim(now, address);
+                    self.drop_claim(now, address, None);
                 }
             }
         }
     }
 
-    fn lose(&mut self, address: IpAddr) {
+    fn lose(&mut self, address: IpAddr, to: Option<&NodeName>) {
+        // What a process that ends leads is gone with it.
+        self.predecessors
+            .give_up(address, to.filter(|_| !self.is_leaving));
         self.claims.announcements.retain(|(_, of)| *of != address);
         self.effects.push(Effect::Lost(address));
     }
@@ -289,7 +293,7 @@ impl Core {
         let in_vain = in_vain.filter(|(_, claim)| claim.gives_up_at <= now);
         let in_vain: Vec<IpAddr> = in_vain.map(|(address, _)| *address).collect();
         for address in in_vain {
-            self.drop_claim(now, address);
+            self.drop_claim(now, address, None);
             let pause = ASKING_PAUSE_MAX.mul_f64(self.random.f64());
             self.claims.paused.insert(address, now + pause);
         }

@@ -46,18 +46,29 @@ impl Core {
         match entry {
             Entry::Ask(address) => {
                 if self.gives_way(address, &sender.name) {
-                    self.drop_claim(now, address);
+                    self.drop_claim(now, address, Some(&sender.name));
+                }
+                if !self.claims.is_held(address) {
+                    self.predecessors.asked(address, &sender.name);
                 }
                 let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
                 if is_granted && self.ballot.ask(now, sender, address) {
+                    self.predecessors.lent(address, &sender.name);
                     self.answer(now, &sender.name, Entry::Vote(address));
                 }
             }
-            Entry::Release(address) => {
+            Entry::Release(address) | Entry::GaveUp(address) => {
+                if matches!(entry, Entry::GaveUp(_)) && self.demand.contains_key(&address) {
+                    let is_here = self.claims.is_held(address);
+                    self.predecessors.gave_up(now, address, &sender.name, is_here);
+                }
                 let next = self.ballot.release(now, sender, address);
                 self.answer(now, &sender.name, Entry::Released(address));
-                if let Some(next) = next {
-                    self.lent(now, &next, address);
+                match next {
+                    Some(next) => self.lent(now, &next, address),
+                    // It asked itself too long ago. A vote that nobody has could go to somebody else, who then would not
+                    // ask this node again to give way.
+                    None => self.claims.are_own_votes_stale |= self.claims.is_claimed(address),
                 }
             }
             Entry::Vote(address) => {
@@ -95,6 +106,7 @@ impl Core {
         if *to == self.me() {
             self.claims.are_votes_stale = true;
         } else {
+            self.predecessors.lent(address, &to.name);
             self.answer(now, &to.name, Entry::Vote(address));
         }
     }
@@ -142,6 +154,11 @@ impl Core {
                     is_leaving: self.is_leaving,
                     grant,
                     entries,
+                    // Older versions have no room for it.
+                    entrances: match &means {
+                        Some(_) => self.entrances.clone(),
+                        None => Vec::new(),
+                    },
                     means,
                 };
                 self.effects.push(Effect::Send(address, message));

@@ -8,9 +8,13 @@
 //! Which node asks for an address follows from what it sees ([`super::rendezvous`]). Nodes that see different things may
 //! both ask; the votes say who gets it. Who has an address keeps it until the node that should have it asks. Nodes that lack
 //! what an address needs ([`super::means`]) are passed over by all that know it, themselves first of all.
+//!
+//! Who gives an address up that it answered for says so to all, and who takes it leads to that node what it does not know
+//! ([`super::predecessors`]).
 
 mod claims;
 mod exchange;
+mod leading;
 mod look;
 mod membership;
 
@@ -20,9 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ballot::{Ballot, Voted};
+use super::entrance::Entrance;
 use super::means::{Means, Needs};
 use super::message::Message;
 use super::peer::Peer;
+use super::predecessors::Predecessors;
 use super::record::Record;
 use super::{FENCE, NodeName, Time};
 
@@ -71,6 +77,9 @@ pub enum Effect {
     Lost(IpAddr),
     /// The network is to be told that the address is here.
     Announce(IpAddr),
+    /// Packets are to be sent on to others than before ([`Core::led`]). It is to be so before any message of the same time
+    /// goes out: others rely on what these say.
+    Led,
 }
 
 /// A node.
@@ -83,6 +92,10 @@ pub struct Core {
     last_stamp: u64,
     is_leaving: bool,
     means: Means,
+    entrances: Vec<Entrance>,
+    predecessors: Predecessors,
+    /// When it is looked next whether those who are led to still live.
+    leads_due: Time,
     ballot: Ballot,
     peers: BTreeMap<NodeName, Peer>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
@@ -101,6 +114,9 @@ impl Core {
             last_stamp: 0,
             is_leaving: false,
             means: Means::default(),
+            entrances: Vec::new(),
+            predecessors: Predecessors::default(),
+            leads_due: now,
             ballot: Ballot::default(),
             peers: BTreeMap::new(),
             demand: BTreeMap::new(),
@@ -119,7 +135,10 @@ impl Core {
         for (address, candidates) in news {
             match candidates {
                 Some(candidates) => self.demand.insert(address, candidates),
-                None => self.demand.remove(&address),
+                None => {
+                    self.predecessors.forget_address(address);
+                    self.demand.remove(&address)
+                }
             };
             self.claims.are_stale = true;
         }
@@ -141,6 +160,8 @@ impl Core {
     /// This process is about to end: others are to take its addresses.
     pub fn leave(&mut self, now: Time) {
         self.is_leaving = true;
+        let claims = &self.claims;
+        self.predecessors.keep_only(|address| claims.is_held(address));
         self.claims.are_stale = true;
         for peer in self.peers.values_mut() {
             peer.due = now;
@@ -194,6 +215,12 @@ impl Core {
         self.claims.is_quorate
     }
 
+    /// Whether every member that is heard knows of all addresses that this node gave up.
+    pub fn is_all_told(&self, now: Time) -> bool {
+        let mut heard = self.peers.values().filter(|peer| peer.is_heard(now));
+        heard.all(|peer| !peer.is_releasing())
+    }
+
     /// What is to be done since the last call.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
@@ -211,6 +238,7 @@ impl Core {
         self.expire(now);
         self.settle_membership(now);
         self.settle_claims(now);
+        self.settle_leads(now);
         self.announce(now);
         self.send_due(now);
     }

@@ -1,7 +1,8 @@
 //! Whole clusters of cores in virtual time: a network that loses, delays and cuts, processes that freeze and die, an
 //! API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
 //!
-//! After every event it is checked that no address is answered for by two nodes.
+//! After every event it is checked that no address is answered for by two nodes, and that no two nodes lead the connections
+//! of an address to each other.
 
 mod scenarios;
 
@@ -301,6 +302,15 @@ impl Cluster {
         }
     }
 
+    /// An address is to be answered for by nobody any more; all learn it, sooner or later.
+    pub(super) fn unwant(&mut self, address: IpAddr) {
+        self.demand.remove(&address);
+        for node in 0..self.size() {
+            let delay = milliseconds(self.random.u64(1..400));
+            self.after(delay, Event::Demand { node, address });
+        }
+    }
+
     /// Who answers for an address.
     pub(super) fn owners(&self, address: IpAddr) -> Vec<usize> {
         let answers = |node: &usize| {
@@ -372,8 +382,29 @@ impl Cluster {
                     self.now,
                     self.seed
                 );
+                for (from, to) in self.leads(*address) {
+                    assert_ne!(
+                        self.led_to(to, *address),
+                        Some(from),
+                        "{address} is led in a circle by {from} and {to} at {:?}, seed {}",
+                        self.now,
+                        self.seed
+                    );
+                }
             }
         }
+    }
+
+    /// Whom a node leads connections of an address to, also while it is frozen: its kernel goes on.
+    pub(super) fn led_to(&self, node: usize, address: IpAddr) -> Option<usize> {
+        let name = self.machines[node].core.as_ref()?.led_to(address)?;
+        self.machines.iter().position(|machine| machine.name == *name)
+    }
+
+    /// All who lead connections of an address, and whom they lead them to.
+    pub(super) fn leads(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
+        let led = move |node: usize| Some((node, self.led_to(node, address)?));
+        (0..self.size()).filter_map(led)
     }
 
     /// The nodes that answer for an address and lack what it needs.

@@ -54,11 +54,115 @@ fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     cluster
 }
 
-/// Every address has the owner that it should have.
+/// Every address has the owner that it should have, and whatever is led comes to an end.
 fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
         let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
+        for (from, to) in cluster.leads(address) {
+            assert_ne!(expected, [to], "{from} leads to the owner of {address}");
+            let last = (0..cluster.size()).try_fold(from, |at, _| cluster.led_to(at, address));
+            assert_eq!(last, None, "{address} is led in a circle from {from}");
+        }
+    }
+}
+
+/// Moves an address to a node on purpose.
+fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
+    cluster.want(address, &[node]);
+    cluster.run(Duration::from_secs(3));
+    assert_owned(cluster);
+}
+
+#[test]
+fn who_takes_an_address_leads_to_the_one_before() {
+    for seed in 0..20 {
+        // Addresses that never moved, since the nodes have found each other before.
+        let mut cluster = settled(seed, 4, 0);
+        for number in 0..2 {
+            cluster.want(address(number), &[0, 1, 2, 3]);
+        }
+        cluster.run(Duration::from_secs(3));
+        assert_owned(&cluster);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let [second, third] = [1, 2].map(|more| (first + more) % 4);
+        assert_eq!(cluster.leads(address(0)).count(), 0, "nobody was before");
+        for (to, leads) in [
+            (second, vec![(second, first)]),
+            // Back: what came up meanwhile is with the second.
+            (first, vec![(first, second)]),
+            (second, vec![(second, first)]),
+            // The third reaches both by way of the second.
+            (third, vec![(second, first), (third, second)]),
+            (first, vec![(first, third), (third, second)]),
+        ] {
+            cluster.want(address(0), &[to]);
+            let end = cluster.now + Duration::from_secs(3);
+            let is_there = |cluster: &Cluster| cluster.owners(address(0)) == [to];
+            assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
+            cluster.run(Duration::from_secs(3));
+            assert_owned(&cluster);
+            let mut leads = leads;
+            leads.sort_unstable();
+            assert_eq!(
+                cluster.leads(address(0)).collect::<Vec<_>>(),
+                leads,
+                "seed {seed}"
+            );
+        }
+        assert_eq!(cluster.leads(address(1)).count(), 0, "it never moved");
+    }
+}
+
+#[test]
+fn connections_are_led_to_a_process_that_was_asked_to_end_and_not_to_a_dead_one() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        cluster.leave(first);
+        cluster.run(milliseconds(500));
+        let second = cluster.owners(address(0))[0];
+        cluster.kill(first);
+        cluster.run(Duration::from_secs(60));
+        assert_eq!(
+            cluster.led_to(second, address(0)),
+            Some(first),
+            "its kernel goes on, seed {seed}"
+        );
+        // It comes back, and gets its address.
+        cluster.boot(first);
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+        assert_eq!(cluster.leads(address(0)).collect::<Vec<_>>(), [(first, second)]);
+        cluster.kill(second);
+        cluster.run(Duration::from_secs(10));
+        assert_eq!(cluster.leads(address(0)).count(), 0, "a dead one, seed {seed}");
+        // Who takes over from a dead one leads to nobody.
+        cluster.kill(first);
+        cluster.boot(second);
+        cluster.run(Duration::from_secs(10));
+        assert_eq!(cluster.leads(address(0)).count(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_led_ends_with_the_node_and_the_address() {
+    for (seed, node_goes) in [(1, true), (2, false)] {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let second = (first + 1) % 3;
+        move_to(&mut cluster, address(0), second);
+        assert_eq!(cluster.led_to(second, address(0)), Some(first));
+        if node_goes {
+            cluster.leave(first);
+            cluster.run(milliseconds(500));
+            cluster.remove_node(first);
+            cluster.run(Duration::from_secs(20));
+        } else {
+            cluster.unwant(address(0));
+            cluster.run(Duration::from_secs(1));
+        }
+        assert_eq!(cluster.led_to(second, address(0)), None);
     }
 }
 

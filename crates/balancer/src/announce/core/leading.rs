@@ -1,0 +1,61 @@
+//! Which packets this node sends on to whom, and where nodes take such packets.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Core, Effect};
+use crate::announce::entrance::Entrance;
+use crate::announce::predecessors::Presence;
+use crate::announce::{NodeName, Time};
+
+/// How often it is looked whether those who are led to still live.
+const LOOK_AFTER_PERIOD: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Where this node takes packets that others send on to it.
+    pub fn tell_entrances(&mut self, entrances: Vec<Entrance>) {
+        self.entrances = entrances;
+    }
+
+    /// The machine of a node does not answer on the link: nothing is sent on to it.
+    pub fn tell_unreachable(&mut self, now: Time, node: &NodeName) {
+        self.predecessors.forget_node(node);
+        self.settle(now);
+    }
+
+    /// Whom packets of connections that are not known here are sent on to, by the address that they are for.
+    pub fn led(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        self.predecessors.led()
+    }
+
+    /// Whom those for one address are sent on to.
+    pub fn led_to(&self, address: IpAddr) -> Option<&NodeName> {
+        self.predecessors.led_to(address)
+    }
+
+    /// Where a node takes packets that are sent on to it, if it says so.
+    pub fn entrances_of(&self, node: &NodeName) -> &[Entrance] {
+        self.peers.get(node).map_or(&[], |peer| &peer.entrances)
+    }
+
+    /// Finds out whom to send packets on to.
+    pub(super) fn settle_leads(&mut self, now: Time) {
+        let peers = &self.peers;
+        self.predecessors.follow(now, |address, node| {
+            // A node that lent its vote, or is ending, leads nothing here: it took care of that before it said so.
+            let peer = peers.get(node);
+            peer.is_some_and(|peer| peer.is_leaving || peer.votes_for(now, address))
+        });
+        if self.leads_due <= now {
+            self.leads_due = now + LOOK_AFTER_PERIOD;
+            self.predecessors.expire(now, |node| match peers.get(node) {
+                None => Presence::Gone,
+                Some(peer) if peer.is_leaving => Presence::Ending,
+                Some(peer) => Presence::Silent(peer.silent_for(now)),
+            });
+        }
+        if self.predecessors.take_changed() {
+            self.effects.push(Effect::Led);
+        }
+    }
+}

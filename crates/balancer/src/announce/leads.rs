@@ -1,0 +1,175 @@
+//! The kernel's part of leading connections to the node that knows them: a table of nftables of its own in each family, the
+//! same whatever proxy there is.
+//!
+//! Between connection tracking and the proxies' rewriting, what belongs to no known connection and begins none is looked at:
+//! TCP without SYN that is new here or, where it ends a connection, invalid, and ICMP errors about connections that are not
+//! known. If it is for an address that is led, a copy goes to the other node, as it is, and the packet itself is gone, before
+//! it could be taken for a new connection. The copy lives one hop less. What comes from a machine that is led to
+//! was sent on before, and is never led.
+//!
+//! A table that nobody tends would lead packets astray one day. So its elements expire, and are given their time anew
+//! as long as the process lives. It begins with an empty table, and takes it away when it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink::nftables::{CommitError, Nftables};
+use netlink::route::LinkIndex;
+
+use super::Time;
+use super::entrance::Way;
+
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use rules::Family;
+
+/// Most addresses that are led at a time: bounds what the kernel looks up, and what tending costs. Those beyond are not led.
+pub const LED_MAX: usize = 4_096;
+/// How long the kernel leads without being tended.
+const UNTENDED_LASTS: Duration = Duration::from_secs(60);
+/// How often it is tended.
+const TEND_PERIOD: Duration = Duration::from_secs(20);
+/// `mangle` of `netfilter_ipv4.h`: behind connection tracking, and before addresses are rewritten.
+const PRIORITY: i32 = -150;
+/// The loopback link's number everywhere. No address is led there: a rule with it shows whether the kernel has what it takes.
+const LOOPBACK: LinkIndex = LinkIndex(1);
+
+/// What the kernel leads.
+#[derive(Debug)]
+pub struct Leads {
+    nftables: Option<Nftables>,
+    families: [OfFamily; 2],
+    tend_at: Time,
+}
+
+#[derive(Debug)]
+struct OfFamily {
+    family: Family,
+    /// Why the kernel cannot lead.
+    refusal: Option<String>,
+    /// What is in force; nothing is known of it after a failure.
+    led: Option<BTreeMap<IpAddr, Way>>,
+    /// The links that the table has rules for.
+    links: BTreeSet<LinkIndex>,
+}
+
+impl Leads {
+    /// Begins with nothing to lead, whatever a process of before left. What the kernel lacks is told by [`Leads::refusals`].
+    pub fn start(now: Time) -> Self {
+        let (nftables, refusal) = match Nftables::open() {
+            Ok(nftables) => (Some(nftables), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let of = |family: Family| OfFamily {
+            family,
+            refusal: refusal.clone(),
+            led: None,
+            links: BTreeSet::new(),
+        };
+        let mut this = Self {
+            nftables,
+            families: [of(Family::Ipv4), of(Family::Ipv6)],
+            tend_at: now,
+        };
+        let Some(nftables) = &mut this.nftables else {
+            return this;
+        };
+        for part in &mut this.families {
+            part.refusal = part.write(nftables, &BTreeMap::new()).err().map(|error| {
+                // A part of it may be in force that was before.
+                drop(nftables.delete_table(part.family.table_family(), rules::TABLE));
+                error.to_string()
+            });
+        }
+        this
+    }
+
+    /// Why the kernel does not lead packets of a family, for the families for which it does not.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.families
+            .iter()
+            .filter_map(|part| Some((part.family.name(), part.refusal.as_deref()?)))
+    }
+
+    /// Leads these addresses, and no others.
+    pub fn lead(&mut self, now: Time, wanted: &BTreeMap<IpAddr, Way>) {
+        let is_due = now >= self.tend_at;
+        if is_due {
+            self.tend_at = now + TEND_PERIOD;
+        }
+        let Some(nftables) = &mut self.nftables else {
+            return;
+        };
+        for part in &mut self.families {
+            if part.refusal.is_some() {
+                continue;
+            }
+            let wanted = wanted.iter().filter(|(address, _)| part.family.has(**address));
+            let wanted: BTreeMap<IpAddr, Way> = wanted
+                .take(LED_MAX)
+                .map(|(address, way)| (*address, *way))
+                .collect();
+            if part.led.as_ref() == Some(&wanted) && (!is_due || wanted.is_empty()) {
+                continue;
+            }
+            // A change finds out that the table is not as it was left.
+            let changed = part.led.is_some() && !is_due && part.change(nftables, &wanted).is_ok();
+            if changed {
+                continue;
+            }
+            if let Err(error) = part.write(nftables, &wanted) {
+                // The next look at the links, or the next change, tries again.
+                tracing::warn!(
+                    family = part.family.name(), %error,
+                    "connections through nodes that addresses moved away from may be lost"
+                );
+            }
+        }
+    }
+
+    /// Leads nothing any more.
+    pub fn end(mut self) {
+        let Some(nftables) = &mut self.nftables else {
+            return;
+        };
+        for part in self.families.iter().filter(|part| part.refusal.is_none()) {
+            if let Err(error) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
+                tracing::warn!(%error, within = ?UNTENDED_LASTS, "the table of led addresses stays and runs empty");
+            }
+        }
+    }
+}
+
+impl OfFamily {
+    /// Changes what has to be, if the table has all rules that it takes.
+    fn change(&mut self, nftables: &mut Nftables, wanted: &BTreeMap<IpAddr, Way>) -> Result<(), CommitError> {
+        let has_rules = wanted.values().all(|way| self.links.contains(&way.link));
+        match self.led.take().filter(|_| has_rules) {
+            Some(led) => nftables.commit(rules::changes(self.family, &led, wanted, UNTENDED_LASTS))?,
+            None => return self.write(nftables, wanted),
+        }
+        self.led = Some(wanted.clone());
+        Ok(())
+    }
+
+    /// Puts the table there anew, in one transaction.
+    fn write(&mut self, nftables: &mut Nftables, wanted: &BTreeMap<IpAddr, Way>) -> Result<(), CommitError> {
+        self.led = None;
+        self.links = wanted.values().map(|way| way.link).chain([LOOPBACK]).collect();
+        let table = rules::table(self.family, &self.links, wanted, UNTENDED_LASTS, is_loose());
+        nftables.commit(table)?;
+        self.led = Some(wanted.clone());
+        Ok(())
+    }
+}
+
+/// Whether connection tracking takes packets in the middle of a connection for new ones (`nf_conntrack_tcp_loose` of the
+/// kernel's `nf_conntrack-sysctl`), as it does unless told otherwise.
+fn is_loose() -> bool {
+    let setting = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_tcp_loose");
+    setting.map_or(true, |text| text.trim() != "0")
+}

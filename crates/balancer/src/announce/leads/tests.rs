@@ -1,0 +1,138 @@
+use std::process::Command;
+
+use super::*;
+
+const NOW: Time = Time::from_secs(1_000);
+
+fn way(link: u32, number: u8, address: IpAddr) -> (IpAddr, Way) {
+    let gateway: IpAddr = match address.is_ipv4() {
+        true => [192, 0, 2, number].into(),
+        false => [0xfe80, 0, 0, 0, 0, 0, 0, u16::from(number)].into(),
+    };
+    let way = Way {
+        link: LinkIndex(link),
+        gateway,
+        hardware: [2, 0, 0, 0, 0, number],
+    };
+    (address, way)
+}
+
+fn ipv4(number: u8) -> IpAddr {
+    [192, 0, 2, number].into()
+}
+
+fn ipv6(number: u16) -> IpAddr {
+    [0x2001, 0xdb8, 0, 0, 0, 0, 0, number].into()
+}
+
+/// What the kernel has, in the words of the nft program and without the time that is left; `None` if there is no such
+/// program.
+fn listed() -> Option<String> {
+    let mut all = String::new();
+    for family in ["ip", "ip6"] {
+        let output = Command::new("nft")
+            .args(["-s", "list", "tables", family])
+            .output()
+            .ok()?;
+        let tables = String::from_utf8_lossy(&output.stdout).into_owned();
+        if tables.contains(rules::TABLE) {
+            let output = Command::new("nft")
+                .args(["-s", "list", "table", family, rules::TABLE])
+                .output()
+                .ok()?;
+            all.push_str(&String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    Some(all)
+}
+
+/// A start, if there is what it takes.
+fn start(test: &str) -> Option<Leads> {
+    let leads = Leads::start(NOW);
+    if let Some((family, why)) = leads.refusals().next() {
+        println!("skipped: {test}: the kernel does not lead {family}: {why}");
+        return None;
+    }
+    if listed().is_none() {
+        println!("skipped: {test}: no nft program");
+        return None;
+    }
+    Some(leads)
+}
+
+#[test]
+fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
+    testbed::in_namespace(|| {
+        let Some(mut leads) = start("the_kernel_leads_what_it_was_last_told_however_it_came_to_that") else {
+            return;
+        };
+        let empty = listed().unwrap();
+        for wanted in ["hook prerouting priority mangle", "ct state new", "map link1"] {
+            assert!(empty.contains(wanted), "{wanted} is not in {empty}");
+        }
+        let last = BTreeMap::from([way(1, 2, ipv4(200)), way(1, 3, ipv4(201)), way(1, 2, ipv6(7))]);
+        leads.lead(NOW, &last);
+        let told_at_once = listed().unwrap();
+        for wanted in [
+            "192.0.2.200 timeout 1m : 192.0.2.2",
+            "192.0.2.201 timeout 1m : 192.0.2.3",
+            "2001:db8::7 timeout 1m : fe80::2",
+            "02:00:00:00:00:03:00:00 timeout 1m",
+            "dup to ip daddr map @link1 device \"lo\" drop",
+            "dup to ip6 daddr map @link1 device \"lo\" drop",
+        ] {
+            assert!(told_at_once.contains(wanted), "{wanted} is not in {told_at_once}");
+        }
+        // By way of other states, by a change each.
+        for other in [
+            BTreeMap::new(),
+            BTreeMap::from([way(1, 4, ipv4(200)), way(1, 2, ipv4(9))]),
+            BTreeMap::from([way(1, 3, ipv6(7)), way(1, 3, ipv6(8)), way(1, 2, ipv4(201))]),
+        ] {
+            leads.lead(NOW, &other);
+            leads.lead(NOW, &last);
+            assert_eq!(listed().unwrap(), told_at_once);
+        }
+        // By a link that there was no rule for, and after somebody took the table away.
+        leads.lead(NOW, &BTreeMap::from([way(7, 2, ipv4(200))]));
+        assert!(listed().unwrap().contains("map link7"));
+        Nftables::open()
+            .unwrap()
+            .delete_table(rules::Family::Ipv4.table_family(), rules::TABLE)
+            .unwrap();
+        leads.lead(NOW, &last);
+        assert_eq!(listed().unwrap(), told_at_once);
+        leads.lead(NOW, &BTreeMap::new());
+        assert_eq!(listed().unwrap(), empty);
+        leads.end();
+        assert_eq!(listed().unwrap(), "");
+    });
+}
+
+#[test]
+fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
+    testbed::in_namespace(|| {
+        let Some(mut leads) = start("a_table_that_is_tended_is_there_and_one_of_before_is_not") else {
+            return;
+        };
+        let empty = listed().unwrap();
+        let led = BTreeMap::from([way(1, 2, ipv4(200))]);
+        leads.lead(NOW, &led);
+        let before = listed().unwrap();
+        assert!(
+            Nftables::open()
+                .unwrap()
+                .delete_table(rules::Family::Ipv4.table_family(), rules::TABLE)
+                .unwrap()
+        );
+        leads.lead(NOW + TEND_PERIOD / 2, &led);
+        assert_ne!(listed().unwrap(), before, "nothing was to be done");
+        leads.lead(NOW + TEND_PERIOD, &led);
+        assert_eq!(listed().unwrap(), before);
+        // Killed, and started anew.
+        drop(leads);
+        assert_eq!(listed().unwrap(), before);
+        Leads::start(NOW);
+        assert_eq!(listed().unwrap(), empty);
+    });
+}
