@@ -113,35 +113,4 @@ async fn commit(
 }
 
 #[cfg(test)]
-mod tests {
-    use store::{SqliteOptions, SqliteStore};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_server_is_there_until_it_leaves_or_falls_silent() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).unwrap();
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let (one, two) = ([ip("192.0.2.1"), ip("fd00::1")], [ip("192.0.2.2")]);
-        let all = [ip("192.0.2.1"), ip("192.0.2.2"), ip("fd00::1")];
-        let begin = Instant::now();
-        let after = |seconds| begin + Duration::from_secs(seconds);
-        let mut servers = ApiServers::default();
-        renew(&store, &one).await.unwrap();
-        renew(&store, &two).await.unwrap();
-        assert_eq!(servers.present(&store, begin).await.unwrap(), all);
-        // One goes on saying so, in the same words.
-        renew(&store, &two).await.unwrap();
-        assert_eq!(servers.present(&store, after(10)).await.unwrap(), all);
-        assert_eq!(servers.present(&store, after(16)).await.unwrap(), two);
-        // A server that begins to look believes what it finds, and the silent one's record is gone.
-        let mut newcomer = ApiServers::default();
-        assert_eq!(newcomer.present(&store, after(16)).await.unwrap(), two);
-        renew(&store, &one).await.unwrap();
-        assert_eq!(servers.present(&store, after(17)).await.unwrap(), all);
-        leave(&store, &two).await.unwrap();
-        assert_eq!(servers.present(&store, after(17)).await.unwrap(), one);
-        renew(&store, &[]).await.unwrap();
-    }
-}
+mod tests;

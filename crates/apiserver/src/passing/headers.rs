@@ -147,34 +147,4 @@ fn value(text: &str) -> Result<HeaderValue, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn redirects_stay_within_the_server() {
-        let prefix = "/api/v1/namespaces/d/services/web/proxy";
-        let to = |location: &str| rewritten(location, "192.0.2.1:80", "api:6443", prefix);
-        assert_eq!(to("/login?x=1"), format!("{prefix}/login?x=1"));
-        assert_eq!(to("http://192.0.2.1:80/a/"), format!("{prefix}/a/"));
-        assert_eq!(to("https://api:6443/a"), format!("{prefix}/a"));
-        assert_eq!(to(&format!("{prefix}/a")), format!("{prefix}/a"));
-        for elsewhere in ["http://example.com/a", "//example.com/a", "next", "?page=2"] {
-            assert_eq!(to(elsewhere), elsewhere);
-        }
-    }
-
-    #[test]
-    fn only_the_end_of_a_connection_is_told_of_it() {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade, X-Private"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert("x-private", HeaderValue::from_static("1"));
-        headers.insert("x-public", HeaderValue::from_static("1"));
-        assert!(is_upgrade(&headers));
-        remove_those_of_one_hop(&mut headers);
-        assert_eq!(
-            headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(),
-            ["x-public"]
-        );
-    }
-}
+mod tests;

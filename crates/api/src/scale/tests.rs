@@ -1,0 +1,47 @@
+use super::*;
+
+fn deployment() -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"tier": "front", "app": "web"}}, "paused": true},
+        "status": {"replicas": 2},
+    })
+}
+
+#[test]
+fn a_scale_says_what_is_wanted_what_is_there_and_which_pods() {
+    let scale = scale_of(&deployment());
+    assert_eq!(
+        scale,
+        json!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1",
+            "metadata": {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "app=web,tier=front"},
+        })
+    );
+    assert!(validate(&scale).is_empty());
+}
+
+#[test]
+fn a_scale_changes_the_replicas_and_nothing_else() {
+    let mut scale = scale_of(&deployment());
+    scale["spec"]["replicas"] = json!(5);
+    scale["metadata"]["resourceVersion"] = json!("6");
+    scale["metadata"]["labels"] = json!({"c": "d"});
+    let object = rescaled(&deployment(), &scale);
+    let mut expected = deployment();
+    expected["spec"]["replicas"] = json!(5);
+    expected["metadata"]["resourceVersion"] = json!("6");
+    assert_eq!(object, expected);
+}
+
+#[test]
+fn fewer_than_none_is_refused() {
+    let mut scale = scale_of(&deployment());
+    scale["spec"]["replicas"] = json!(-1);
+    let errors = validate(&scale);
+    assert_eq!(
+        errors[0].to_string(),
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    );
+}

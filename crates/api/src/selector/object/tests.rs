@@ -1,0 +1,41 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn labels_and_expressions_must_all_hold() {
+    let selector = json!({
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["b", "a"]},
+            {"key": "old", "operator": "DoesNotExist"},
+        ],
+    });
+    let selector = LabelSelector::from_object(&Path::new("s"), &selector).expect("valid");
+    let matches = |labels: Value| selector.matches_object(&json!({"metadata": {"labels": labels}}));
+    assert!(matches(json!({"app": "web", "tier": "a"})));
+    assert!(!matches(json!({"app": "web", "tier": "c"})));
+    assert!(!matches(json!({"app": "web", "tier": "a", "old": ""})));
+    assert!(!matches(json!({"tier": "a"})));
+}
+
+#[test]
+fn the_empty_one_selects_everything() {
+    let selector = LabelSelector::from_object(&Path::new("s"), &json!({})).expect("valid");
+    assert!(selector.is_empty());
+}
+
+#[test]
+fn faults_are_told_with_their_fields() {
+    let selector = json!({"matchExpressions": [
+        {"key": "a", "operator": "In"},
+        {"key": "a", "operator": "Exists", "values": ["x"]},
+        {"key": "", "operator": "Like"},
+    ]});
+    let errors = LabelSelector::from_object(&Path::new("s"), &selector).expect_err("faults");
+    let fields: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+    assert!(fields.contains(&"s.matchExpressions[0].values"), "{fields:?}");
+    assert!(fields.contains(&"s.matchExpressions[1].values"), "{fields:?}");
+    assert!(fields.contains(&"s.matchExpressions[2].operator"), "{fields:?}");
+    assert!(fields.contains(&"s.matchExpressions[2].key"), "{fields:?}");
+}

@@ -1,0 +1,48 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn names_have_up_to_three_parts() {
+    let parsed = |text| Name::parse(text).map(|name| (name.scheme, name.name, name.port));
+    assert_eq!(parsed("web"), Some(("http", "web", "")));
+    assert_eq!(parsed("web:http"), Some(("http", "web", "http")));
+    assert_eq!(parsed("https:web:443"), Some(("https", "web", "443")));
+    assert_eq!(parsed(":web:"), Some(("http", "web", "")));
+    for wrong in ["", ":80", "ftp:web:21", "a:b:c:d"] {
+        assert_eq!(parsed(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_number_means_the_port_of_the_service() {
+    let service = json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 81, "name": "admin"}]}});
+    let name = |port| Name {
+        scheme: "http",
+        name: "web",
+        port,
+    };
+    assert_eq!(port_name(&service, &name("81")), Ok("admin"));
+    assert_eq!(port_name(&service, &name("other")), Ok("other"));
+    let missing = port_name(&service, &name("82")).unwrap_err();
+    assert_eq!(missing.message(), "no service port 82 found for service \"web\"");
+}
+
+#[test]
+fn pods_are_reached_at_their_address() {
+    let pod = |ip: &str| {
+        json!({
+            "spec": {"containers": [{}, {"ports": [{"containerPort": 8080}]}]},
+            "status": {"podIP": ip, "podIPs": [{"ip": ip}]},
+        })
+    };
+    let at = |ip: &str, name: &str| {
+        pod_destination(&pod(ip), &Name::parse(name).unwrap())
+            .map(|d| format!("{}://{}", d.scheme, d.authority))
+    };
+    assert_eq!(at("192.0.2.1", "p"), Ok("http://192.0.2.1:8080".to_owned()));
+    assert_eq!(at("fd00::1", "https:p:1"), Ok("https://[fd00::1]:1".to_owned()));
+    for own in ["127.0.0.1", "::1", "169.254.1.1", "fe80::1", "0.0.0.0"] {
+        assert!(at(own, "p").is_err(), "{own}");
+    }
+}

@@ -1,0 +1,32 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_container_is_named_or_the_only_one() {
+    let one = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}});
+    assert_eq!(container(&one, "p", ""), Ok("a"));
+    assert_eq!(container(&one, "p", "i"), Ok("i"));
+    let message = |pod: &Value, asked: &str| container(pod, "p", asked).unwrap_err().message().to_owned();
+    assert_eq!(message(&one, "b"), "container b is not valid for pod p");
+    let two =
+        json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
+    assert_eq!(
+        message(&two, ""),
+        "a container name must be specified for pod p, choose one of: [a b] or one of the init containers: [i]"
+    );
+}
+
+#[test]
+fn agents_are_reached_at_the_address_of_their_node() {
+    let node = |port: i64, ip: &str| {
+        json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+                          "addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": ip}]}})
+    };
+    assert_eq!(
+        agent_of(&node(10250, "fd00::1"), "n"),
+        Ok("[fd00::1]:10250".to_owned())
+    );
+    assert!(agent_of(&node(0, "10.0.0.1"), "n").is_err());
+    assert!(agent_of(&node(10250, "nonsense"), "n").is_err());
+}

@@ -1,0 +1,83 @@
+use api::kind::find;
+
+use super::*;
+
+#[test]
+fn list_items_lose_their_type_and_nothing_else() {
+    let services = find("", "v1", "services").unwrap();
+    let stored = [
+        Bytes::from_static(br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}}"#),
+        Bytes::from_static(br#"{"metadata":{"name":"b"}}"#),
+    ];
+    let head = list_head("ServiceList", "v1", &json!({}));
+    let text: Vec<u8> = list_pieces(services, head, stored.into_iter()).concat();
+    let list: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(
+        list["items"],
+        json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}])
+    );
+    assert_eq!(list["kind"], "ServiceList");
+}
+
+#[test]
+fn a_table_of_one_object() {
+    let services = find("", "v1", "services").unwrap();
+    let bytes = Bytes::from_static(br#"{"metadata":{"name":"a","resourceVersion":"7"},"spec":{}}"#);
+    let form = Form {
+        representation: Representation::Table,
+        ..Form::PLAIN
+    };
+    let table = object(services, bytes, form, IncludeObject::Metadata).unwrap();
+    let table: Value = serde_json::from_slice(&table).unwrap();
+    assert_eq!(table["metadata"]["resourceVersion"], "7");
+    assert_eq!(table["rows"][0]["cells"][0], "a");
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+}
+
+#[test]
+fn lists_in_every_encoding() {
+    let services = find("", "v1", "services").unwrap();
+    let stored =
+        br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"ClusterIP"}}"#;
+    let page_of = || Page {
+        entries: vec![store::Entry {
+            key: "/services/d/a".into(),
+            value: Bytes::from_static(stored),
+            created: store::Revision(1),
+            modified: store::Revision(1),
+        }],
+        revision: store::Revision(7),
+        continue_token: None,
+        remaining: None,
+    };
+    let listed = |representation, encoding| {
+        let form = Form {
+            representation,
+            encoding,
+        };
+        page(services, page_of(), form, IncludeObject::Metadata)
+            .unwrap()
+            .concat()
+    };
+    let yaml = String::from_utf8(listed(Representation::Objects, Encoding::Yaml)).unwrap();
+    for part in [
+        "kind: ServiceList\n",
+        "type: ClusterIP\n",
+        "resourceVersion: \"7\"\n",
+    ] {
+        assert!(yaml.contains(part), "{part} is not in\n{yaml}");
+    }
+    let json: Value = serde_json::from_slice(&listed(Representation::Objects, Encoding::PrettyJson)).unwrap();
+    assert_eq!(json["items"][0].get("kind"), None);
+    let protobuf = listed(Representation::Objects, Encoding::Protobuf);
+    let read = protobuf::open(&protobuf).unwrap();
+    let list = read.object("io.k8s.api.core.v1.ServiceList").unwrap();
+    assert_eq!(list["kind"], "ServiceList");
+    assert_eq!(list["metadata"]["resourceVersion"], "7");
+    assert_eq!(list["items"][0]["spec"]["type"], "ClusterIP");
+    let metadata = listed(Representation::Metadata, Encoding::Protobuf);
+    assert_eq!(
+        protobuf::open(&metadata).unwrap().kind,
+        "PartialObjectMetadataList"
+    );
+}

@@ -1,0 +1,18 @@
+use super::*;
+
+#[test]
+fn generated_names_fit_a_label() {
+    let name = generated_name("web-");
+    assert!(name.starts_with("web-") && name.len() == 9, "{name}");
+    assert_eq!(generated_name(&"x".repeat(100)).len(), 63);
+    assert!(generated_name(&"é".repeat(40)).starts_with('é'));
+}
+
+#[test]
+fn times_are_whole_seconds() {
+    let time = now();
+    assert!(
+        time.ends_with('Z') && time.len() == "2026-01-01T00:00:00Z".len(),
+        "{time}"
+    );
+}

@@ -1,0 +1,43 @@
+use std::convert::Infallible;
+
+use super::*;
+
+fn frame(length: usize) -> Result<Frame, Infallible> {
+    Ok(Frame {
+        bytes: vec![0; length].into(),
+        told: 1,
+        next: 1,
+    })
+}
+
+#[test]
+fn a_frame_is_written_once_for_a_stream_and_a_position() {
+    let frames = SharedFrames::default();
+    let mut written = 0;
+    for (stream, position) in [("a", 1), ("a", 1), ("a", 2), ("b", 1), ("a", 2)] {
+        let Ok(_) = frames.get_or_write(&mut frames.stream(stream), position, || {
+            written += 1;
+            frame(1)
+        });
+    }
+    assert_eq!(written, 3);
+}
+
+#[test]
+fn old_frames_are_dropped() {
+    let frames = SharedFrames::default();
+    let mut stream = frames.stream("a");
+    for position in 0..1_000 {
+        let Ok(_) = frames.get_or_write(&mut stream, position, || frame(BYTES_MAX / 8));
+    }
+    let shard = frames.shards[stream.shard].lock().unwrap();
+    assert!(shard.bytes <= BYTES_MAX && shard.newest_last.len() <= FRAMES_MAX);
+    assert_eq!(
+        shard.bytes,
+        shard
+            .newest_last
+            .iter()
+            .map(|kept| kept.frame.bytes.len())
+            .sum::<usize>()
+    );
+}
