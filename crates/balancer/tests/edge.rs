@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use balancer::announce::{self, LinkSelection, Metrics};
 use balancer::serving::{self, Addresses};
@@ -22,28 +22,19 @@ use http::Method;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
-use testbed::{Cluster, Topology};
+use testbed::{Backend, Cluster, Topology};
 use tokio::sync::watch;
 
 use support::{PATIENCE, ask, create, create_node, create_pool, spawn_in, start_api};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
-/// Where the backends serve, and where they say how they are.
-const PORT: u16 = 9_000;
-const HEALTH_PORT: u16 = 9_100;
 /// The last part of the certificate's ARN, and the Secret's name.
 const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
+/// The user that announcer and edge of a node ask as.
+const LOAD_BALANCER: &str = "system:portolan-load-balancer";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-
-/// What assigns addresses where nodes run the edge.
-fn with_edges() -> balancer::Options {
-    balancer::Options {
-        has_edges: true,
-        ..balancer::Options::default()
-    }
-}
 
 /// A node's announcer and edge, until the sender is dropped.
 fn start_load_balancer(
@@ -108,54 +99,6 @@ fn start_load_balancer(
     (end, running)
 }
 
-/// A backend that tells each connection its own name and the first line that it was sent, and then echoes; and that says
-/// whether it is well.
-fn start_backend(cluster: &Arc<Cluster>, member: &str, is_well: watch::Receiver<bool>) {
-    let name = member.to_owned();
-    spawn_in(cluster, member, move || {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("its port");
-        let health = TcpListener::bind((Ipv4Addr::UNSPECIFIED, HEALTH_PORT)).expect("its port");
-        thread::spawn(move || {
-            for stream in health.incoming() {
-                let mut stream = stream.expect("a connection");
-                let status = if *is_well.borrow() {
-                    "200 OK"
-                } else {
-                    "503 Not Well"
-                };
-                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                // Who asks may be gone again.
-                drop(stream.read(&mut [0; 1_024]));
-                drop(stream.write_all(answer.as_bytes()));
-            }
-        });
-        for stream in listener.incoming() {
-            let (stream, name) = (stream.expect("a connection"), name.clone());
-            thread::spawn(move || echo(stream, &name));
-        }
-    });
-}
-
-fn echo(mut stream: TcpStream, name: &str) {
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while !line.ends_with(b"\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => line.push(byte[0]),
-            _ => return,
-        }
-    }
-    let greeting = format!("{name} {}", String::from_utf8_lossy(&line));
-    let mut part = [0; 256];
-    let mut is_told = stream.write_all(greeting.as_bytes()).is_ok();
-    while is_told {
-        is_told = match stream.read(&mut part) {
-            Ok(count) if count > 0 => stream.write_all(&part[..count]).is_ok(),
-            _ => false,
-        };
-    }
-}
-
 /// A connection of the client on the outside, through TLS.
 struct Connection {
     stream: StreamOwned<ClientConnection, TcpStream>,
@@ -200,15 +143,8 @@ impl Connection {
 }
 
 /// Waits until something is so.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    testbed::until(what, PATIENCE, look)
 }
 
 /// The Service of the documentation's examples.
@@ -232,14 +168,14 @@ fn service() -> Value {
             aws("cross-zone-load-balancing-enabled"): "true",
             aws("additional-resource-tags"): "environment=prod,owner=devops",
             aws("healthcheck-protocol"): "HTTP",
-            aws("healthcheck-port"): HEALTH_PORT.to_string(),
+            aws("healthcheck-port"): Backend::HEALTH_PORT.to_string(),
             aws("healthcheck-path"): "/healthz",
             aws("healthcheck-healthy-threshold"): "2",
             aws("healthcheck-unhealthy-threshold"): "2",
             aws("healthcheck-interval"): "5",
             aws("healthcheck-timeout"): "2",
         }},
-        "spec": {"type": "LoadBalancer", "ports": [{"name": "https", "port": 443, "targetPort": PORT}]},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "https", "port": 443, "targetPort": Backend::ECHO_PORT}]},
     })
 }
 
@@ -251,7 +187,7 @@ fn slice(members: &[(&str, Ipv4Addr)]) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
-        "endpoints": endpoints, "ports": [{"name": "https", "protocol": "TCP", "port": PORT}],
+        "endpoints": endpoints, "ports": [{"name": "https", "protocol": "TCP", "port": Backend::ECHO_PORT}],
     })
 }
 
@@ -297,15 +233,14 @@ fn the_documentations_annotations_do_what_they_say() {
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
         let logs = directory.path().join("logs");
-        let api = start_api(&cluster, directory.path(), with_edges());
+        let api = start_api(&cluster, directory.path());
         let members = [
             ("node-2", cluster.topology.nodes[1].member.address.ipv4),
             ("control-plane", cluster.topology.control_plane.address.ipv4),
         ];
-        let wellness = members.map(|(member, _)| {
-            let (tell, is_well) = watch::channel(true);
-            start_backend(&cluster, member, is_well);
-            tell
+        let backends = members.map(|(name, _)| {
+            let member = cluster.member(name).expect("a member");
+            Backend::start(member).expect("its ports")
         });
         let authority = fill(&cluster, &api.admin, &members);
         let tls = client::tls_config(&Config {
@@ -313,7 +248,7 @@ fn the_documentations_annotations_do_what_they_say() {
             ..Config::default()
         });
         let tls = Arc::new(tls.expect("TLS"));
-        let (end, running) = start_load_balancer(&cluster, &api.load_balancer, logs.clone());
+        let (end, running) = start_load_balancer(&cluster, &api.as_user(LOAD_BALANCER), logs.clone());
 
         // TLS ends at the edge, and the backend is told whose connection it is.
         let (mut first, backend, header) = until("a connection", || Connection::open(&cluster, &tls).ok());
@@ -364,11 +299,8 @@ fn the_documentations_annotations_do_what_they_say() {
             let (_, name, _) = Connection::open(&cluster, &tls).ok()?;
             (name == backend).then_some(())
         });
-        let sick = members
-            .iter()
-            .position(|(name, _)| *name == backend)
-            .expect("one of them");
-        wellness[sick].send_replace(false);
+        let sick = backends.iter().find(|one| one.name == backend);
+        sick.expect("one of them").set_well(false);
         until("only the well one", || {
             let names = (0..8).map(|_| Connection::open(&cluster, &tls).ok().map(|(_, name, _)| name));
             names

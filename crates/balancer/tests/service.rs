@@ -1,19 +1,21 @@
 //! The balancer against a whole API server, with the rights that its role gives it.
 
+mod support;
+
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
+use apiserver::Server;
 use balancer::Metrics;
 use balancer::core::{CONDITION, FINALIZER};
-use client::{Client, Config, JSON, MERGE_PATCH};
+use client::{Client, JSON, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
-use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+use support::{PATIENCE, serve_api};
+
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 
@@ -28,38 +30,16 @@ struct Cluster {
 /// A server, and a balancer that asks as the controllers do.
 async fn start() -> Cluster {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path();
-    let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
-    let config = apiserver::Config {
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        kubeconfig: Some(path.join("admin.conf")),
-        token_auth_file: None,
-        data_dir: path.to_owned(),
-        node_name: "box".to_owned(),
-        advertise_address: Some("192.0.2.7".parse().expect("an address")),
-        kubernetes_service: apiserver::KubernetesService::default(),
-        service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
-        node_ports: NODE_PORTS_DEFAULT,
-        cluster_domain: "cluster.local".to_owned(),
-        access: Access::default(),
-    };
-    let server = Server::start(config, Arc::new(store)).await.expect("a server");
-    let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
-    let user = "system:kube-controller-manager";
-    let issued = apiserver::pki::client(&path.join("pki"), "controllers", user, "").expect("a certificate");
-    let controllers = Config {
-        server: apiserver::kubeconfig::server_url(server.address()),
-        certificate_authority: issued.authority.into_bytes(),
-        client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
-        ..Config::default()
-    };
-    let controllers = Client::new(controllers).expect("a client");
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let advertised = Ipv4Addr::new(192, 0, 2, 7);
+    let (server, api) = serve_api(directory.path(), listen, advertised.into()).await;
+    let controllers = Client::new(api.as_user("system:kube-controller-manager")).expect("a client");
     let options = balancer::Options::default();
     let metrics = Arc::clone(&options.metrics);
     tokio::spawn(balancer::run(controllers, options, std::future::pending()));
     Cluster {
         metrics,
-        admin: Client::new(admin).expect("a client"),
+        admin: Client::new(api.admin).expect("a client"),
         _server: server,
         _directory: directory,
     }

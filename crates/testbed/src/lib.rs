@@ -10,6 +10,7 @@
 //!
 //! No program is needed for any of it: links and routes go by rtnetlink, settings by `/proc/sys`.
 
+mod backend;
 mod cluster;
 mod enclosure;
 mod etcd;
@@ -18,7 +19,9 @@ mod probe;
 mod running;
 mod sysctl;
 mod topology;
+mod until;
 
+pub use backend::Backend;
 pub use cluster::{Cluster, ClusterError, Member, NETNS_DIRECTORY};
 pub use enclosure::{EnclosureError, Inside, RUN_DIRECTORY, cover_file, enclose, host_listener, settle};
 pub use etcd::EtcdServer;
@@ -27,3 +30,4 @@ pub use probe::{ProbeError, exchange_udp, forward, request_tcp};
 pub use running::{EnterError, Running, enter};
 pub use sysctl::write_sysctl;
 pub use topology::{DualAddress, DualNet, MemberPlan, NODES_MAX, NodePlan, Topology, TopologyError};
+pub use until::until;

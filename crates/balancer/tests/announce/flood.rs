@@ -1,14 +1,11 @@
 //! Somebody on the network asks without rest.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use testbed::{Cluster, Topology};
-
 use crate::asker::Asker;
-use crate::setting::{ADDRESS, start_announcer, start_api};
+use crate::setting::{ADDRESS, Setting, start_announcer};
 
 /// An address that nobody has.
 const NOBODYS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 250);
@@ -17,11 +14,8 @@ const NOBODYS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 250);
 #[test]
 fn questions_without_rest_keep_nobody_from_anything_else() {
     testbed::in_namespace(|| {
-        let topology = Topology::with_nodes(1).expect("a node");
-        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
-        let directory = tempfile::tempdir().expect("a directory");
-        let api = start_api(&cluster, &directory);
-        let flooder = Asker::start(&cluster);
+        let Setting { cluster, api, .. } = &Setting::start(1);
+        let flooder = Asker::start(cluster);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -29,8 +23,8 @@ fn questions_without_rest_keep_nobody_from_anything_else() {
                     flooder.flood(NOBODYS);
                 }
             });
-            let announcer = start_announcer(&cluster, &api.announcer, "node-1");
-            let mut asker = Asker::start(&cluster);
+            let announcer = start_announcer(cluster, &api.announcer, "node-1");
+            let mut asker = Asker::start(cluster);
             let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 asker.until_at(ADDRESS, announcer.hardware);
             }));

@@ -6,3 +6,5 @@ mod moves;
 mod one_owner;
 mod pools;
 mod setting;
+#[path = "../support/mod.rs"]
+mod support;

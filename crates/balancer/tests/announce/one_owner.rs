@@ -1,34 +1,27 @@
 //! One node answers for an address, whatever happens to it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use balancer::announce::{NodeName, rendezvous};
 use client::Config;
 use netlink::route::{Connection, LinkChange};
-use testbed::{Cluster, Topology};
+use testbed::Cluster;
 
 use crate::asker::Asker;
 use crate::setting::{
-    ADDRESS, Announcer, Api, Order, PATIENCE, await_api, await_members, start_announcer, start_api,
+    ADDRESS, Announcer, Order, PATIENCE, Setting, await_api, await_members, start_announcer,
 };
 
 #[test]
 fn one_node_answers_whatever_happens_to_it() {
     testbed::in_namespace(|| {
-        let topology = Topology::with_nodes(3).expect("three nodes");
-        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
-        let directory = tempfile::tempdir().expect("a directory");
-        let Api {
-            admin: config,
-            announcer,
-            ..
-        } = start_api(&cluster, &directory);
-        let start = |name: &str| start_announcer(&cluster, &announcer, name);
+        let Setting { cluster, api, .. } = &Setting::start(3);
+        let (config, announcer) = (&api.admin, &api.announcer);
+        let start = |name: &str| start_announcer(cluster, announcer, name);
         let mut announcers: Vec<Announcer> = ["node-1", "node-2", "node-3"].map(start).into();
-        let mut asker = Asker::start(&cluster);
+        let mut asker = Asker::start(cluster);
         // The three find each other, and while they do, the address may move.
-        await_members(&cluster, &config);
+        await_members(cluster, config);
         asker.until(Duration::from_secs(2), |_| false);
         asker.seen.clear();
         let names = ["node-1", "node-2", "node-3"].map(NodeName::from);
@@ -50,11 +43,11 @@ fn one_node_answers_whatever_happens_to_it() {
 
         // Cut off from all: another one answers; and so again.
         let port = owner_number + 1;
-        set_link(&cluster, port, false);
+        set_link(cluster, port, false);
         asker
             .until(PATIENCE, |last| *last == second)
             .expect("the same choice");
-        set_link(&cluster, port, true);
+        set_link(cluster, port, true);
         asker
             .until(PATIENCE, |last| *last == owner)
             .expect("the owner again");
@@ -81,7 +74,7 @@ fn one_node_answers_whatever_happens_to_it() {
         asker.until(Duration::from_secs(1), |_| false);
         let made_to = 8;
         assert!(asker.seen.len() < 2 * made_to, "{:?}", asker.seen);
-        told_of(&cluster, &config);
+        told_of(cluster, config);
     });
 }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -12,12 +11,12 @@ use client::{Config, JSON, MERGE_PATCH};
 use http::Method;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, Route};
 use serde_json::{Value, json};
-use testbed::{Cluster, Topology};
+use testbed::Cluster;
 
 use crate::asker::Asker;
 use crate::setting::{
-    ADDRESS, Api, EARLIER, EDGE, Hardware, OTHER, PATIENCE, POOLS, QUESTION_PERIOD, SERVICES, ask_api,
-    await_api, await_members, link_of, pool, service, start_announcer, start_api, start_with,
+    ADDRESS, EARLIER, EDGE, Hardware, OTHER, PATIENCE, POOLS, QUESTION_PERIOD, SERVICES, Setting, ask_api,
+    await_api, await_members, link_of, pool, service, start_announcer, start_with,
 };
 
 const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
@@ -27,14 +26,8 @@ const SECOND_LINK: &str = "lan9";
 #[test]
 fn pools_choose_nodes_and_links() {
     testbed::in_namespace(|| {
-        let topology = Topology::with_nodes(3).expect("three nodes");
-        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
-        let directory = tempfile::tempdir().expect("a directory");
-        let Api {
-            admin: config,
-            announcer,
-            ..
-        } = start_api(&cluster, &directory);
+        let Setting { cluster, api, .. } = &Setting::start(3);
+        let (config, announcer) = (&api.admin, &api.announcer);
         let names = ["node-1", "node-2", "node-3"];
         let winner = |address: Ipv4Addr| {
             let names = names.map(NodeName::from);
@@ -46,11 +39,11 @@ fn pools_choose_nodes_and_links() {
         };
         // One of those that would not have the edge's address has the only edge.
         let with_edge = (winner(EDGE) + 1) % names.len();
-        let start = |number: usize| start_with(&cluster, &announcer, names[number], number == with_edge);
+        let start = |number: usize| start_with(cluster, announcer, names[number], number == with_edge);
         let announcers = [0, 1, 2].map(start);
         let patch =
-            |path: &str, body: Value| ask_api(&cluster, &config, Method::PATCH, path, MERGE_PATCH, &body);
-        let create = |path: &str, body: Value| ask_api(&cluster, &config, Method::POST, path, JSON, &body);
+            |path: &str, body: Value| ask_api(cluster, config, Method::PATCH, path, MERGE_PATCH, &body);
+        let create = |path: &str, body: Value| ask_api(cluster, config, Method::POST, path, JSON, &body);
         let place = |spec: Value| patch(&format!("{POOLS}/p"), json!({ "spec": spec }));
         let label = |number: usize, role: Value| {
             let labels = json!({"metadata": {"labels": {"role": role}}});
@@ -59,10 +52,10 @@ fn pools_choose_nodes_and_links() {
         create(POOLS, pool("q", &[OTHER.into(), EDGE.into()]));
         create(SERVICES, service("b", json!({})));
         let edge_class = json!({"loadBalancerClass": "portolan.dev/edge"});
-        await_address(&cluster, &config, "b", OTHER.into());
+        await_address(cluster, config, "b", OTHER.into());
         create(SERVICES, service("c", edge_class));
-        await_members(&cluster, &config);
-        let mut asker = Asker::start(&cluster);
+        await_members(cluster, config);
+        let mut asker = Asker::start(cluster);
         asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
         asker.until_at(EDGE, announcers[with_edge].hardware);
 
@@ -72,13 +65,13 @@ fn pools_choose_nodes_and_links() {
             json!({"nodeSelectors": [{"matchLabels": {"role": "edge"}}, {"matchLabels": {"role": "dmz"}}]}),
         );
         asker.until_silent();
-        says_why(&cluster, &config);
+        says_why(cluster, config);
         label(second, json!("dmz"));
         asker.until_at(ADDRESS, announcers[second].hardware);
         label(third, json!("edge"));
         label(second, Value::Null);
         asker.until_at(ADDRESS, announcers[third].hardware);
-        await_api(&cluster, &config, &format!("{SERVICES}/a"), |service| {
+        await_api(cluster, config, &format!("{SERVICES}/a"), |service| {
             let conditions = service["status"]["conditions"]
                 .as_array()
                 .cloned()
@@ -89,8 +82,8 @@ fn pools_choose_nodes_and_links() {
         // Links: only one node has them, and answers there alone.
         place(json!({"nodeSelectors": null, "interfaces": ["lan*"]}));
         asker.until_silent();
-        let (here, there) = connect_directly(&cluster, names[second]);
-        let mut direct = Asker::on(&cluster, SECOND_LINK);
+        let (here, there) = connect_directly(cluster, names[second]);
+        let mut direct = Asker::on(cluster, SECOND_LINK);
         direct.until_at(ADDRESS, there);
         asker.until_silent();
 
@@ -99,8 +92,8 @@ fn pools_choose_nodes_and_links() {
         linked["spec"]["interfaces"] = json!([SECOND_LINK]);
         create(POOLS, linked);
         create(SERVICES, service("d", json!({"ipFamilies": ["IPv6"]})));
-        await_neighbour(&cluster, here, there);
-        let joined = groups_of(&cluster, names[second]);
+        await_neighbour(cluster, here, there);
+        let joined = groups_of(cluster, names[second]);
         assert_eq!(
             joined,
             [SECOND_LINK],
@@ -117,10 +110,7 @@ fn pools_choose_nodes_and_links() {
 #[test]
 fn who_may_not_read_pools_announces_without_regard_to_them() {
     testbed::in_namespace(|| {
-        let topology = Topology::with_nodes(1).expect("a node");
-        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
-        let directory = tempfile::tempdir().expect("a directory");
-        let api = start_api(&cluster, &directory);
+        let Setting { cluster, api, .. } = &Setting::start(1);
         let rules = json!([
             {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
@@ -131,7 +121,7 @@ fn who_may_not_read_pools_announces_without_regard_to_them() {
             object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
             object["metadata"] = json!({"name": EARLIER});
             let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
-            ask_api(&cluster, &api.admin, Method::POST, &path, JSON, &object);
+            ask_api(cluster, &api.admin, Method::POST, &path, JSON, &object);
         };
         create("clusterroles", json!({"kind": "ClusterRole", "rules": rules}));
         create(
@@ -144,15 +134,15 @@ fn who_may_not_read_pools_announces_without_regard_to_them() {
         );
         let spec = json!({"spec": {"interfaces": [SECOND_LINK]}});
         ask_api(
-            &cluster,
+            cluster,
             &api.admin,
             Method::PATCH,
             &format!("{POOLS}/p"),
             MERGE_PATCH,
             &spec,
         );
-        let announcer = start_announcer(&cluster, &api.earlier, "node-1");
-        Asker::start(&cluster).until_at(ADDRESS, announcer.hardware);
+        let announcer = start_announcer(cluster, &api.earlier, "node-1");
+        Asker::start(cluster).until_at(ADDRESS, announcer.hardware);
     });
 }
 

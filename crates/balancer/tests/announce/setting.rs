@@ -7,18 +7,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use apiserver::{Access, NODE_PORTS_DEFAULT, Server};
 use balancer::announce::{LinkSelection, Metrics, Settings};
-use client::{Client, Config, JSON};
+use client::{Client, Config};
 use http::Method;
 use netlink::route::{Connection, LinkIndex, NetworkNamespace};
 use serde_json::{Value, json};
-use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
-use testbed::Cluster;
+use testbed::{Cluster, Topology};
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{self, ask, create, create_node, runtime, spawn_in};
+
+pub use crate::support::PATIENCE;
+
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 /// An address that every node may answer for, on every link.
 pub const OTHER: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 201);
@@ -46,20 +46,26 @@ pub enum Order {
     End,
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
+/// A cluster with an API server on the control plane and what assigns addresses: with the Nodes, a pool of one address and a
+/// Service.
+pub struct Setting {
+    pub cluster: Arc<Cluster>,
+    pub api: Api,
+    _directory: TempDir,
 }
 
-/// Runs `work` on a thread in a member's namespace.
-fn spawn_in(cluster: &Arc<Cluster>, member: &str, work: impl FnOnce() + Send + 'static) {
-    let (cluster, member) = (Arc::clone(cluster), member.to_owned());
-    thread::spawn(move || {
-        let member = cluster.member(&member).expect("a member");
-        member.enter(work).expect("its namespace");
-    });
+impl Setting {
+    /// Of so many nodes.
+    pub fn start(nodes: usize) -> Self {
+        let topology = Topology::with_nodes(nodes).expect("so many nodes");
+        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
+        let directory = tempfile::tempdir().expect("a directory");
+        Self {
+            api: start_api(&cluster, &directory),
+            cluster,
+            _directory: directory,
+        }
+    }
 }
 
 /// How the API is reached: as the administrator, as announcers do, and as announcers whose role is of before pools said
@@ -73,75 +79,19 @@ pub struct Api {
 /// The user whose role is to be made.
 pub const EARLIER: &str = "announcer-of-before";
 
-/// An API server on the control plane, with a balancer.
+/// An API server on the control plane, with what assigns addresses; with the Nodes, a pool of one address and a Service.
 pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
-    let path = directory.path().to_owned();
-    let ip = cluster.topology.control_plane.address.ipv4;
-    let (tell, told) = channel();
-    spawn_in(cluster, "control-plane", move || {
-        runtime().block_on(async {
-            let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
-            let config = apiserver::Config {
-                listen: (ip, 0).into(),
-                kubeconfig: Some(path.join("admin.conf")),
-                token_auth_file: None,
-                data_dir: path.clone(),
-                node_name: "control-plane".to_owned(),
-                advertise_address: Some(ip.into()),
-                service_cidrs: ["10.96.0.0/16", "fd00:10:96::/112"]
-                    .map(|range| range.parse().expect("a range"))
-                    .to_vec(),
-                node_ports: NODE_PORTS_DEFAULT,
-                cluster_domain: "cluster.local".to_owned(),
-                kubernetes_service: apiserver::KubernetesService::default(),
-                access: Access::default(),
-            };
-            let server = Server::start(config, Arc::new(store)).await.expect("a server");
-            let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
-            let as_user = |user: &str| {
-                let issued =
-                    apiserver::pki::client(&path.join("pki"), user, user, "").expect("a certificate");
-                let pair = issued.pair;
-                Config {
-                    server: apiserver::kubeconfig::server_url(server.address()),
-                    certificate_authority: issued.authority.into_bytes(),
-                    client_certificate: Some((pair.certificate.into_bytes(), pair.key.into_bytes())),
-                    ..Config::default()
-                }
-            };
-            let client = Client::new(admin.clone()).expect("a client");
-            fill(&client).await;
-            let api = Api {
-                announcer: as_user("system:portolan-announcer"),
-                earlier: as_user(EARLIER),
-                admin,
-            };
-            tell.send(api).expect("somebody waits");
-            let options = balancer::Options {
-                has_edges: true,
-                ..balancer::Options::default()
-            };
-            balancer::run(client, options, std::future::pending()).await;
-        });
-    });
-    told.recv_timeout(PATIENCE).expect("an API server")
-}
-
-/// Creates the Nodes, a pool of one address and a Service.
-async fn fill(client: &Client) {
+    let api = support::start_api(cluster, directory.path());
     for (name, ip) in [("node-1", 11), ("node-2", 12), ("node-3", 13)] {
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        create(client, "/api/v1/nodes", node).await;
-        let status =
-            json!({"status": {"addresses": [{"type": "InternalIP", "address": format!("172.30.0.{ip}")}]}});
-        let path = format!("/api/v1/nodes/{name}/status");
-        let patched = client
-            .request(Method::PATCH, &path, client::MERGE_PATCH, Some(&status))
-            .await;
-        patched.expect("patched");
+        create_node(cluster, &api.admin, name, &format!("172.30.0.{ip}"));
     }
-    create(client, POOLS, pool("p", &[ADDRESS.into()])).await;
-    create(client, SERVICES, service("a", json!({}))).await;
+    create(cluster, &api.admin, POOLS, &pool("p", &[ADDRESS.into()]));
+    create(cluster, &api.admin, SERVICES, &service("a", json!({})));
+    Api {
+        announcer: api.as_user("system:portolan-announcer"),
+        earlier: api.as_user(EARLIER),
+        admin: api.admin,
+    }
 }
 
 pub fn pool(name: &str, addresses: &[IpAddr]) -> Value {
@@ -161,11 +111,6 @@ pub fn service(name: &str, more: Value) -> Value {
         service["spec"][field] = value.clone();
     }
     service
-}
-
-async fn create(client: &Client, path: &str, object: Value) {
-    let created = client.request(Method::POST, path, JSON, Some(&object)).await;
-    created.expect("created");
 }
 
 pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
@@ -224,14 +169,7 @@ pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, Hardware
 
 /// Asks the API for something.
 pub fn ask_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
-    let control_plane = cluster.control_plane().expect("a control plane");
-    let asking = || {
-        runtime().block_on(async {
-            let client = Client::new(config.clone()).expect("a client");
-            client.request(method, path, kind, Some(body)).await.expect(path);
-        });
-    };
-    control_plane.enter(asking).expect("its namespace");
+    ask(cluster, config, method, path, kind, Some(body));
 }
 
 /// Waits until something in the API is as it should be.

@@ -3,7 +3,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -20,15 +21,51 @@ use testbed::Cluster;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The user that the assigner asks as.
 const ASSIGNER: &str = "system:portolan-balancer";
-/// The user that announcer and edge of a node ask as.
-const LOAD_BALANCER: &str = "system:portolan-load-balancer";
 
 /// How the API is reached.
 pub struct Api {
     /// As the administrator.
     pub admin: Config,
-    /// As a node's load balancer.
-    pub load_balancer: Config,
+    pki: PathBuf,
+}
+
+impl Api {
+    /// As a user.
+    pub fn as_user(&self, user: &str) -> Config {
+        let issued = apiserver::pki::client(&self.pki, user, user, "").expect("a certificate");
+        Config {
+            server: self.admin.server.clone(),
+            certificate_authority: issued.authority.into_bytes(),
+            client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
+            ..Config::default()
+        }
+    }
+}
+
+/// An API server with all that it keeps in a directory; it serves until it is dropped.
+pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr) -> (Server, Api) {
+    let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).expect("a store");
+    let config = apiserver::Config {
+        listen,
+        kubeconfig: Some(directory.join("admin.conf")),
+        token_auth_file: None,
+        data_dir: directory.to_owned(),
+        node_name: "control-plane".to_owned(),
+        advertise_address: Some(advertised),
+        service_cidrs: ["10.96.0.0/16", "fd00:10:96::/112"]
+            .map(|range| range.parse().expect("a range"))
+            .to_vec(),
+        node_ports: NODE_PORTS_DEFAULT,
+        cluster_domain: "cluster.local".to_owned(),
+        kubernetes_service: apiserver::KubernetesService::default(),
+        access: Access::default(),
+    };
+    let server = Server::start(config, Arc::new(store)).await.expect("a server");
+    let api = Api {
+        admin: Config::from_kubeconfig(&directory.join("admin.conf")).expect("a kubeconfig"),
+        pki: directory.join("pki"),
+    };
+    (server, api)
 }
 
 /// A runtime for the calling thread.
@@ -52,48 +89,20 @@ pub fn spawn_in(
     })
 }
 
-/// An API server on the control plane, with what assigns addresses.
-pub fn start_api(cluster: &Arc<Cluster>, directory: &Path, options: balancer::Options) -> Api {
+/// An API server on the control plane, with what assigns addresses where nodes run the edge.
+pub fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
     let path = directory.to_owned();
-    let ip = cluster.topology.control_plane.address.ipv4;
+    let ip = IpAddr::from(cluster.topology.control_plane.address.ipv4);
     let (tell, told) = channel();
     spawn_in(cluster, "control-plane", move || {
         runtime().block_on(async {
-            let store = SqliteStore::open(path.join("store"), SqliteOptions::default()).expect("a store");
-            let config = apiserver::Config {
-                listen: (ip, 0).into(),
-                kubeconfig: Some(path.join("admin.conf")),
-                token_auth_file: None,
-                data_dir: path.clone(),
-                node_name: "control-plane".to_owned(),
-                advertise_address: Some(ip.into()),
-                service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
-                node_ports: NODE_PORTS_DEFAULT,
-                cluster_domain: "cluster.local".to_owned(),
-                kubernetes_service: apiserver::KubernetesService::default(),
-                access: Access::default(),
-            };
-            let server = Server::start(config, Arc::new(store)).await.expect("a server");
-            let admin = Config::from_kubeconfig(&path.join("admin.conf")).expect("a kubeconfig");
-            let as_user = |user: &str| {
-                let issued =
-                    apiserver::pki::client(&path.join("pki"), user, user, "").expect("a certificate");
-                Config {
-                    server: apiserver::kubeconfig::server_url(server.address()),
-                    certificate_authority: issued.authority.into_bytes(),
-                    client_certificate: Some((
-                        issued.pair.certificate.into_bytes(),
-                        issued.pair.key.into_bytes(),
-                    )),
-                    ..Config::default()
-                }
-            };
-            let api = Api {
-                load_balancer: as_user(LOAD_BALANCER),
-                admin,
-            };
-            let assigner = Client::new(as_user(ASSIGNER)).expect("a client");
+            let (_server, api) = serve_api(&path, (ip, 0).into(), ip).await;
+            let assigner = Client::new(api.as_user(ASSIGNER)).expect("a client");
             tell.send(api).expect("somebody waits");
+            let options = balancer::Options {
+                has_edges: true,
+                ..balancer::Options::default()
+            };
             balancer::run(assigner, options, std::future::pending()).await;
         });
     });

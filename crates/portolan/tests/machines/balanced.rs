@@ -4,13 +4,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +15,7 @@ use edge::http::cookie::StickyKey;
 use edge::settings::ServiceName;
 use http::Method;
 use serde_json::{Value, json};
+use testbed::Backend;
 
 use super::buckets::Buckets;
 use super::lab::Lab;
@@ -26,9 +24,6 @@ use super::lab::Lab;
 const PATIENCE: Duration = Duration::from_secs(90);
 const ADDRESSES: &str = "172.30.0.200-172.30.0.201";
 const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
-/// Where the backends serve, and where they say how they are.
-const PORT: u16 = 9_000;
-const HEALTH_PORT: u16 = 9_100;
 /// The last part of the certificate's ARN, and the Secret's name.
 const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
 const BUCKET: &str = "my-bucket";
@@ -37,83 +32,9 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 const COOKIE_SECRET: &str = "/api/v1/namespaces/kube-system/secrets/portolan-edge-cookies";
 
-/// A machine that serves TLS backends, and says over HTTP whether it is well.
-struct Backend {
-    name: &'static str,
-    address: IpAddr,
-    is_well: Arc<AtomicBool>,
-}
-
-impl Backend {
-    /// Listens in a machine's namespace: each connection is told the backend's name and the first line that it was sent, and
-    /// then gets back what it sends.
-    fn start(lab: &Lab, name: &'static str) -> Self {
-        let member = lab.cluster().member(name).expect("a machine");
-        let bind = |port| {
-            let bound = member.enter(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
-            bound.expect("a namespace").expect("its port")
-        };
-        let (lines, health) = (bind(PORT), bind(HEALTH_PORT));
-        let is_well = Arc::new(AtomicBool::new(true));
-        let told = Arc::clone(&is_well);
-        thread::spawn(move || {
-            for stream in health.incoming().flatten() {
-                let status = match told.load(Ordering::Relaxed) {
-                    true => "200 OK",
-                    false => "503 Not Well",
-                };
-                answer(stream, status);
-            }
-        });
-        thread::spawn(move || {
-            for stream in lines.incoming().flatten() {
-                thread::spawn(move || echo(stream, name));
-            }
-        });
-        Self {
-            name,
-            address: member.plan.address.ipv4.into(),
-            is_well,
-        }
-    }
-
-    fn endpoint(&self) -> Value {
-        json!({"addresses": [self.address.to_string()]})
-    }
-}
-
-/// Answers one request. Who asked may be gone again.
-fn answer(mut stream: TcpStream, status: &str) {
-    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    let mut request = Vec::new();
-    let mut part = [0; 1_024];
-    while !request.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut part) {
-            Ok(count) if count > 0 => request.extend_from_slice(&part[..count]),
-            _ => return,
-        }
-    }
-    drop(stream.write_all(answer.as_bytes()));
-}
-
-fn echo(mut stream: TcpStream, name: &str) {
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while !line.ends_with(b"\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => line.push(byte[0]),
-            _ => return,
-        }
-    }
-    let greeting = format!("{name} {}", String::from_utf8_lossy(&line));
-    let mut part = [0; 256];
-    let mut is_told = stream.write_all(greeting.as_bytes()).is_ok();
-    while is_told {
-        is_told = match stream.read(&mut part) {
-            Ok(count) if count > 0 => stream.write_all(&part[..count]).is_ok(),
-            _ => false,
-        };
-    }
+/// A backend on a machine.
+fn start_backend(lab: &Lab, name: &str) -> Backend {
+    Backend::start(lab.cluster().member(name).expect("a machine")).expect("its ports")
 }
 
 /// `openssl s_client` on the outside, connected.
@@ -174,15 +95,8 @@ impl Openssl {
 }
 
 /// Waits until something is so.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    testbed::until(what, PATIENCE, look)
 }
 
 /// The Service of the documentation's examples.
@@ -205,14 +119,14 @@ fn service() -> Value {
             aws("connection-draining-timeout"): "10",
             aws("connection-idle-timeout"): "300",
             aws("healthcheck-protocol"): "HTTP",
-            aws("healthcheck-port"): HEALTH_PORT.to_string(),
+            aws("healthcheck-port"): Backend::HEALTH_PORT.to_string(),
             aws("healthcheck-path"): "/healthz",
             aws("healthcheck-healthy-threshold"): "2",
             aws("healthcheck-unhealthy-threshold"): "2",
             aws("healthcheck-interval"): "5",
             aws("healthcheck-timeout"): "2",
         }},
-        "spec": {"type": "LoadBalancer", "ports": [{"name": "https", "port": 443, "targetPort": PORT}]},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "https", "port": 443, "targetPort": Backend::ECHO_PORT}]},
     })
 }
 
@@ -225,12 +139,13 @@ fn sticky() -> Value {
             "portolan.dev/edge-protocol": "http",
             "portolan.dev/edge-sticky": "cookie",
         }},
-        "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80, "targetPort": HEALTH_PORT}]},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80, "targetPort": Backend::HEALTH_PORT}]},
     })
 }
 
 fn slice(service: &str, port: &Value, backends: &[&Backend]) -> Value {
-    let endpoints: Vec<Value> = backends.iter().map(|backend| backend.endpoint()).collect();
+    let endpoint = |backend: &&Backend| json!({"addresses": [backend.address.to_string()]});
+    let endpoints: Vec<Value> = backends.iter().map(endpoint).collect();
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": service, "labels": {"kubernetes.io/service-name": service}},
@@ -241,7 +156,7 @@ fn slice(service: &str, port: &Value, backends: &[&Backend]) -> Value {
 fn web_slice(backends: &[&Backend]) -> Value {
     slice(
         "web",
-        &json!({"name": "https", "protocol": "TCP", "port": PORT}),
+        &json!({"name": "https", "protocol": "TCP", "port": Backend::ECHO_PORT}),
         backends,
     )
 }
@@ -320,7 +235,7 @@ fn the_documentations_annotations_do_what_they_say() {
         let endpoint = format!("--edge-access-log-s3-endpoint={}", buckets.url());
         let pool = format!("--load-balancer-addresses={ADDRESSES}");
         lab.up(SERVER, &[&endpoint, &pool]);
-        let backends = ["node-2", "control-plane"].map(|name| Backend::start(&lab, name));
+        let backends = ["node-2", "control-plane"].map(|name| start_backend(&lab, name));
         let [one, other] = &backends;
         let authority = make_certificate(&lab);
         lab.ask(SERVER, Method::POST, SLICES, Some(&web_slice(&[one, other])));
@@ -337,23 +252,23 @@ fn the_documentations_annotations_do_what_they_say() {
 
         // A backend that says that it is not well gets no connections, until it is well again.
         let of = |backend: &Backend, state: &str| {
-            let address = SocketAddr::new(backend.address, PORT).to_string();
+            let address = SocketAddr::new(backend.address, Backend::ECHO_PORT).to_string();
             states(&lab, "web")
                 .contains(&(address, state.to_owned()))
                 .then_some(())
         };
-        one.is_well.store(false, Ordering::Relaxed);
+        one.set_well(false);
         until("a backend that is not well", || of(one, "unhealthy"));
         for _ in 0..4 {
             let (_, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
             assert_eq!(name, other.name);
         }
-        one.is_well.store(true, Ordering::Relaxed);
+        one.set_well(true);
         until("a backend that is well again", || of(one, "healthy"));
 
         // A backend that is removed keeps its connection for a while; new ones go elsewhere.
         let (mut first, _, _) = until("a connection to it", || {
-            Openssl::connect(&lab, &authority).filter(|(_, name, _)| name == one.name)
+            Openssl::connect(&lab, &authority).filter(|(_, name, _)| *name == one.name)
         });
         assert!(first.is_echoed());
         let path = format!("{SLICES}/web");
@@ -376,7 +291,11 @@ fn the_documentations_annotations_do_what_they_say() {
         };
         assert!(objects.iter().all(|(name, _)| is_of_service(name)), "{objects:?}");
         let text: String = objects.into_iter().map(|(_, text)| text).collect();
-        let line = format!("\"SSL 172.30.0.200:443 {}:{PORT}\"", other.address);
+        let line = format!(
+            "\"SSL 172.30.0.200:443 {}:{}\"",
+            other.address,
+            Backend::ECHO_PORT
+        );
         assert!(
             text.lines()
                 .any(|told| told.starts_with(&CLIENT.to_string()) && told.contains(&line)),
@@ -430,8 +349,8 @@ fn cookies_of_sticky_sessions_are_made_of_a_secret_that_can_be_replaced() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(2);
         lab.up(SERVER, &[&format!("--load-balancer-addresses={ADDRESSES}")]);
-        let backend = Backend::start(&lab, "node-2");
-        let port = json!({"name": "http", "protocol": "TCP", "port": HEALTH_PORT});
+        let backend = start_backend(&lab, "node-2");
+        let port = json!({"name": "http", "protocol": "TCP", "port": Backend::HEALTH_PORT});
         lab.ask(
             SERVER,
             Method::POST,
@@ -444,8 +363,8 @@ fn cookies_of_sticky_sessions_are_made_of_a_secret_that_can_be_replaced() {
                 namespace: "default".into(),
                 name: "sticky".into(),
             };
-            let number =
-                StickyKey::new(secret).number(&service, SocketAddr::new(backend.address, HEALTH_PORT));
+            let number = StickyKey::new(secret)
+                .number(&service, SocketAddr::new(backend.address, Backend::HEALTH_PORT));
             format!("portolan-backend={number:016x}")
         };
         let to = SocketAddr::from(([172, 30, 0, 201], 80));
