@@ -1,20 +1,18 @@
 //! `portolan dns query`: what is answered for a name, and why.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 
+use crate::commands::page::{self, PageError};
 use crate::commands::{Failure, runtime};
 use crate::flags::BadValue;
 
 /// How long the running server, or the API, has for what it knows.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest explanation that is read.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// Flags of `portolan dns query`.
 #[derive(Debug, Args)]
@@ -78,30 +76,17 @@ fn compute(
 }
 
 fn ask(flags: &Flags, name: &dns::wire::Name) -> Result<String, Failure> {
-    let unreachable = |error: std::io::Error| {
-        format!(
-            "no DNS server tells its metrics at {}: {error}; name another with --server, or use --kubeconfig",
-            flags.server
-        )
-    };
-    let mut stream = TcpStream::connect_timeout(&flags.server, PATIENCE).map_err(unreachable)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     let from = flags
         .from
         .map_or_else(String::new, |from| format!("&from={from}"));
-    let name = name.to_string();
-    let request = format!(
-        "GET /explain?name={name}&type={}{from} HTTP/1.0\r\nhost: {}\r\n\r\n",
-        flags.kind, flags.server
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or("the server's answer is cut off")?;
-    if head.split(' ').nth(1) != Some("200") {
-        return Err(format!("the server says: {}", body.trim()).into());
-    }
-    Ok(body.to_owned())
+    let path = format!("/explain?name={name}&type={}{from}", flags.kind);
+    page::read_text(flags.server, &path, PATIENCE).map_err(|error| match error {
+        PageError::Unreachable(error) => format!(
+            "no DNS server tells its metrics at {}: {error}; name another with --server, or use --kubeconfig",
+            flags.server
+        )
+        .into(),
+        PageError::Refused { body, .. } => format!("the server says: {}", body.trim()).into(),
+        other => other.into(),
+    })
 }

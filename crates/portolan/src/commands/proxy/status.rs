@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
-use crate::cli::say;
-use crate::commands::{Failure, page};
+use crate::commands::Failure;
+use crate::commands::page::{self, Output, PageError};
 
 /// Flags of `portolan proxy status`.
 #[derive(Debug, Args)]
@@ -25,15 +25,6 @@ pub struct Flags {
     output: Output,
 }
 
-/// How the status is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// As the proxy says it
-    Json,
-}
-
 /// Asks and prints. The exit code says whether the proxy is healthy and has no Service with a fault.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let status = ask(flags.address, flags.services).map_err(|error| {
@@ -42,10 +33,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             flags.address
         )
     })?;
-    say(&match flags.output {
-        Output::Text => text(&status),
-        Output::Json => format!("{status:#}\n"),
-    });
+    flags.output.print(&status, || text(&status));
     let is_well = status["healthy"] == true && status["faultyServices"] == 0;
     Ok(if is_well {
         ExitCode::SUCCESS
@@ -54,7 +42,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-fn ask(address: SocketAddr, services: usize) -> Result<Value, Failure> {
+fn ask(address: SocketAddr, services: usize) -> Result<Value, PageError> {
     let path = match services {
         0 => "/status".to_owned(),
         services => format!("/status?services={services}"),

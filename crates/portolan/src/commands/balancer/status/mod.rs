@@ -10,15 +10,15 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 
 use self::asked::Asked;
 use self::report::Report;
 use super::pages::{self, Page};
-use crate::cli::say;
 use crate::commands::administrator::AdministratorFlags;
-use crate::commands::{Failure, page, runtime};
+use crate::commands::page::{self, Output};
+use crate::commands::{Failure, runtime};
 use crate::flags::{OptionalAddress, optional_address};
 
 #[cfg(test)]
@@ -36,15 +36,6 @@ pub struct Flags {
     /// How to print it
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Output,
-}
-
-/// How the status is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 /// Asks and prints. The exit code says whether all is well: 1 if a Service waits for an address, an address is announced by
@@ -65,10 +56,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         return Err(format!("{why}\nand the API cannot be asked: {api}").into());
     }
     let report = Report::new(page, asked, Timestamp::now());
-    say(&match flags.output {
-        Output::Text => text::of(&report),
-        Output::Json => format!("{:#}\n", serde_json::to_value(&report)?),
-    });
+    let json = serde_json::to_value(&report)?;
+    flags.output.print(&json, || text::of(&report));
     Ok(if report.wrong.is_empty() {
         ExitCode::SUCCESS
     } else {
