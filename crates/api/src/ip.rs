@@ -2,6 +2,7 @@
 //! the strict form that new values must have (`StrictIPCIDRValidation`, VAL-27), and warnings about forms
 //! that are accepted but not canonical (WRN-02).
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
@@ -49,6 +50,12 @@ impl Family {
             Self::V4 => Self::V6,
             Self::V6 => Self::V4,
         }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

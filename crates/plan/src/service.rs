@@ -216,11 +216,7 @@ fn cluster_ip_of(spec: &ServiceSpec, family: Family) -> Option<&str> {
         let is_v6 = spec.cluster_ip.contains(':');
         return (is_v6 == (family == Family::V6)).then_some(spec.cluster_ip.as_str());
     }
-    let name = match family {
-        Family::V4 => "IPv4",
-        Family::V6 => "IPv6",
-    };
-    let index = spec.ip_families.iter().position(|of| of == name)?;
+    let index = spec.ip_families.iter().position(|of| of == family.name())?;
     spec.cluster_ips
         .get(index)
         .map(String::as_str)

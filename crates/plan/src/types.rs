@@ -4,24 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+pub use api::ip::Family;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
-
-/// An IP family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// The family of an address.
-    pub fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-}
 
 /// One port of one Service in one family: the unit of the plan (KPR-12).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

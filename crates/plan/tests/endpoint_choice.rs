@@ -46,10 +46,7 @@ fn plan_of(world: &Value) -> Plan {
 }
 
 fn name_of(port: &ServicePortPlan) -> String {
-    let family = match port.key.family {
-        Family::V4 => "IPv4",
-        Family::V6 => "IPv6",
-    };
+    let family = port.key.family.name();
     let colon = if port.key.port.is_empty() { "" } else { ":" };
     format!(
         "{family} {}{colon}{} {}",

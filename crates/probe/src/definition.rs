@@ -1,9 +1,7 @@
 //! Probes, as objects of the API describe them.
 
-use api::object::IntOrString;
+use api::object::{IntOrString, null_as_default};
 use serde::{Deserialize, Serialize};
-
-use crate::null_as_default;
 
 /// A probe, with upstream's defaults where a field is absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,8 +14,6 @@ pub mod tcp;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-
 pub use ask::{Asked, Target, ask, get};
 pub use connect::{DialError, Host};
 use definition::Probe;
@@ -266,13 +264,4 @@ fn period(probe: &Probe) -> Duration {
 /// How long an answer may take.
 pub fn timeout(probe: &Probe) -> Duration {
     Duration::from_secs(probe.timeout_seconds.max(1).into())
-}
-
-/// Reads JSON `null` as the type's default, as the Go decoders do.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,6 +1,7 @@
 use ::http::{HeaderMap, Response, Uri};
 use bytes::Bytes;
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::*;

@@ -4,10 +4,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::object::{EndpointSlice, Node, ObjectMeta, Resource, Service};
+use api::object::{EndpointSlice, Node, Resource, Service, ServiceCidr};
 use client::{Client, Event, Query};
 use netlink::nftables::Monitor;
-use serde::Deserialize;
 use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -28,52 +27,6 @@ const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
 const MONITOR_PERIOD: Duration = Duration::from_secs(1);
 /// Pause between two tries to find out whether the API has ServiceCIDRs.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
-
-/// A ServiceCIDR (networking.k8s.io/v1), as far as the proxy reads it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ServiceCidr {
-    metadata: ObjectMeta,
-    spec: ServiceCidrSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ServiceCidrSpec {
-    cidrs: Vec<String>,
-}
-
-impl ServiceCidr {
-    /// The ranges.
-    pub(crate) fn cidrs(&self) -> &[String] {
-        &self.spec.cidrs
-    }
-
-    /// A ServiceCIDR of these ranges.
-    #[cfg(test)]
-    pub(crate) fn new(name: &str, cidrs: &[&str]) -> Self {
-        let metadata = ObjectMeta {
-            name: name.to_owned(),
-            ..ObjectMeta::default()
-        };
-        let cidrs = cidrs.iter().map(|&cidr| cidr.to_owned()).collect();
-        Self {
-            metadata,
-            spec: ServiceCidrSpec { cidrs },
-        }
-    }
-}
-
-impl Resource for ServiceCidr {
-    const GROUP: &'static str = "networking.k8s.io";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "ServiceCIDR";
-    const PLURAL: &'static str = "servicecidrs";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
 
 /// Starts all sources. They end when the set is dropped or the queue's receiver is gone.
 pub(crate) fn start(

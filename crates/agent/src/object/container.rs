@@ -1,12 +1,12 @@
 //! Containers and their environment, as Pods describe them.
 
-use api::object::ContainerPort;
+use api::object::{ContainerPort, null_as_default};
 use probe::Probes;
 use probe::definition::Probe;
 use serde::Deserialize;
 
 use super::handler::Lifecycle;
-use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeMount, null_as_default};
+use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeMount};
 
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -7,7 +7,7 @@ mod volume;
 
 use std::time::Duration;
 
-use api::object::{ObjectMeta, PodCondition, PodIp, Resource};
+use api::object::{ObjectMeta, PodCondition, PodIp, is_final_phase, null_as_default};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -35,16 +35,7 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
-impl Resource for Pod {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
+api::resource!(Pod, "", "v1", "Pod", "pods");
 
 impl Pod {
     /// Whether the deletion was asked for.
@@ -54,7 +45,7 @@ impl Pod {
 
     /// Whether it has ended for good.
     pub fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+        is_final_phase(&self.status.phase)
     }
 
     /// Seconds between SIGTERM and SIGKILL: the deletion's own word goes before the Pod's.
@@ -227,13 +218,4 @@ fn status_with_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodStat
     let mut status = PodStatus::deserialize(&raw).map_err(D::Error::custom)?;
     status.raw = raw;
     Ok(status)
-}
-
-/// Reads JSON `null` as the type's default, as the Go decoders do.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }

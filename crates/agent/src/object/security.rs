@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api::object::null_as_default;
 use serde::Deserialize;
-
-use super::null_as_default;
 
 /// `securityContext` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -1,9 +1,10 @@
 //! Volumes and what they are filled with, as Pods describe them.
 
+use api::object::null_as_default;
 use serde::Deserialize;
 
+use super::ResourceFieldRef;
 use super::container::FieldRef;
-use super::{ResourceFieldRef, null_as_default};
 
 /// One of `volumes`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -156,16 +156,17 @@ pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// Declares the [`Resource`] of a view.
+/// Declares the [`Resource`](crate::object::Resource) of a view with the field `metadata`: its group, version, kind and plural.
+#[macro_export]
 macro_rules! resource {
-    ($view:ty, $group:literal, $version:literal, $kind:literal, $plural:literal) => {
-        impl crate::object::Resource for $view {
+    ($view:ty, $group:expr, $version:expr, $kind:expr, $plural:expr) => {
+        impl $crate::object::Resource for $view {
             const GROUP: &'static str = $group;
             const VERSION: &'static str = $version;
             const KIND: &'static str = $kind;
             const PLURAL: &'static str = $plural;
 
-            fn metadata(&self) -> &crate::object::ObjectMeta {
+            fn metadata(&self) -> &$crate::object::ObjectMeta {
                 &self.metadata
             }
         }
@@ -173,8 +174,8 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Reads JSON `null` as the type's default, as the Go decoders do.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// Reads JSON `null` as the type's default, as the Go decoders do; for `deserialize_with`.
+pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -30,11 +30,11 @@ pub use endpointslice::{
     TargetRef,
 };
 pub use lease::{Lease, LeaseSpec};
-pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
+pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource, null_as_default};
 pub use namespace::Namespace;
 pub use network::{Condition, IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus};
 pub use node::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, Taint};
-pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodStatus};
+pub use pod::{Container, ContainerPort, Pod, PodCondition, PodIp, PodSpec, PodStatus, is_final_phase};
 pub use service::{
     ClientIpConfig, IngressPort, IntOrString, LoadBalancerIngress, LoadBalancerStatus, Protocol, Service,
     ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,

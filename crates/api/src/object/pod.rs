@@ -32,13 +32,18 @@ impl Pod {
 
     /// Whether the Pod has ended for good: Succeeded or Failed.
     pub fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+        is_final_phase(&self.status.phase)
     }
 
     /// Whether the Pod's deletion was asked for.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+}
+
+/// Whether a Pod in this phase has ended for good: Succeeded or Failed.
+pub fn is_final_phase(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
 }
 
 /// `spec` of a Pod.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, Layout, NAME, NONE, age, column, name, or, wide};
+use crate::object::is_final_phase;
 use crate::tree::{child, flag_if_set, is_set, items, number, text};
 
 pub(super) static POD: Layout = Layout {
@@ -88,7 +89,7 @@ impl State {
         if is_set(child(pod, "metadata"), "deletionTimestamp") {
             if text(status, "reason") == "NodeLost" {
                 "Unknown".clone_into(&mut state.reason);
-            } else if !matches!(text(status, "phase"), "Succeeded" | "Failed") {
+            } else if !is_final_phase(text(status, "phase")) {
                 "Terminating".clone_into(&mut state.reason);
             }
         }

@@ -1,6 +1,7 @@
 //! Whether a delete removes an object now, marks it, or changes nothing. Pure but for the time of the mark.
 
 use api::kind::Kind;
+use api::object::is_final_phase;
 use api::tree::{child, is_set, items, number, object_mut, set, set_or_clear, text};
 use serde_json::Value;
 
@@ -67,7 +68,7 @@ fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
         return 0;
     }
     let (spec, status) = (child(object, "spec"), child(object, "status"));
-    if text(spec, "nodeName").is_empty() || matches!(text(status, "phase"), "Succeeded" | "Failed") {
+    if text(spec, "nodeName").is_empty() || is_final_phase(text(status, "phase")) {
         return 0;
     }
     let own = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);

@@ -46,7 +46,7 @@ macro_rules! kinds {
         }
 
         mod views {
-            use super::{ObjectMeta, Resource};
+            use super::ObjectMeta;
 
             $(
                 #[derive(serde::Deserialize)]
@@ -55,16 +55,7 @@ macro_rules! kinds {
                     pub(super) metadata: ObjectMeta,
                 }
 
-                impl Resource for $kind {
-                    const GROUP: &'static str = $group;
-                    const VERSION: &'static str = $version;
-                    const KIND: &'static str = stringify!($kind);
-                    const PLURAL: &'static str = $plural;
-
-                    fn metadata(&self) -> &ObjectMeta {
-                        &self.metadata
-                    }
-                }
+                api::resource!($kind, $group, $version, stringify!($kind), $plural);
             )*
         }
 

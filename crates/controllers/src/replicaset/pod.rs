@@ -1,6 +1,6 @@
 //! What of a Pod decides about it.
 
-use api::object::{ObjectMeta, PodCondition, Resource};
+use api::object::{ObjectMeta, PodCondition, is_final_phase};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
@@ -47,16 +47,7 @@ pub struct ContainerState {
     pub restart_count: i64,
 }
 
-impl Resource for ReplicaPod {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
+api::resource!(ReplicaPod, "", "v1", "Pod", "pods");
 
 impl ReplicaPod {
     /// Whether it counts: it has not ended, and is not about to.
@@ -71,7 +62,7 @@ impl ReplicaPod {
 
     /// Whether it has ended for good.
     pub fn is_finished(&self) -> bool {
-        matches!(&*self.status.phase, "Succeeded" | "Failed")
+        is_final_phase(&self.status.phase)
     }
 
     /// Whether the condition Ready is true.

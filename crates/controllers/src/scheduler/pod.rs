@@ -1,6 +1,6 @@
 //! What of a Pod decides about its Node.
 
-use api::object::{Condition, Labels, ObjectMeta, Resource, Taint};
+use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use serde::Deserialize;
 
 use super::resources::Resources;
@@ -100,21 +100,12 @@ pub struct SchedulePodStatus {
     pub conditions: Vec<Condition>,
 }
 
-impl Resource for SchedulePod {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
+api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
     /// Whether it has ended for good.
     pub fn is_finished(&self) -> bool {
-        matches!(&*self.status.phase, "Succeeded" | "Failed")
+        is_final_phase(&self.status.phase)
     }
 
     /// Whether it waits for a Node.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use api::bootstrap_token::{NAMESPACE, SECRET_TYPE};
-use api::object::{ObjectMeta, Resource};
+use api::object::ObjectMeta;
 use client::Query;
 use serde::{Deserialize, Serialize};
 
@@ -26,16 +26,7 @@ pub(crate) struct Secret {
     data: BTreeMap<String, String>,
 }
 
-impl Resource for Secret {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Secret";
-    const PLURAL: &'static str = "secrets";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
+api::resource!(Secret, "", "v1", "Secret", "secrets");
 
 /// Removes expired tokens until `shutdown` resolves; writes under way are finished first.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {

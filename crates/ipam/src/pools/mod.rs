@@ -7,7 +7,8 @@
 mod pool;
 mod sharing;
 
-pub use pool::{Family, Pool};
+pub use api::ip::Family;
+pub use pool::Pool;
 pub use sharing::{NotShared, PortOf, Sharing};
 
 use std::collections::{BTreeMap, BTreeSet};

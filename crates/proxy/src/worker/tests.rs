@@ -7,7 +7,6 @@ use client::Event;
 
 use super::*;
 use crate::metrics::Packets;
-use crate::sources::ServiceCidr;
 
 /// What a dataplane was asked to do.
 #[derive(Default)]
@@ -256,8 +255,12 @@ fn node_ports_follow_the_node_and_its_addresses() {
 #[test]
 fn service_cidrs_are_those_of_all_objects() {
     let (mut worker, _) = worker();
-    let cidr =
-        |name: &str, cidrs: &[&str]| Update::ServiceCidr(Event::Applied(ServiceCidr::new(name, cidrs)));
+    let cidr = |name: &str, cidrs: &[&str]| {
+        let object = serde_json::json!({"metadata": {"name": name}, "spec": {"cidrs": cidrs}});
+        Update::ServiceCidr(Event::Applied(
+            serde_json::from_value(object).expect("a ServiceCIDR"),
+        ))
+    };
     worker.take(cidr("kubernetes", &["10.96.0.0/16", "fd00:10:96::/112"]));
     worker.take(cidr("more", &["10.97.0.0/16", "10.96.0.0/16", "nonsense"]));
     let texts: Vec<String> = worker

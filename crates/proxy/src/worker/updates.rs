@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
 
-use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
+use api::object::{EndpointSlice, Node, ObjectKey, Service, ServiceCidr};
 use client::Event;
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -13,7 +13,6 @@ use plan::Family;
 use super::Worker;
 use crate::config::Config;
 use crate::node;
-use crate::sources::ServiceCidr;
 use crate::traffic::{Traffic, busiest};
 
 /// Endpoint changes whose time to effect is measured in one step; a sample is enough.
@@ -196,8 +195,8 @@ impl<D> Worker<D> {
     fn take_service_cidr(&mut self, event: Event<ServiceCidr>) {
         match event {
             Event::Applied(cidr) => {
-                let key = cidr.metadata().key();
-                let nets = cidr.cidrs().iter().filter_map(|text| {
+                let key = cidr.metadata.key();
+                let nets = cidr.spec.cidrs.iter().filter_map(|text| {
                     text.parse::<IpNet>()
                         .map_err(|error| unreadable("ServiceCIDR", &key, &error.to_string()))
                         .ok()

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use api::ip::Family;
 use api::object::{EndpointSlice, Protocol, SERVICE_NAME_LABEL, Service, ServicePort};
 use controllers::backends::{MANAGED_BY, PROBE_ANNOTATION};
 use controllers::endpointslice::MANAGED_BY_LABEL;
@@ -103,7 +104,7 @@ pub fn port_of<'a>(
         let selector = pairs.collect::<Vec<_>>().join(",");
         return Err(BackendError::Selector { service, selector });
     }
-    let wanted = family(address);
+    let wanted = Family::of(address).name();
     if !spec.is_headless() && !spec.ip_families.iter().any(|family| family == wanted) {
         let families = spec.ip_families.join(", ");
         return Err(BackendError::Family {
@@ -170,7 +171,7 @@ pub fn slice(
             "annotations": {PROBE_ANNOTATION: annotation},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid}],
         },
-        "addressType": family(address.ip()),
+        "addressType": Family::of(address.ip()).name(),
         "endpoints": [{
             "addresses": [address.ip().to_string()],
             "conditions": {"ready": !is_checked, "serving": !is_checked, "terminating": false},
@@ -189,13 +190,6 @@ pub fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -
         format!("{port_name}-")
     };
     format!("{service}-{port_part}{address_part}-{}", address.port())
-}
-
-fn family(address: IpAddr) -> &'static str {
-    match address {
-        IpAddr::V4(_) => "IPv4",
-        IpAddr::V6(_) => "IPv6",
-    }
 }
 
 /// A table, with columns as wide as they need to be.

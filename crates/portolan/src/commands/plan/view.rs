@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use plan::{Family, Frontend, FrontendKind, Origin, Outline, Plan, ServicePortPlan, Set, Target};
+use plan::{Frontend, FrontendKind, Origin, Outline, Plan, ServicePortPlan, Set, Target};
 use serde_json::{Map, Value, json};
 
 /// One entry for each Service port and family, under a name like `IPv4 ns/web:http TCP`, in the terms of
@@ -61,18 +61,11 @@ fn name(key: &plan::PortKey) -> String {
     let colon = if key.port.is_empty() { "" } else { ":" };
     format!(
         "{} {}{colon}{} {}",
-        family(key.family),
+        key.family,
         key.service,
         key.port,
         key.protocol.as_str()
     )
-}
-
-fn family(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "IPv4",
-        Family::V6 => "IPv6",
-    }
 }
 
 /// For people: each frontend with what happens there, by where connections come from.
