@@ -46,10 +46,12 @@ pub(crate) trait Keeper {
     fn take(&mut self, change: Self::Change, queue: &mut Queue<Self::Key>, now: Instant);
     /// Whether everything that was there at one moment has been told.
     fn is_synced(&self) -> bool;
-    /// When [`Keeper::turn`] is due, whatever happens.
-    fn next_turn(&self) -> Option<Instant>;
+    /// When [`Keeper::turn`] is due, whatever happens; never for those that only changes and keys concern.
+    fn next_turn(&self) -> Option<Instant> {
+        None
+    }
     /// Does what is due at a time; what is to be looked at goes into the queue.
-    fn turn(&mut self, queue: &mut Queue<Self::Key>, now: Instant);
+    fn turn(&mut self, _queue: &mut Queue<Self::Key>, _now: Instant) {}
     /// What is to be done about a key at present.
     fn look(&mut self, key: &Self::Key, now: Instant) -> Look<Self::Job>;
     /// A job on a key failed: it is open what of it was done. The key is looked at again after a pause.

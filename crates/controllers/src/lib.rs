@@ -15,6 +15,7 @@ pub mod endpointslice;
 pub mod events;
 pub mod garbage;
 mod keeper;
+mod malformed;
 mod metrics;
 pub mod mirroring;
 pub mod node_ipam;

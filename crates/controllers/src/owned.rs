@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::field::Path;
 use api::object::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource};
 use api::selector::LabelSelector;
-use client::{Client, ClientError, MERGE_PATCH};
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::world::ByKey;
-use crate::write::{Listed, decode, path_of, read};
+use crate::write::Listed;
 
 /// A cache of a kind that is written through, by the UID of the controller that owns each object.
 pub(crate) struct Owned<T> {
@@ -244,75 +242,6 @@ pub(crate) fn reference_to<O: Resource>(owner: &O) -> OwnerReference {
         uid: owner.metadata().uid.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),
-    }
-}
-
-/// What became of claims.
-#[derive(Debug)]
-pub(crate) struct Claimed<O, T> {
-    /// The owner as the server has it now, if it is being deleted: then nothing was claimed.
-    pub(crate) owner: Option<O>,
-    /// Whether the owner is gone: then nothing was claimed.
-    pub(crate) is_owner_gone: bool,
-    /// The objects as the server has them now.
-    pub(crate) objects: Vec<T>,
-    /// Objects that are gone.
-    pub(crate) gone: Vec<ObjectMeta>,
-}
-
-/// Writes claims of `owner`. Before anything is taken the server is asked whether it is still there: what nobody owns
-/// must not get an owner that is gone. Somebody else's write since an object was read is a conflict.
-pub(crate) async fn write_claims<O: Resource, T: Resource>(
-    client: &Client,
-    owner: &O,
-    claims: Vec<Claim>,
-) -> Result<Claimed<O, T>, ClientError> {
-    let mut claimed = Claimed {
-        owner: None,
-        is_owner_gone: false,
-        objects: Vec::new(),
-        gone: Vec::new(),
-    };
-    if claims.iter().any(|claim| claim.is_adoption) {
-        let meta = owner.metadata();
-        let now = read::<O>(client, &meta.key()).await?;
-        let now = now.filter(|now| now.metadata().uid == meta.uid);
-        let is_ending = |now: &O| now.metadata().deletion_timestamp.is_some();
-        claimed.is_owner_gone = now.is_none();
-        claimed.owner = now.filter(is_ending);
-        if claimed.is_owner_gone || claimed.owner.is_some() {
-            return Ok(claimed);
-        }
-    }
-    for claim in claims {
-        match write_claim(client, &claim).await? {
-            Some(object) => claimed.objects.push(object),
-            None => claimed.gone.push(claim.meta),
-        }
-    }
-    Ok(claimed)
-}
-
-/// Writes a claim; returns the object as the server has it now, `None` if it is gone.
-async fn write_claim<T: Resource>(client: &Client, claim: &Claim) -> Result<Option<T>, ClientError> {
-    let Claim { meta, owners, .. } = claim;
-    let path = path_of::<T>(&meta.key());
-    let owners = match owners.is_empty() {
-        true => Value::Null,
-        false => json!(owners),
-    };
-    let patch = json!({"metadata": {
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-        "ownerReferences": owners,
-    }});
-    match client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
-        .await
-    {
-        Ok(answer) => decode(path, answer).map(Some),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

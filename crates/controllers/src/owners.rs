@@ -1,5 +1,7 @@
 //! Objects of one kind and what they own of another, for controllers that keep so many of the one for each of the other.
 
+mod exchange;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
@@ -7,9 +9,12 @@ use api::object::{ObjectKey, Resource};
 use client::Event;
 use serde_json::Value;
 
+use crate::malformed;
 use crate::owned::{Concerned, Owned, read_selector, selects};
 use crate::queue::Queue;
 use crate::write::Listed;
+
+pub(crate) use exchange::{Answer, read_anew, write_claims};
 
 /// Both kinds. What arrives puts the owners that it concerns into the queue.
 pub(crate) struct Owners<O, T> {
@@ -72,7 +77,7 @@ impl<O: Resource, T: Resource> Owners<O, T> {
                 // Their jobs under way may have been answered before the list was, or not.
                 self.doubtful.extend(queue.under_way().cloned());
             }
-            Event::Malformed { key, error } => malformed::<O>(&key, &error),
+            Event::Malformed { key, error } => malformed::skip::<O>(&key, &error),
         }
     }
 
@@ -93,7 +98,7 @@ impl<O: Resource, T: Resource> Owners<O, T> {
                 self.owned.listed(revision)
             }
             Event::Malformed { key, error } => {
-                malformed::<T>(&key, &error);
+                malformed::skip::<T>(&key, &error);
                 Vec::new()
             }
         };
@@ -122,8 +127,26 @@ impl<O: Resource, T: Resource> Owners<O, T> {
         self.doubtful.insert(key.clone());
     }
 
-    /// An answer says that the owner is gone.
-    pub(crate) fn is_gone(&mut self, key: &ObjectKey) {
+    /// Takes in what the server said of an owner and its objects.
+    pub(crate) fn answered(&mut self, key: &ObjectKey, answer: Answer<O, T>) {
+        if answer.is_gone {
+            self.is_gone(key);
+        }
+        if let Some(owner) = answer.owner {
+            self.objects.answered(*owner);
+        }
+        if let Some(listed) = answer.listed {
+            self.listed(key, listed);
+        }
+        for object in answer.objects {
+            self.owned.answered(object);
+        }
+        for meta in answer.gone {
+            self.owned.deleted(&meta);
+        }
+    }
+
+    fn is_gone(&mut self, key: &ObjectKey) {
         if let Some(owner) = self.objects.get(key) {
             let meta = owner.metadata().clone();
             self.objects.deleted(&meta);
@@ -131,8 +154,8 @@ impl<O: Resource, T: Resource> Owners<O, T> {
         self.forget(key);
     }
 
-    /// An answer says what an owner's selector chooses: nothing about it is open any more.
-    pub(crate) fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
+    /// What an owner's selector chooses was read: nothing about it is open any more.
+    fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
         if let Some(owner) = self.objects.get(key) {
             let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
             self.owned.answered_all(&owner.metadata().uid, &selector, listed);
@@ -163,8 +186,4 @@ impl<O: Resource, T: Resource> Owners<O, T> {
             self.doubtful.remove(key);
         }
     }
-}
-
-fn malformed<T: Resource>(key: &ObjectKey, error: &str) {
-    tracing::error!(kind = T::KIND, %key, error, "the object cannot be read and is skipped");
 }

@@ -1,7 +1,7 @@
 //! Single requests, typed.
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
-use client::{Client, ClientError, JSON};
+use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -71,6 +71,19 @@ pub(crate) async fn delete<T: Resource>(client: &Client, meta: &ObjectMeta) -> R
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Writes a merge patch of an object's status; returns the object as the server has it.
+pub(crate) async fn patch_status<T: Resource>(
+    client: &Client,
+    object: &T,
+    patch: &Value,
+) -> Result<T, ClientError> {
+    let path = format!("{}/status", path_of::<T>(&object.metadata().key()));
+    let answer = client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(patch))
+        .await?;
+    decode(path, answer)
 }
 
 /// Reads an object as it is at the server; `None` if there is none.

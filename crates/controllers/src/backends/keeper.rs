@@ -14,6 +14,7 @@ use super::{MANAGED_BY, address_of, probe_of};
 use crate::endpointslice::MANAGED_BY_LABEL;
 use crate::events::Finding;
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 use crate::world::Graves;
 
@@ -213,21 +214,13 @@ impl Keeper for Backends {
             Event::Applied(slice) => self.apply(slice, queue, now),
             Event::Deleted(key) => self.forget(&key),
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "EndpointSlice", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<EndpointSlice>(&key, &error),
         }
     }
 
     fn is_synced(&self) -> bool {
         self.is_synced
     }
-
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<Subject>, _: Instant) {}
 
     fn look(&mut self, subject: &Subject, now: Instant) -> Look<Job> {
         let (key, address) = match subject {

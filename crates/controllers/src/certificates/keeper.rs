@@ -9,6 +9,7 @@ use client::{Event, WallClock};
 
 use super::{Authority, Lapse, Recognised, Settings, lapse, recognise};
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 
 /// A clock that jumps must not keep what is over for longer than this.
@@ -71,21 +72,13 @@ impl Keeper for Requests {
                 self.requests.remove(&*key.name);
             }
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "CertificateSigningRequest", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<CertificateSigningRequest>(&key, &error),
         }
     }
 
     fn is_synced(&self) -> bool {
         self.is_synced
     }
-
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<String>, _: Instant) {}
 
     fn look(&mut self, name: &String, _: Instant) -> Look<Job> {
         let Some(request) = self.requests.get(name) else {

@@ -66,12 +66,6 @@ impl Keeper for Deployments {
         self.owners.are_synced()
     }
 
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<ObjectKey>, _: Instant) {}
-
     fn look(&mut self, key: &ObjectKey, _: Instant) -> Look<Job> {
         let Some(deployment) = self.owners.objects.get(key) else {
             return Look::Fine;
@@ -106,23 +100,10 @@ impl Keeper for Deployments {
     }
 
     fn answered(&mut self, key: &ObjectKey, answer: Answer, queue: &mut Queue<ObjectKey>, now: Instant) {
-        let owners = &mut self.owners;
-        if answer.is_gone {
-            owners.is_gone(key);
+        if answer.said.is_gone {
             self.old_pods.remove(key);
         }
-        if let Some(deployment) = answer.deployment {
-            owners.objects.answered(*deployment);
-        }
-        if let Some(listed) = answer.listed {
-            owners.listed(key, listed);
-        }
-        for set in answer.sets {
-            owners.owned.answered(set);
-        }
-        for meta in answer.gone {
-            owners.owned.deleted(&meta);
-        }
+        self.owners.answered(key, answer.said);
         if let Some(said) = answer.old_pods {
             self.old_pods.insert(key.clone(), said);
         }

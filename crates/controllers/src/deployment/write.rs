@@ -1,20 +1,21 @@
 //! Carrying out steps on Deployments and their ReplicaSets.
 
-use api::object::{Deployment, ObjectKey, ObjectMeta, ReplicaSet, Resource};
+use api::object::{Deployment, ObjectKey, ReplicaSet, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::HASH_LABEL;
 use super::naming::is_of;
 use super::reconcile::{Inputs, NewSet, OldPods, SetChange, Step, reconcile};
 use super::status::{Said, said_of_creation};
 use crate::events::{Finding, tell};
-use crate::owned::{read_selector, write_claims};
+use crate::owned::read_selector;
+use crate::owners::{self, read_anew, write_claims};
 use crate::replicaset::ReplicaPod;
 use crate::run::Environment;
 use crate::selection::Controller;
-use crate::write::{Listed, decode, delete, list, path_of, read, told};
+use crate::write::{decode, delete, list, patch_status, path_of, read, told};
 
 /// What is to be done about a Deployment.
 #[derive(Debug)]
@@ -30,16 +31,8 @@ pub(super) struct Job {
 /// What became of it.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The Deployment as the server has it now, if it was read or written.
-    pub(super) deployment: Option<Box<Deployment>>,
-    /// Whether it is gone.
-    pub(super) is_gone: bool,
-    /// All ReplicaSets that its selector chooses, if they were read.
-    pub(super) listed: Option<Listed<ReplicaSet>>,
-    /// ReplicaSets as the server has them now.
-    pub(super) sets: Vec<ReplicaSet>,
-    /// ReplicaSets that are gone.
-    pub(super) gone: Vec<ObjectMeta>,
+    /// What the server said of the Deployment and its ReplicaSets.
+    pub(super) said: owners::Answer<Deployment, ReplicaSet>,
     /// What the server said of Pods of old templates, if it was asked, and for which generation of the Deployment.
     pub(super) old_pods: Option<(i64, OldPods)>,
 }
@@ -55,19 +48,20 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     let step = match step {
         Some(step) => step,
         None => {
-            let Some((now, listed)) = read_anew(&environment.client, &deployment).await? else {
-                answer.is_gone = true;
+            let read = read_anew(&environment.client, &deployment, |now| &now.spec.selector);
+            let Some((now, listed)) = read.await? else {
+                answer.said.is_gone = true;
                 return Ok(answer);
             };
             deployment = now;
-            answer.deployment = Some(Box::new(deployment.clone()));
+            answer.said.owner = Some(Box::new(deployment.clone()));
             let outcome = reconcile(&Inputs {
                 deployment: &deployment,
                 sets: &listed.items.iter().collect::<Vec<_>>(),
                 old_pods,
                 now: environment.clock.now(),
             });
-            answer.listed = Some(listed);
+            answer.said.listed = Some(listed);
             match outcome.step {
                 Some(step) => step,
                 None => return Ok(answer),
@@ -77,22 +71,22 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     match step {
         Step::Claim(claims) => {
             let claimed = write_claims(&environment.client, &deployment, claims).await?;
-            answer.deployment = claimed.owner.map(Box::new);
-            answer.is_gone = claimed.is_owner_gone;
-            answer.sets = claimed.objects;
-            answer.gone = claimed.gone;
+            answer.said = owners::Answer {
+                listed: answer.said.listed,
+                ..claimed
+            };
         }
         Step::Create(new) => create(environment, &deployment, *new, &mut answer).await?,
         Step::Change(changes) => {
             for change in changes {
                 let set = change_set(environment, &deployment, change).await?;
-                answer.sets.push(set);
+                answer.said.objects.push(set);
             }
         }
         Step::Delete(doomed) => {
             for meta in doomed {
                 delete::<ReplicaSet>(&environment.client, &meta).await?;
-                answer.gone.push(meta);
+                answer.said.gone.push(meta);
             }
         }
         Step::LookForOldPods(hash) => {
@@ -100,26 +94,11 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
             answer.old_pods = Some((deployment.metadata.generation, old_pods));
         }
         Step::Say(said) => {
-            let said = say(&environment.client, &deployment, &said.patch(&deployment)).await?;
-            answer.deployment = Some(Box::new(said));
+            let said = patch_status(&environment.client, &deployment, &said.patch(&deployment)).await?;
+            answer.said.owner = Some(Box::new(said));
         }
     }
     Ok(answer)
-}
-
-/// The Deployment and the ReplicaSets that its selector chooses, as the server has them; `None` if it is gone.
-async fn read_anew(
-    client: &Client,
-    deployment: &Deployment,
-) -> Result<Option<(Deployment, Listed<ReplicaSet>)>, ClientError> {
-    let key = deployment.metadata.key();
-    let now = read::<Deployment>(client, &key).await?;
-    let Some(now) = now.filter(|now| now.metadata.uid == deployment.metadata.uid) else {
-        return Ok(None);
-    };
-    let selector = read_selector(&now.spec.selector).map(|selector| selector.to_string());
-    let sets = list::<ReplicaSet>(client, &key.namespace, &selector.unwrap_or_default()).await?;
-    Ok(Some((now, sets)))
 }
 
 /// Makes a ReplicaSet, and says so. If the name is taken by another one, the next try is made under another name.
@@ -145,14 +124,14 @@ async fn create(
             tell(environment, Controller::Deployment, deployment, vec![finding]).await;
             let said = said_of_creation(deployment, None, name, Some(&message), now);
             if said.is_news(deployment)
-                && let Err(error) = say(client, deployment, &said.patch(deployment)).await
+                && let Err(error) = patch_status(client, deployment, &said.patch(deployment)).await
             {
                 tracing::debug!(%error, "the status of a Deployment that failed is said at the next try");
             }
             return Err(error);
         }
     };
-    answer.sets.push(set);
+    answer.said.objects.push(set);
     if new.replicas > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {}", new.replicas);
         let finding = Finding::normal("ScalingReplicaSet", message);
@@ -161,8 +140,8 @@ async fn create(
     let said = said_of_creation(deployment, Some(new.revision), name, None, now);
     // One that is made again, since somebody deleted it, may have been told before.
     if said.is_news(deployment) {
-        let said = say(client, deployment, &said.patch(deployment)).await?;
-        answer.deployment = Some(Box::new(said));
+        let said = patch_status(client, deployment, &said.patch(deployment)).await?;
+        answer.said.owner = Some(Box::new(said));
     }
     Ok(())
 }
@@ -184,7 +163,7 @@ async fn find_taken(
         .controller()
         .is_some_and(|controller| controller.uid == deployment.metadata.uid);
     if is_own && is_of(&taken, &deployment.spec.template) {
-        answer.sets.push(taken);
+        answer.said.objects.push(taken);
         return Ok(());
     }
     let mut status = deployment.status.clone();
@@ -193,8 +172,8 @@ async fn find_taken(
         status,
         revision: None,
     };
-    let said = say(client, deployment, &said.patch(deployment)).await?;
-    answer.deployment = Some(Box::new(said));
+    let said = patch_status(client, deployment, &said.patch(deployment)).await?;
+    answer.said.owner = Some(Box::new(said));
     Ok(())
 }
 
@@ -259,13 +238,4 @@ async fn look_for_old_pods(
     };
     let runs = pods.items.iter().any(|pod| is_old(pod) && !pod.is_finished());
     Ok(if runs { OldPods::Running } else { OldPods::Gone })
-}
-
-/// Writes the status and the revision.
-async fn say(client: &Client, deployment: &Deployment, patch: &Value) -> Result<Deployment, ClientError> {
-    let path = format!("{}/status", path_of::<Deployment>(&deployment.metadata.key()));
-    let answer = client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(patch))
-        .await?;
-    decode(path, answer)
 }

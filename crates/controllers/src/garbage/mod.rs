@@ -82,12 +82,6 @@ impl Keeper for Collector {
             .all(|kind| self.synced.contains(kind))
     }
 
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<Place>, _: Instant) {}
-
     fn look(&mut self, place: &Place, _: Instant) -> Look<Case> {
         let case = self.graph.case(place).filter(|case| case.is_open());
         case.map_or(Look::Fine, Look::Do)

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use super::Ranges;
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 
 /// What is to be done about a Node.
@@ -82,21 +83,13 @@ impl Keeper for Nodes {
                 }
             }
             Event::Synced => self.is_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Node", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<Node>(&key, &error),
         }
     }
 
     fn is_synced(&self) -> bool {
         self.is_synced
     }
-
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<String>, _: Instant) {}
 
     fn look(&mut self, name: &String, _: Instant) -> Look<Job> {
         let Some(node) = self.nodes.get(name).filter(|node| ranges(node).is_empty()) else {

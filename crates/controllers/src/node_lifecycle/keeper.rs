@@ -8,6 +8,7 @@ use client::{Event, WallClock};
 
 use super::{Lifecycle, NodeState, Settings, Step};
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 use crate::world::Graves;
 
@@ -91,9 +92,7 @@ impl Nodes {
                 self.pods_withdrawn.remove(&*key.name);
             }
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Node", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<Node>(&key, &error),
         }
     }
 
@@ -102,9 +101,7 @@ impl Nodes {
             Event::Applied(lease) => self.lifecycle.apply_lease(&lease, now),
             Event::Deleted(key) => self.lifecycle.remove_lease(&key.name),
             Event::Synced => self.are_leases_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Lease", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<Lease>(&key, &error),
         }
     }
 

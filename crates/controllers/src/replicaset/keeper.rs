@@ -77,12 +77,6 @@ impl Keeper for ReplicaSets {
         self.owners.are_synced()
     }
 
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<ObjectKey>, _: Instant) {}
-
     fn look(&mut self, key: &ObjectKey, _: Instant) -> Look<Job> {
         let Some(set) = self.owners.objects.get(key) else {
             return Look::Fine;
@@ -112,22 +106,7 @@ impl Keeper for ReplicaSets {
     }
 
     fn answered(&mut self, key: &ObjectKey, answer: Answer, queue: &mut Queue<ObjectKey>, now: Instant) {
-        let owners = &mut self.owners;
-        if answer.is_gone {
-            owners.is_gone(key);
-        }
-        if let Some(set) = answer.set {
-            owners.objects.answered(*set);
-        }
-        if let Some(listed) = answer.listed {
-            owners.listed(key, listed);
-        }
-        for pod in answer.pods {
-            owners.owned.answered(pod);
-        }
-        for meta in answer.gone {
-            owners.owned.deleted(&meta);
-        }
+        self.owners.answered(key, answer);
         queue.add(key.clone(), now);
     }
 }

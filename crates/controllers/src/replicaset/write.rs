@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use api::object::{ObjectMeta, ReplicaSet, Resource};
 use api::tree::child;
-use client::{Client, ClientError, JSON, MERGE_PATCH};
+use client::{Client, ClientError, JSON};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -13,10 +13,11 @@ use super::pod::ReplicaPod;
 use super::reconcile::{Inputs, Step, owned, reconcile};
 use super::status::{Failure, patch_of, status_of};
 use crate::events::{Finding, tell};
-use crate::owned::{read_selector, reference_to, write_claims};
+use crate::owned::reference_to;
+use crate::owners::{self, read_anew, write_claims};
 use crate::run::Environment;
 use crate::selection::Controller;
-use crate::write::{Listed, decode, list, path_of, read, told};
+use crate::write::{decode, patch_status, path_of, told};
 
 /// What is to be done about a ReplicaSet.
 #[derive(Debug)]
@@ -32,19 +33,7 @@ pub(super) struct Job {
 }
 
 /// What became of it.
-#[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// The ReplicaSet as the server has it now, if it was read or written.
-    pub(super) set: Option<Box<ReplicaSet>>,
-    /// Whether it is gone.
-    pub(super) is_gone: bool,
-    /// All Pods that its selector chooses, if they were read.
-    pub(super) listed: Option<Listed<ReplicaPod>>,
-    /// Pods as the server has them now.
-    pub(super) pods: Vec<ReplicaPod>,
-    /// Pods that are gone.
-    pub(super) gone: Vec<ObjectMeta>,
-}
+pub(super) type Answer = owners::Answer<ReplicaSet, ReplicaPod>;
 
 /// Carries out a job. After an error it is open what of it was done.
 pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Answer, ClientError> {
@@ -58,13 +47,14 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     let step = match step {
         Some(step) => step,
         None => {
-            let Some(now) = read_anew(&environment.client, &set).await? else {
+            let read = read_anew(&environment.client, &set, |now| &now.spec.selector);
+            let Some((now, listed)) = read.await? else {
                 answer.is_gone = true;
                 return Ok(answer);
             };
-            (set, pods) = (now.0, now.1.items.clone());
-            answer.set = Some(Box::new(set.clone()));
-            answer.listed = Some(now.1);
+            (set, pods) = (now, listed.items.clone());
+            answer.owner = Some(Box::new(set.clone()));
+            answer.listed = Some(listed);
             let outcome = reconcile(&Inputs {
                 set: &set,
                 pods: &pods.iter().collect::<Vec<_>>(),
@@ -80,33 +70,19 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     match step {
         Step::Claim(claims) => {
             let claimed = write_claims(&environment.client, &set, claims).await?;
-            answer.set = claimed.owner.map(Box::new);
-            answer.is_gone = claimed.is_owner_gone;
-            answer.pods = claimed.objects;
-            answer.gone = claimed.gone;
+            answer = Answer {
+                listed: answer.listed,
+                ..claimed
+            };
         }
         Step::Create(count) => create(environment, &set, &pods, count, &mut answer).await?,
         Step::Delete(doomed) => delete(environment, &set, &pods, doomed, &mut answer).await?,
-        Step::Say(status) => answer.set = say(&environment.client, &set, &patch_of(&set, &status)).await?,
+        Step::Say(status) => {
+            let said = patch_status(&environment.client, &set, &patch_of(&set, &status)).await?;
+            answer.owner = Some(Box::new(said));
+        }
     }
     Ok(answer)
-}
-
-/// The ReplicaSet and the Pods that its selector chooses, as the server has them; `None` if it is gone.
-async fn read_anew(
-    client: &Client,
-    set: &ReplicaSet,
-) -> Result<Option<(ReplicaSet, Listed<ReplicaPod>)>, ClientError> {
-    let key = set.metadata.key();
-    let Some(now) = read::<ReplicaSet>(client, &key).await? else {
-        return Ok(None);
-    };
-    if now.metadata.uid != set.metadata.uid {
-        return Ok(None);
-    }
-    let selector = read_selector(&now.spec.selector).map(|selector| selector.to_string());
-    let pods = list::<ReplicaPod>(client, &key.namespace, &selector.unwrap_or_default()).await?;
-    Ok(Some((now, pods)))
 }
 
 /// Creates Pods, one, then two, then four at a time, so that what would fail fails once and not five hundred times.
@@ -136,7 +112,7 @@ async fn create(
                 Ok(pod) => {
                     let message = format!("Created pod: {}", pod.metadata.name);
                     findings.push(Finding::normal("SuccessfulCreate", message));
-                    answer.pods.push(pod);
+                    answer.objects.push(pod);
                 }
                 // Where all is about to go nothing can be created, and need not be.
                 Err(error) if error.is_namespace_terminating() => left = 0,
@@ -155,7 +131,7 @@ async fn create(
         }
     });
     let mut now: Vec<&ReplicaPod> = pods.iter().collect();
-    now.extend(&answer.pods);
+    now.extend(&answer.objects);
     finish(environment, set, &now, findings, failed.zip(failure)).await
 }
 
@@ -180,7 +156,7 @@ async fn delete(
                 let message = format!("Deleted pod: {}", meta.name);
                 findings.push(Finding::normal("SuccessfulDelete", message));
                 match ending {
-                    Some(pod) => answer.pods.push(pod),
+                    Some(pod) => answer.objects.push(pod),
                     None => answer.gone.push(meta),
                 }
             }
@@ -235,24 +211,11 @@ async fn finish(
     };
     let status = status_of(set, &owned(set, pods), Some(&failure), environment.clock.now());
     if status != set.status
-        && let Err(error) = say(&environment.client, set, &patch_of(set, &status)).await
+        && let Err(error) = patch_status(&environment.client, set, &patch_of(set, &status)).await
     {
         tracing::debug!(%error, "the status of a ReplicaSet that failed is said at the next try");
     }
     Err(error)
-}
-
-/// Writes the status.
-async fn say(
-    client: &Client,
-    set: &ReplicaSet,
-    patch: &Value,
-) -> Result<Option<Box<ReplicaSet>>, ClientError> {
-    let path = format!("{}/status", path_of::<ReplicaSet>(&set.metadata.key()));
-    let answer = client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(patch))
-        .await?;
-    decode(path, answer).map(|set| Some(Box::new(set)))
 }
 
 /// A Pod as the template has it.

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::watches::{Arrival, Change};
 use super::work::{Work, selects_pods};
 use crate::endpoints::LEADER_ANNOTATION;
+use crate::malformed;
 use crate::selection::Controller;
 
 /// What somebody else does to a slice is answered after this pause at the earliest, so that two who
@@ -42,7 +43,7 @@ impl Core {
                 key
             }
             Event::Synced => return,
-            Event::Malformed { key, error } => return report_malformed("Service", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<Service>(&key, &error),
         };
         self.lanes.add(Work::Slices(key.clone()), now);
         self.lanes.add(Work::Endpoints(key.clone()), now);
@@ -54,7 +55,7 @@ impl Core {
             Event::Applied(pod) => self.world.apply_pod(&pod),
             Event::Deleted(key) => self.world.remove_pod(&key),
             Event::Synced => return,
-            Event::Malformed { key, error } => return report_malformed("Pod", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<Pod>(&key, &error),
         };
         for service in concerned {
             let slices = Work::Slices(service.clone());
@@ -69,7 +70,7 @@ impl Core {
             Event::Applied(node) => self.world.apply_node(&node),
             Event::Deleted(key) => self.world.remove_node(&key.name),
             Event::Synced => return,
-            Event::Malformed { key, error } => return report_malformed("Node", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<Node>(&key, &error),
         };
         for service in concerned {
             self.lanes.add(Work::Slices(service), now);
@@ -87,7 +88,7 @@ impl Core {
                 self.doubt(Controller::EndpointSlice);
                 return self.look_at_all(lost, Work::Slices, now);
             }
-            Event::Malformed { key, error } => return report_malformed("EndpointSlice", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<EndpointSlice>(&key, &error),
         };
         if self.seen.slices {
             for service in concerned {
@@ -110,7 +111,7 @@ impl Core {
                 self.doubt(Controller::EndpointSliceMirroring);
                 return self.look_at_all(all, Work::Mirroring, now);
             }
-            Event::Malformed { key, error } => return report_malformed("EndpointSlice", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<EndpointSlice>(&key, &error),
         };
         if self.seen.mirrored {
             for name in concerned {
@@ -136,7 +137,7 @@ impl Core {
                 key
             }
             Event::Synced => return self.take_all_endpoints(arrival.revision, now),
-            Event::Malformed { key, error } => return report_malformed("Endpoints", &key, &error),
+            Event::Malformed { key, error } => return malformed::skip::<Endpoints>(&key, &error),
         };
         // Those without a Service are let be while this runs: their Service may be on its way.
         if self.world.services.get(&key).is_some_and(selects_pods) {
@@ -171,8 +172,4 @@ impl Core {
             self.lanes.add(work(key), now);
         }
     }
-}
-
-fn report_malformed(kind: &str, key: &ObjectKey, error: &str) {
-    tracing::error!(kind, %key, error, "the object cannot be read and is skipped");
 }

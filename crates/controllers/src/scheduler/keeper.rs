@@ -12,6 +12,7 @@ use super::pod::SchedulePod;
 use super::score::choose;
 use super::write::{Answer, Job, Place};
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 use crate::world::ByKey;
 
@@ -67,9 +68,7 @@ impl Scheduler {
                 self.retry(queue, now);
             }
             Event::Synced => self.are_nodes_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Node", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<Node>(&key, &error),
         }
     }
 
@@ -98,9 +97,7 @@ impl Scheduler {
                 }
                 self.retry(queue, now);
             }
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "Pod", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<SchedulePod>(&key, &error),
         }
     }
 
@@ -209,12 +206,6 @@ impl Keeper for Scheduler {
     fn is_synced(&self) -> bool {
         self.are_nodes_synced && self.are_pods_synced
     }
-
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<ObjectKey>, _: Instant) {}
 
     fn look(&mut self, key: &ObjectKey, _: Instant) -> Look<Job> {
         self.waiting.remove(key);

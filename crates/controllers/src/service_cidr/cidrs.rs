@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::write::Written;
 use super::{Inputs, Step, reconcile};
 use crate::keeper::{Keeper, Look};
+use crate::malformed;
 use crate::queue::Queue;
 use crate::world::Graves;
 
@@ -67,9 +68,7 @@ impl Cidrs {
                 }
             }
             Event::Synced => self.are_cidrs_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "ServiceCIDR", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<ServiceCidr>(&key, &error),
         }
     }
 
@@ -83,9 +82,7 @@ impl Cidrs {
                 }
             }
             Event::Synced => self.are_addresses_synced = true,
-            Event::Malformed { key, error } => {
-                tracing::error!(kind = "IPAddress", %key, error, "the object cannot be read and is skipped");
-            }
+            Event::Malformed { key, error } => malformed::skip::<IpAddress>(&key, &error),
         }
     }
 
@@ -139,12 +136,6 @@ impl Keeper for Cidrs {
     fn is_synced(&self) -> bool {
         self.are_cidrs_synced && self.are_addresses_synced
     }
-
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<String>, _: Instant) {}
 
     fn look(&mut self, name: &String, now: Instant) -> Look<Job> {
         let Some(Known { cidr, deleted_since }) = self.cidrs.get(name) else {

@@ -61,12 +61,6 @@ impl Keeper for Tokens {
         self.is_synced
     }
 
-    fn next_turn(&self) -> Option<Instant> {
-        None
-    }
-
-    fn turn(&mut self, _: &mut Queue<String>, _: Instant) {}
-
     fn look(&mut self, name: &String, _: Instant) -> Look<ObjectMeta> {
         match self.secrets.get(name) {
             None => Look::Fine,
