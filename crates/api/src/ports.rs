@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::metadata::push_faults;
 use crate::names;
-use crate::tree::{number, text};
+use crate::tree::{number, text, text_if_set};
 
 /// The protocols of Services and endpoints.
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -23,5 +24,13 @@ pub(crate) fn validate_number_and_protocol(errors: &mut FieldErrors, port: &Valu
             protocol,
             &PROTOCOLS,
         )),
+    }
+}
+
+/// A port's `appProtocol`, which may be absent.
+pub(crate) fn validate_app_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
+    if let Some(protocol) = text_if_set(port, "appProtocol") {
+        let faults = names::qualified_name(protocol);
+        push_faults(errors, &path.child("appProtocol"), protocol, faults);
     }
 }

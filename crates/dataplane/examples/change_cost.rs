@@ -45,36 +45,16 @@ fn measure(services: usize, endpoints: usize, is_listed: bool) -> Result<(), Box
     );
 
     let count = CHANGES.min(services);
-    change(
-        "one endpoint replaced",
-        &mut dataplane,
-        &mut plan,
-        count,
-        |plan, number| {
+    for (what, endpoints) in [
+        ("one endpoint replaced", endpoints),
+        ("one endpoint fewer", endpoints - 1),
+        ("one endpoint more", endpoints),
+    ] {
+        change(what, &mut dataplane, &mut plan, count, |plan, number| {
             plan.apply_slice(&slice(number, endpoints, 1)?);
             Ok(())
-        },
-    )?;
-    change(
-        "one endpoint fewer",
-        &mut dataplane,
-        &mut plan,
-        count,
-        |plan, number| {
-            plan.apply_slice(&slice(number, endpoints - 1, 1)?);
-            Ok(())
-        },
-    )?;
-    change(
-        "one endpoint more",
-        &mut dataplane,
-        &mut plan,
-        count,
-        |plan, number| {
-            plan.apply_slice(&slice(number, endpoints, 1)?);
-            Ok(())
-        },
-    )?;
+        })?;
+    }
     change(
         "Service gone",
         &mut dataplane,

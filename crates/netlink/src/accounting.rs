@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::message::{Message, Writer};
+use crate::netfilter::{self, GENERIC_BYTES, Request};
 use crate::socket::{Socket, Subsystem};
 
 /// `NFNL_SUBSYS_ACCT`.
@@ -12,8 +13,6 @@ const GET: u16 = 1;
 const DELETE: u16 = 3;
 const ATTR_NAME: u16 = 1;
 const ATTR_PACKETS: u16 = 2;
-/// `struct nfgenmsg` in bytes.
-const GENERIC_BYTES: usize = 4;
 
 /// A connection to the counters of the network namespace that it was opened in.
 #[derive(Debug)]
@@ -64,13 +63,16 @@ impl Accounting {
         name: &str,
         each: impl FnMut(&Message<'_>),
     ) -> io::Result<()> {
-        let sequence = self.socket.next_sequence();
-        let mut writer = Writer::default();
-        writer
-            .begin(SUBSYSTEM << 8 | command, libc::NLM_F_REQUEST | flags, sequence)
-            .fixed(&[libc::AF_UNSPEC as u8, 0, 0, 0])
-            .text(ATTR_NAME, name);
-        self.socket.exchange(writer.finish(), sequence, each).map(drop)
+        let request = Request {
+            subsystem: SUBSYSTEM,
+            command,
+            flags,
+            family: libc::AF_UNSPEC,
+        };
+        let write = |writer: &mut Writer| {
+            writer.text(ATTR_NAME, name);
+        };
+        netfilter::request(&mut self.socket, request, write, each)
     }
 }
 

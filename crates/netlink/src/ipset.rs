@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::message::{Message, Writer};
+use crate::netfilter::{self, GENERIC_BYTES, Request};
 use crate::socket::{Socket, Subsystem};
 
 /// `NFNL_SUBSYS_IPSET`.
@@ -16,8 +17,6 @@ const ATTR_FLAGS: u16 = 6;
 const PROTOCOL: u8 = 6;
 /// `IPSET_FLAG_LIST_SETNAME`: names only.
 const FLAG_NAMES_ONLY: u32 = 1 << 1;
-/// `struct nfgenmsg` in bytes.
-const GENERIC_BYTES: usize = 4;
 
 /// A connection to the address sets of the network namespace that it was opened in.
 #[derive(Debug)]
@@ -58,14 +57,17 @@ impl IpSets {
         write: impl Fn(&mut Writer),
         each: impl FnMut(&Message<'_>),
     ) -> io::Result<()> {
-        let sequence = self.socket.next_sequence();
-        let mut writer = Writer::default();
-        writer
-            .begin(SUBSYSTEM << 8 | command, libc::NLM_F_REQUEST | flags, sequence)
-            .fixed(&[libc::AF_INET as u8, 0, 0, 0])
-            .attribute(ATTR_PROTOCOL, &[PROTOCOL]);
-        write(&mut writer);
-        self.socket.exchange(writer.finish(), sequence, each).map(drop)
+        let request = Request {
+            subsystem: SUBSYSTEM,
+            command,
+            flags,
+            family: libc::AF_INET,
+        };
+        let write = |writer: &mut Writer| {
+            writer.attribute(ATTR_PROTOCOL, &[PROTOCOL]);
+            write(writer);
+        };
+        netfilter::request(&mut self.socket, request, write, each)
     }
 }
 

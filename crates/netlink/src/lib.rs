@@ -20,6 +20,7 @@ mod filter;
 pub mod fuzzing;
 pub mod ipset;
 pub mod message;
+mod netfilter;
 pub mod nftables;
 pub mod packet;
 pub mod route;

@@ -126,13 +126,7 @@ impl Claim {
 fn for_each(service: &ObjectKey, record: &ServiceRecord, mut each: impl FnMut(FrontendKey, Claimant)) {
     for family in &record.families {
         for (port_index, port) in record.ports.iter().enumerate() {
-            for (_, address, number) in family.frontends(port) {
-                let key = FrontendKey {
-                    family: family.family,
-                    address,
-                    protocol: port.protocol,
-                    port: number,
-                };
+            for (_, key) in family.frontends(port) {
                 each(
                     key,
                     Claimant {

@@ -101,13 +101,12 @@ impl Inputs<'_> {
         let internal = self.internal_targets(family, chosen);
         let external = self.external_targets(family, chosen);
         let mut frontends: Vec<Frontend> = Vec::new();
-        for (kind, address, number) in family.frontends(port) {
-            let key = FrontendKey {
-                family: family.family,
+        for (kind, key) in family.frontends(port) {
+            let FrontendKey {
                 address,
-                protocol: port.protocol,
                 port: number,
-            };
+                ..
+            } = key;
             match self.claims.owner(&key) {
                 Some(owner) if owner.service != *self.key || owner.port_index != port_index => {
                     let by = owner.service.clone();

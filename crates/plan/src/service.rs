@@ -7,6 +7,7 @@ use api::object::{Protocol, Service, ServiceSpec};
 use ipnet::IpNet;
 
 use crate::address::{parse_address, parse_range};
+use crate::claims::FrontendKey;
 use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::types::{Family, FrontendKind, Scheduler};
@@ -64,14 +65,17 @@ pub(crate) struct FamilyRecord {
 impl FamilyRecord {
     /// The frontends of a port in this family. Load balancer addresses come before external IPs: where
     /// both are the same address, the one with source ranges must win.
-    pub(crate) fn frontends(
-        &self,
-        port: &PortRecord,
-    ) -> impl Iterator<Item = (FrontendKind, Option<IpAddr>, u16)> {
-        let number = port.port;
-        let at = move |kind| move |address: &IpAddr| (kind, Some(*address), number);
-        let node_port = (port.node_port != 0).then_some((FrontendKind::NodePort, None, port.node_port));
-        std::iter::once((FrontendKind::ClusterIp, Some(self.cluster_ip), number))
+    pub(crate) fn frontends(&self, port: &PortRecord) -> impl Iterator<Item = (FrontendKind, FrontendKey)> {
+        let (family, protocol, number) = (self.family, port.protocol, port.port);
+        let key = move |address, port| FrontendKey {
+            family,
+            address,
+            protocol,
+            port,
+        };
+        let at = move |kind| move |address: &IpAddr| (kind, key(Some(*address), number));
+        let node_port = (port.node_port != 0).then(|| (FrontendKind::NodePort, key(None, port.node_port)));
+        std::iter::once((FrontendKind::ClusterIp, key(Some(self.cluster_ip), number)))
             .chain(self.ingress_ips.iter().map(at(FrontendKind::LoadBalancerIp)))
             .chain(self.external_ips.iter().map(at(FrontendKind::ExternalIp)))
             .chain(node_port)

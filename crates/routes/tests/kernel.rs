@@ -1,41 +1,12 @@
 //! Plans in a real kernel, in a namespace of its own.
 
-use std::net::IpAddr;
+mod machines;
 
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, Route};
 use routes::{Kernel, LINK, Machine, Network, PROTOCOL, Plan, Settings, remove_all};
 
-fn net(text: &str) -> IpNet {
-    text.parse().expect("a range")
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-fn settings(network: Network) -> Settings {
-    Settings {
-        node_name: "n1".to_owned(),
-        node_ips: vec![ip("192.0.2.1"), ip("2001:db8::1")],
-        cluster_cidrs: vec![net("10.244.0.0/16"), net("fd00:244::/48")],
-        network,
-    }
-}
-
-fn machine(number: u8) -> Machine {
-    Machine {
-        name: format!("n{number}"),
-        addresses: vec![
-            ip(&format!("192.0.2.{number}")),
-            ip(&format!("2001:db8::{number}")),
-        ],
-        ranges: vec![
-            net(&format!("10.244.{number}.0/24")),
-            net(&format!("fd00:244:0:{number}::/64")),
-        ],
-    }
-}
+use machines::{ip, machine, net, settings};
 
 /// A link with this machine's addresses, and somebody else's route.
 fn underlay() -> (Connection, Route) {

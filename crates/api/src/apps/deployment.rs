@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::int_or_percent::{self, IntOrPercent};
-use super::{template, validate_at_most, validate_not_negative, validate_same_selector};
+use super::{
+    begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
+};
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::{self, NameForm};
 use crate::tree::{child, entries, is_set, number, object_mut, omit_null, omit_zero, set_or_clear, text};
@@ -16,23 +18,13 @@ const SHARE_DEFAULT: &str = "25%";
 
 /// Completes what a client left out.
 pub fn default_deployment_on_write(deployment: &mut Value) {
-    metadata::omit_empty(deployment);
-    object_mut(deployment, "spec");
-    object_mut(deployment, "status");
-    let Some(spec) = deployment.get_mut("spec") else {
-        return;
-    };
-    omit_null(
-        spec,
-        &[
-            "replicas",
-            "revisionHistoryLimit",
-            "progressDeadlineSeconds",
-            "strategy",
-        ],
-    );
-    omit_zero(spec, &["minReadySeconds", "paused"]);
-    template::default_on_write(spec);
+    let nullable = [
+        "replicas",
+        "revisionHistoryLimit",
+        "progressDeadlineSeconds",
+        "strategy",
+    ];
+    complete(deployment, &nullable, &["minReadySeconds", "paused"]);
     let fields = object_mut(deployment, "spec");
     for (field, default) in [
         ("replicas", REPLICAS_DEFAULT),
@@ -73,8 +65,7 @@ pub fn prepare_deployment_update(new: &mut Value, old: &Value) {
             .collect::<std::collections::BTreeMap<_, _>>()
     };
     if child(new, "spec") != child(old, "spec") || annotations(new) != annotations(old) {
-        let generation = number(child(old, "metadata"), "generation");
-        object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
+        begin_generation(new, old);
     }
 }
 
@@ -129,14 +120,7 @@ pub fn validate_deployment_status_update(new: &Value, old: &Value) -> FieldError
         ));
     }
     let of_replicas = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-    validate_at_most(&mut errors, status, &of_replicas, "replicas", "status.replicas");
-    validate_at_most(
-        &mut errors,
-        status,
-        &["availableReplicas"],
-        "readyReplicas",
-        "readyReplicas",
-    );
+    validate_proportions(&mut errors, status, &of_replicas);
     errors
 }
 

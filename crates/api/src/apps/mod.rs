@@ -19,8 +19,9 @@ pub use replica_set::{
 use serde_json::{Value, json};
 
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::metadata;
 use crate::selector::LabelSelector;
-use crate::tree::{child, entries, is_set, items, number, set};
+use crate::tree::{child, entries, is_set, items, number, object_mut, omit_null, omit_zero, set};
 
 /// The API group of both kinds.
 pub const GROUP: &str = "apps";
@@ -33,6 +34,25 @@ pub fn prepare_create(object: &mut Value) {
     set(object, "status", json!({}));
 }
 
+/// Completes an object of either kind: of its spec, `nullable` fields that are `null` and `zeroable` ones that are zero
+/// count as left out, and the template gets its defaults.
+fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
+    metadata::omit_empty(object);
+    object_mut(object, "spec");
+    object_mut(object, "status");
+    if let Some(spec) = object.get_mut("spec") {
+        omit_null(spec, nullable);
+        omit_zero(spec, zeroable);
+        template::default_on_write(spec);
+    }
+}
+
+/// Counts the generation of `old` up.
+fn begin_generation(new: &mut Value, old: &Value) {
+    let generation = number(child(old, "metadata"), "generation");
+    object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
+}
+
 /// Refuses numbers below zero among the fields of `tree`.
 fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str], path: &Path) {
     for field in fields {
@@ -41,6 +61,19 @@ fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str]
             errors.push(FieldError::invalid(&path.child(field), value, NOT_NEGATIVE));
         }
     }
+}
+
+/// Refuses counts of a status that are out of proportion: `parts`, which are no more than all replicas, and available
+/// ones, which are no more than ready ones.
+fn validate_proportions(errors: &mut FieldErrors, status: &Value, parts: &[&str]) {
+    validate_at_most(errors, status, parts, "replicas", "status.replicas");
+    validate_at_most(
+        errors,
+        status,
+        &["availableReplicas"],
+        "readyReplicas",
+        "readyReplicas",
+    );
 }
 
 /// Refuses counts of a status that are above another one of it.

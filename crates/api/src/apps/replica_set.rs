@@ -2,24 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{template, validate_at_most, validate_not_negative, validate_same_selector};
+use super::{
+    begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
+};
 use crate::field::{FieldErrors, Path};
 use crate::metadata::{self, NameForm};
-use crate::tree::{child, number, object_mut, omit_null, omit_zero, set_or_clear};
+use crate::tree::{child, object_mut, set_or_clear};
 
 const REPLICAS_DEFAULT: i64 = 1;
 
 /// Completes what a client left out.
 pub fn default_replica_set_on_write(replica_set: &mut Value) {
-    metadata::omit_empty(replica_set);
-    object_mut(replica_set, "spec");
-    object_mut(replica_set, "status");
-    let Some(spec) = replica_set.get_mut("spec") else {
-        return;
-    };
-    omit_null(spec, &["replicas"]);
-    omit_zero(spec, &["minReadySeconds"]);
-    template::default_on_write(spec);
+    complete(replica_set, &["replicas"], &["minReadySeconds"]);
     let fields = object_mut(replica_set, "spec");
     fields.entry("replicas").or_insert(json!(REPLICAS_DEFAULT));
 }
@@ -28,8 +22,7 @@ pub fn default_replica_set_on_write(replica_set: &mut Value) {
 pub fn prepare_replica_set_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
     if child(new, "spec") != child(old, "spec") {
-        let generation = number(child(old, "metadata"), "generation");
-        object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
+        begin_generation(new, old);
     }
 }
 
@@ -62,14 +55,7 @@ pub fn validate_replica_set_status_update(new: &Value, old: &Value) -> FieldErro
     ];
     validate_not_negative(&mut errors, status, &COUNTS, &Path::new("status"));
     let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    validate_at_most(&mut errors, status, &of_replicas, "replicas", "status.replicas");
-    validate_at_most(
-        &mut errors,
-        status,
-        &["availableReplicas"],
-        "readyReplicas",
-        "readyReplicas",
-    );
+    validate_proportions(&mut errors, status, &of_replicas);
     errors
 }
 

@@ -8,7 +8,7 @@ use crate::field::{FieldError, FieldErrors, Path};
 use crate::ip::{self, Family};
 use crate::metadata::{self, NameForm, push_faults};
 use crate::names;
-use crate::ports::PROTOCOLS;
+use crate::ports::{PROTOCOLS, validate_app_protocol};
 use crate::tree::{
     child, clear, entries, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text,
     text_if_set, texts,
@@ -194,14 +194,7 @@ fn validate_ports(errors: &mut FieldErrors, slice: &Value) {
                 ));
             }
         }
-        if let Some(protocol) = text_if_set(port, "appProtocol") {
-            push_faults(
-                errors,
-                &path.child("appProtocol"),
-                protocol,
-                names::qualified_name(protocol),
-            );
-        }
+        validate_app_protocol(errors, port, &path);
     }
 }
 

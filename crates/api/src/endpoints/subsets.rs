@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::{self, NameForm, push_faults};
-use crate::ports::validate_number_and_protocol;
+use crate::ports::{validate_app_protocol, validate_number_and_protocol};
 use crate::tree::{child, entries, items, items_mut, omit_null, omit_zero, set, text, text_if_set};
 use crate::{ip, names};
 
@@ -142,12 +142,5 @@ fn validate_port(errors: &mut FieldErrors, port: &Value, is_name_required: bool,
         errors.push(FieldError::required(&path.child("name"), ""));
     }
     validate_number_and_protocol(errors, port, path);
-    if let Some(protocol) = text_if_set(port, "appProtocol") {
-        push_faults(
-            errors,
-            &path.child("appProtocol"),
-            protocol,
-            names::qualified_name(protocol),
-        );
-    }
+    validate_app_protocol(errors, port, path);
 }

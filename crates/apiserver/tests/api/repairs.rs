@@ -21,6 +21,14 @@ async fn reasons(api: &Api) -> Vec<String> {
         .collect()
 }
 
+/// Makes a Service and deletes the record of its cluster IP; the cluster IP.
+async fn make_unrecorded(api: &Api, name: &str) -> String {
+    let created = api.post(SERVICES, &service(name)).await.expect(201);
+    let address = created["spec"]["clusterIP"].as_str().expect("an address");
+    api.delete(&format!("{ADDRESSES}/{address}")).await.expect(200);
+    address.to_owned()
+}
+
 /// Looks again until the IPAddress refers to the Service.
 async fn wait_for_holder(api: &Api, address: &str, name: &str) {
     let end = Instant::now() + PATIENCE;
@@ -40,12 +48,7 @@ async fn wait_for_holder(api: &Api, address: &str, name: &str) {
 #[tokio::test]
 async fn an_address_whose_record_was_deleted_is_recorded_again() {
     let api = Api::start().await;
-    let created = api.post(SERVICES, &service("a")).await.expect(201);
-    let address = created["spec"]["clusterIP"]
-        .as_str()
-        .expect("an address")
-        .to_owned();
-    api.delete(&format!("{ADDRESSES}/{address}")).await.expect(200);
+    let address = make_unrecorded(&api, "a").await;
     wait_for_holder(&api, &address, "a").await;
     assert!(reasons(&api).await.contains(&"ClusterIPNotAllocated".to_owned()));
     // It is taken, and goes with the Service.
@@ -63,12 +66,7 @@ async fn an_address_whose_record_was_deleted_is_recorded_again() {
 #[tokio::test]
 async fn a_record_that_refers_to_no_service_is_made_anew_for_its_own() {
     let api = Api::start().await;
-    let created = api.post(SERVICES, &service("a")).await.expect(201);
-    let address = created["spec"]["clusterIP"]
-        .as_str()
-        .expect("an address")
-        .to_owned();
-    api.delete(&format!("{ADDRESSES}/{address}")).await.expect(200);
+    let address = make_unrecorded(&api, "a").await;
     let foreign = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": address},
         "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "nobody"}},

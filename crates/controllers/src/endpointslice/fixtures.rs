@@ -1,4 +1,4 @@
-//! Services, Pods and slices that the tests of this module share, and a server that holds slices.
+//! Services, Pods and slices that tests of reconciling share, and a server that holds slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::world::interner::Interner;
 /// Nodes with a zone of the same name, and the CPUs of each in thousandths.
 pub(super) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
 
-pub(super) fn service(spec: Value) -> Service {
+pub(crate) fn service(spec: Value) -> Service {
     let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
 }
 
-pub(super) fn plain() -> Service {
+pub(crate) fn plain() -> Service {
     service(
         json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
     )
 }
 
-pub(super) fn pod(number: u16, ready: bool, port: u16) -> Pod {
+pub(crate) fn pod(number: u16, ready: bool, port: u16) -> Pod {
     let addresses = [
         json!({"ip": format!("10.0.{}.{}", number / 250, number % 250 + 1)}),
         json!({"ip": format!("fd00::{:x}", number + 1)}),
@@ -71,7 +71,7 @@ pub(super) fn writes(
 }
 
 /// What a server would hold after the writes.
-pub(super) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
+pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
     let mut by_name: BTreeMap<String, EndpointSlice> = slices
         .iter()
         .map(|s| (s.metadata.name.clone(), s.clone()))
@@ -83,10 +83,8 @@ pub(super) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: 
                 by_name.insert(slice.metadata.name.clone(), slice);
             }
             SliceWrite::Update(slice) => {
-                assert!(
-                    by_name.insert(slice.metadata.name.clone(), slice).is_some(),
-                    "an update of nothing"
-                );
+                let before = by_name.insert(slice.metadata.name.clone(), slice.clone());
+                assert_eq!(before.map(|b| b.address_type), Some(slice.address_type));
             }
             SliceWrite::Delete(meta) => {
                 assert!(by_name.remove(&meta.name).is_some(), "a deletion of nothing")

@@ -60,13 +60,7 @@ impl Index {
             return Resolution::Complete(ResponseCode::ServerFailure);
         }
         scratch.turn = scratch.turn.wrapping_add(1);
-        let mut answering = Answering {
-            index: self,
-            zone_at,
-            ttl: self.settings.ttl_seconds,
-            reply,
-            scratch,
-        };
+        let mut answering = self.answering(zone_at, reply, scratch);
         let found = match cluster_at {
             Some(_) => answering.cluster(&name, query.kind),
             None => answering.reverse(&name, query.kind),
@@ -84,13 +78,7 @@ impl Index {
             .name
             .to_lower()
             .suffix_offset(&self.settings.cluster_domain)?;
-        let mut answering = Answering {
-            index: self,
-            zone_at,
-            ttl: self.settings.ttl_seconds,
-            reply,
-            scratch,
-        };
+        let mut answering = self.answering(zone_at, reply, scratch);
         match answering.lead_to(target) {
             Found::NoName => None,
             found => Some(answering.conclude(found)),
@@ -104,13 +92,7 @@ impl Index {
             .name
             .to_lower()
             .suffix_offset(&self.settings.cluster_domain);
-        let mut answering = Answering {
-            index: self,
-            zone_at: zone_at.unwrap_or(0),
-            ttl: self.settings.ttl_seconds,
-            reply,
-            scratch,
-        };
+        let mut answering = self.answering(zone_at.unwrap_or(0), reply, scratch);
         answering.conclude(Found::NoName);
         ResponseCode::NameError
     }
@@ -124,6 +106,21 @@ impl Index {
                 let is_served = !self.settings.only_known_namespaces || self.has_namespace(namespace);
                 is_served && self.pods.has(address, namespace)
             }
+        }
+    }
+
+    fn answering<'r, 'b>(
+        &self,
+        zone_at: usize,
+        reply: &'r mut Reply<'b>,
+        scratch: &'r mut Scratch,
+    ) -> Answering<'_, 'r, 'b> {
+        Answering {
+            index: self,
+            zone_at,
+            ttl: self.settings.ttl_seconds,
+            reply,
+            scratch,
         }
     }
 

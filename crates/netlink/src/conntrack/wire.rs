@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{Direction, Family, Flow};
 use crate::message::{Attribute, Message, Writer};
+use crate::netfilter::GENERIC_BYTES;
 
 /// `NFNL_SUBSYS_CTNETLINK`, in the upper byte of a message's type.
 const SUBSYSTEM: u16 = 1 << 8;
@@ -11,8 +12,6 @@ const SUBSYSTEM: u16 = 1 << 8;
 const GET: u16 = SUBSYSTEM | 1;
 /// `IPCTNL_MSG_CT_DELETE`.
 const DELETE: u16 = SUBSYSTEM | 2;
-/// Bytes of `struct nfgenmsg`.
-const GENERIC_BYTES: usize = 4;
 
 /// `CTA_TUPLE_ORIG` and what else of `enum ctattr_type` is used.
 pub(super) const ORIGINAL: u16 = 1;

@@ -1,13 +1,13 @@
 //! Numbers of `linux/netfilter/nfnetlink.h` and `nf_tables.h`, by the names that they have there.
 
+pub(crate) use crate::netfilter::GENERIC_BYTES;
+
 /// `NFPROTO_INET`: the family of our tables.
 pub const NFPROTO_INET: u8 = 1;
 /// `NFPROTO_IPV4`.
 pub const NFPROTO_IPV4: u8 = 2;
 /// `NFPROTO_IPV6`.
 pub const NFPROTO_IPV6: u8 = 10;
-/// `struct nfgenmsg` in bytes.
-pub const GENERIC_BYTES: usize = 4;
 
 /// `NFNL_SUBSYS_NFTABLES`.
 pub const SUBSYSTEM: u16 = 10;

@@ -1,35 +1,9 @@
+#[path = "../../tests/machines/mod.rs"]
+mod machines;
+
+use machines::{ip, machine, net, settings};
+
 use super::*;
-
-fn net(text: &str) -> IpNet {
-    text.parse().unwrap()
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().unwrap()
-}
-
-fn settings(network: Network) -> Settings {
-    Settings {
-        node_name: "n1".to_owned(),
-        node_ips: vec![ip("192.0.2.1"), ip("2001:db8::1")],
-        cluster_cidrs: vec![net("10.244.0.0/16"), net("fd00:244::/48")],
-        network,
-    }
-}
-
-fn machine(number: u8) -> Machine {
-    Machine {
-        name: format!("n{number}"),
-        addresses: vec![
-            ip(&format!("192.0.2.{number}")),
-            ip(&format!("2001:db8::{number}")),
-        ],
-        ranges: vec![
-            net(&format!("10.244.{number}.0/24")),
-            net(&format!("fd00:244:0:{number}::/64")),
-        ],
-    }
-}
 
 const VXLAN: Network = Network::Vxlan { id: 1, port: 4789 };
 

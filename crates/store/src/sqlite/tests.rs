@@ -28,19 +28,7 @@ impl Place {
     /// A store with one key, closed again, and a plain connection to its file.
     fn written(&self) -> Connection {
         let store = self.open().expect("a store");
-        let value = Value {
-            bytes: Bytes::from_static(b"rv=;"),
-            revision_at: Some(3),
-        };
-        let writes = vec![Write::Put("/things/a".into(), value)];
-        let transaction = Transaction {
-            expectations: Vec::new(),
-            writes,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
-        runtime.block_on(store.commit(transaction)).expect("a commit");
+        put(&store, "/things/a");
         drop(store);
         Connection::open(self.database()).expect("a connection")
     }

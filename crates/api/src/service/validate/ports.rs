@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::metadata::push_faults;
 use crate::names;
-use crate::ports::validate_number_and_protocol;
+use crate::ports::{validate_app_protocol, validate_number_and_protocol};
 use crate::service::View;
-use crate::tree::{child, number, text, text_if_set};
+use crate::tree::{child, number, text};
 
 /// The rules for each port (VAL-10 to VAL-16).
 pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
@@ -88,12 +88,5 @@ fn validate_port(errors: &mut FieldErrors, port: &Value, path: &Path) {
             format!("unknown type: {other}"),
         )),
     }
-    if let Some(protocol) = text_if_set(port, "appProtocol") {
-        push_faults(
-            errors,
-            &path.child("appProtocol"),
-            protocol,
-            names::qualified_name(protocol),
-        );
-    }
+    validate_app_protocol(errors, port, path);
 }

@@ -4,36 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::{Endpoints, Pod, Service};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
-use crate::endpointslice::fixtures::facts;
+use crate::endpointslice::fixtures::{facts, plain, pod, service};
 use crate::world::PodFacts;
-
-fn service(spec: Value) -> Service {
-    let metadata = json!({"name": "s", "namespace": "n", "uid": "service-uid", "labels": {"app": "x"}});
-    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
-}
-
-fn plain() -> Service {
-    service(
-        json!({"selector": {"app": "x"}, "ipFamilies": ["IPv4"], "ports": [{"port": 80, "targetPort": "web"}]}),
-    )
-}
-
-fn pod(number: u16, ready: bool, port: u16) -> Pod {
-    let addresses = [
-        json!({"ip": format!("10.0.{}.{}", number / 250, number % 250 + 1)}),
-        json!({"ip": format!("fd00:0::{number:x}")}),
-    ];
-    serde_json::from_value(json!({
-        "metadata": {"name": format!("p{number}"), "namespace": "n", "uid": format!("u{number}")},
-        "spec": {"nodeName": "node", "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": port}]}]},
-        "status": {"phase": "Running", "podIPs": addresses,
-                   "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}}))
-    .expect("a Pod")
-}
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
     let pods = facts(pods);
@@ -101,7 +77,9 @@ fn terminating_pods_are_left_out_unless_readiness_does_not_matter() {
 fn addresses_are_of_the_first_family_and_in_canonical_form() {
     let mut v6 = plain();
     v6.spec.ip_families = vec!["IPv6".into(), "IPv4".into()];
-    let endpoints = settled(&v6, &[pod(1, true, 80)], None);
+    let mut pod = pod(1, true, 80);
+    pod.status.pod_ips[1].ip = "fd00:0::1".into();
+    let endpoints = settled(&v6, &[pod], None);
     assert_eq!(endpoints.subsets[0].addresses[0].ip, "fd00::1");
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Inputs, Outcome, reconcile};
 use crate::endpointslice::SliceWrite;
+use crate::endpointslice::fixtures::applied;
 
 fn service(selector: Value) -> Service {
     serde_json::from_value(
@@ -37,28 +38,6 @@ fn outcome(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> Outco
         slices: &slices,
         endpoints_per_subset_max: max,
     })
-}
-
-/// What a server would hold after the writes.
-fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
-    let named = slices.iter().map(|s| (s.metadata.name.clone(), s.clone()));
-    let mut by_name: BTreeMap<String, EndpointSlice> = named.collect();
-    for (index, write) in writes.into_iter().enumerate() {
-        match write {
-            SliceWrite::Create(mut slice) => {
-                slice.metadata.name = format!("s-{round}-{index}");
-                by_name.insert(slice.metadata.name.clone(), slice);
-            }
-            SliceWrite::Update(slice) => {
-                let before = by_name.insert(slice.metadata.name.clone(), slice.clone());
-                assert_eq!(before.map(|b| b.address_type), Some(slice.address_type));
-            }
-            SliceWrite::Delete(meta) => {
-                assert!(by_name.remove(&meta.name).is_some(), "a deletion of nothing")
-            }
-        }
-    }
-    by_name.into_values().collect()
 }
 
 fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Vec<EndpointSlice> {
