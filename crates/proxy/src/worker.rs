@@ -1,5 +1,7 @@
 //! The thread that owns plan and dataplane: what is queued goes into the plan, and into force at once.
 
+mod drift;
+mod flows;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +21,6 @@ use tokio::sync::mpsc::{Receiver, WeakSender};
 
 use crate::care::Scope;
 use crate::config::Config;
-use crate::conntrack::{end_drained, forget_stale, tcp_connections};
 use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Complaint, Faults};
@@ -28,7 +29,6 @@ use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
-use crate::sources::tampering;
 
 pub(crate) use updates::{TrafficQuestion, Update};
 
@@ -39,9 +39,6 @@ pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
 /// Updates taken in one step: enough for any burst, few enough that a stream of them cannot keep the
 /// first from coming into force.
 const BATCH_UPDATES_MAX: usize = 16_384;
-/// The least time between two mendings of what others did: short enough that users hardly notice, long enough that a
-/// quarrel with another program does not take a core.
-const MEND_PAUSE: Duration = Duration::from_millis(200);
 /// Pauses after a dataplane that failed: the first, doubled up to the last.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
@@ -374,21 +371,6 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Begins to watch what others do, once everything is in force: the kernel tells of each element that a
-    /// transaction has as soon as anybody listens, which would double the time that the first one takes.
-    fn watch_others(&mut self) {
-        let Some(others) = self.others.take() else {
-            return;
-        };
-        let watched = self.dataplane.watch().and_then(|monitor| match monitor {
-            Some(monitor) => tampering(monitor, others),
-            None => Ok(()),
-        });
-        if let Err(error) = watched {
-            tracing::warn!(%error, "what others do to the rules is found by the next repair only");
-        }
-    }
-
     fn note_sync(&mut self, took: Duration, is_full: bool) {
         let now = Timestamp::now();
         let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
@@ -407,116 +389,6 @@ impl<D: Dataplane> Worker<D> {
         if is_full {
             let ports = totals[0].ports + totals[1].ports;
             tracing::info!(ports, milliseconds = took.as_millis(), "everything is in force");
-        }
-    }
-
-    /// Takes note of endpoints that have left. After a start, connections tell who left before.
-    fn note_drains(&mut self, changes: &Changes) {
-        if self.config.proxy_mode == "userspace" {
-            return; // what the kernel remembers leads to this process, not to endpoints
-        }
-        let now = Instant::now();
-        self.drains.note(&self.plan, changes, now);
-        let Some(conntrack) = self.conntrack.as_mut() else {
-            return;
-        };
-        if !changes.everything || self.drains.is_empty() {
-            return;
-        }
-        let (drains, plan) = (&mut self.drains, &self.plan);
-        let noted = tcp_connections(conntrack, |flow| drains.note_connection(plan, flow, now));
-        if let Err(error) = noted {
-            tracing::warn!(%error, "connections to endpoints that left earlier are not drained");
-        }
-    }
-
-    /// Ends the TCP connections whose time to drain is over.
-    fn end_drained(&mut self) {
-        let due = self.drains.due(Instant::now());
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
-            return;
-        };
-        match end_drained(conntrack, &self.plan, &due) {
-            Ok(count) => {
-                tracing::info!(count, "connections to endpoints that have left are ended");
-                let ended = count as u64;
-                self.board
-                    .metrics
-                    .update(|values| values.drained_connections_total += ended);
-            }
-            Err(error) => tracing::warn!(%error, "cannot end connections to endpoints that have left"),
-        }
-    }
-
-    /// Takes stale flows from the kernel's memory. What fails is tried again with the next change.
-    fn care(&mut self) {
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
-            return;
-        };
-        let began = Instant::now();
-        match forget_stale(conntrack, &self.plan, &self.scope) {
-            Ok(counts) => {
-                self.scope = Scope::default();
-                self.board.metrics.update(|values| {
-                    for (total, count) in values
-                        .conntrack_reconciler_deleted_entries_total
-                        .iter_mut()
-                        .zip(counts)
-                    {
-                        *total += count;
-                    }
-                    values
-                        .conntrack_reconciler_sync_duration_seconds
-                        .observe(began.elapsed().as_secs_f64());
-                });
-            }
-            Err(error) => tracing::warn!(%error, "cannot look for stale UDP flows"),
-        }
-    }
-
-    /// Mends what others did, with pauses: they may do it again and again.
-    fn mend(&mut self) {
-        let now = Instant::now();
-        if self.tampered.is_empty() || now < self.mend_at || !self.synced.all() {
-            return;
-        }
-        self.mend_at = now + MEND_PAUSE;
-        let touched = std::mem::take(&mut self.tampered);
-        match self.dataplane.mend(&self.plan, &touched) {
-            Ok(0) => {}
-            Ok(elements) => {
-                tracing::warn!(
-                    elements,
-                    "another program changed what is in force, and it was mended"
-                );
-                self.board
-                    .metrics
-                    .update(|values| values.repaired_elements_total += elements as u64);
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot mend what another program changed");
-                self.tampered = vec![Touched::Everything];
-            }
-        }
-    }
-
-    /// Reads back what is in force and mends it.
-    fn repair(&mut self) {
-        if !self.synced.all() || !self.pending.is_empty() {
-            return;
-        }
-        match self.dataplane.repair(&self.plan) {
-            Ok(0) => {}
-            Ok(elements) => {
-                tracing::warn!(
-                    elements,
-                    "what is in force was not what it should be, and was mended"
-                );
-                self.board
-                    .metrics
-                    .update(|values| values.repaired_elements_total += elements as u64);
-            }
-            Err(error) => tracing::error!(%error, "cannot read back what is in force"),
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::asker::Asker;
-use super::{What, Word};
+use super::runs::{What, Word};
 use crate::events::PodEvents;
 
 /// How long a `postStart` handler may take: upstream has no limit, but a task of ours must end some time.

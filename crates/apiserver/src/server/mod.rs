@@ -104,11 +104,8 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Server, StartError> {
-        let listener = listen(config.listen).map_err(|source| StartError::Listen {
-            address: config.listen,
-            source,
-        })?;
-        let address = listener.local_addr().map_err(|source| StartError::Listen {
+        let bound = listen(config.listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|source| StartError::Listen {
             address: config.listen,
             source,
         })?;

@@ -30,6 +30,40 @@ pub(crate) fn audit(
     is_round: bool,
 ) -> Audit {
     let mut audit = Audit::default();
+    let held = audit_services(books, range, &mut audit);
+    let is_suspect = |port: &u16| !held.contains(port) && range.contains(port);
+    suspects
+        .0
+        .retain(|port, _| is_suspect(port) && books.ports.contains_key(port));
+    for (port, record) in books
+        .ports
+        .iter()
+        .filter(|(port, _)| is_round && is_suspect(port))
+    {
+        let rounds = suspects.0.entry(*port).or_insert(ROUNDS_BEFORE_LEAK);
+        if *rounds > 0 {
+            *rounds -= 1;
+            continue;
+        }
+        audit.findings.push(Finding {
+            fault: Fault::Leaked,
+            reason: "PortLeaked",
+            message: format!(
+                "the node port {port} of {} appears to have leaked: cleaning up",
+                record.holder
+            ),
+            regarding: None,
+        });
+        audit.mends.push(Mend::FreePort {
+            port: *port,
+            at: record.at,
+        });
+    }
+    audit
+}
+
+/// Looks whether each Service's ports are in the range, its own, and recorded; the ports that Services have.
+fn audit_services(books: &Books, range: &RangeInclusive<u16>, audit: &mut Audit) -> BTreeSet<u16> {
     let mut held: BTreeSet<u16> = BTreeSet::new();
     let recorded_first = |service: &&ServiceRecord, port: u16| {
         let record = books.ports.get(&port);
@@ -74,35 +108,7 @@ pub(crate) fn audit(
             }
         }
     }
-    let is_suspect = |port: &u16| !held.contains(port) && range.contains(port);
-    suspects
-        .0
-        .retain(|port, _| is_suspect(port) && books.ports.contains_key(port));
-    for (port, record) in books
-        .ports
-        .iter()
-        .filter(|(port, _)| is_round && is_suspect(port))
-    {
-        let rounds = suspects.0.entry(*port).or_insert(ROUNDS_BEFORE_LEAK);
-        if *rounds > 0 {
-            *rounds -= 1;
-            continue;
-        }
-        audit.findings.push(Finding {
-            fault: Fault::Leaked,
-            reason: "PortLeaked",
-            message: format!(
-                "the node port {port} of {} appears to have leaked: cleaning up",
-                record.holder
-            ),
-            regarding: None,
-        });
-        audit.mends.push(Mend::FreePort {
-            port: *port,
-            at: record.at,
-        });
-    }
-    audit
+    held
 }
 
 #[cfg(test)]
