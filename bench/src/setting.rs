@@ -41,6 +41,11 @@ pub fn enclosed_with(
     on_etcd: bool,
     benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
+    enclosed_at(|directory| Setting::start(directory, nodes, on_etcd).and_then(benchmark))
+}
+
+/// Runs `work` in an enclosure, in a process of its own, with a directory that is removed if all went well.
+pub fn enclosed_at(work: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
     if let Some(status) = testbed::enclose(None)? {
         return Ok(if status.success() {
             ExitCode::SUCCESS
@@ -52,8 +57,7 @@ pub fn enclosed_with(
     let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
     testbed::settle()?;
     fs::create_dir_all(&directory)?;
-    let outcome = Setting::start(&directory, nodes, on_etcd).and_then(benchmark);
-    match outcome {
+    match work(&directory) {
         Ok(()) => fs::remove_dir_all(&directory)?,
         Err(error) => {
             eprintln!("bench: what the processes said is in {}", directory.display());

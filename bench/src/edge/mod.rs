@@ -19,7 +19,7 @@ use testbed::{Cluster, Member, Topology};
 use crate::Failure;
 use crate::at_once::{at_once, lend_ports_again};
 use crate::process::{Measured, quiet};
-use crate::setting::PATIENCE;
+use crate::setting::{PATIENCE, enclosed_at};
 pub use under_test::Flags as UnderTestFlags;
 pub use under_test::run as under_test;
 
@@ -64,19 +64,7 @@ struct Proxy {
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    if let Some(status) = testbed::enclose(None)? {
-        return Ok(if status.success() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        });
-    }
-    let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
-    testbed::settle()?;
-    fs::create_dir_all(&directory)?;
-    let outcome = measure(flags, &directory);
-    fs::remove_dir_all(&directory)?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    enclosed_at(|directory| measure(flags, directory))
 }
 
 fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {

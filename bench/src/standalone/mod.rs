@@ -18,7 +18,7 @@ use testbed::{Cluster, Member, Topology};
 
 use crate::Failure;
 use crate::process::{Measured, portolan, quiet};
-use crate::setting::{PATIENCE, run_in};
+use crate::setting::{PATIENCE, enclosed_at, run_in};
 
 pub use pods::Flags as PodsFlags;
 pub use rollout::Flags as RolloutFlags;
@@ -56,27 +56,15 @@ struct Machine {
 
 /// Runs `benchmark` on a machine that is a network namespace, in a process of its own.
 fn enclosed(benchmark: impl FnOnce(&mut Machine) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
-    if let Some(status) = testbed::enclose(None)? {
-        return Ok(if status.success() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        });
-    }
-    // The data go to a real disk: the temporary directory of outside, chosen before /run is covered.
-    let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
-    testbed::settle()?;
-    fs::create_dir_all(&directory)?;
-    let outcome = Machine::start(&directory).and_then(|mut machine| {
+    enclosed_at(|directory| {
+        let mut machine = Machine::start(directory)?;
         let outcome = benchmark(&mut machine);
         if outcome.is_err() {
             eprintln!("{}", machine.log_end());
         }
         machine.up.end_gracefully()?;
         outcome
-    });
-    fs::remove_dir_all(&directory)?;
-    outcome.map(|()| ExitCode::SUCCESS)
+    })
 }
 
 impl Machine {

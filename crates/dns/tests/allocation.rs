@@ -7,12 +7,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Peer, Reaction, Responder, Transport};
 use dns::wire::Name;
-use support::question;
+use support::{objects, question};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
@@ -40,33 +39,12 @@ static ALLOCATOR: Counting = Counting;
 fn index() -> Index {
     let cluster_domain = Name::from_text("cluster.local").expect("a name");
     let index = Index::new(Settings::of(cluster_domain));
-    let mut service = Service::default();
-    service.metadata.namespace = "ns".to_owned();
-    service.spec.ports = vec![ServicePort {
-        name: "http".to_owned(),
-        port: 80,
-        ..ServicePort::default()
-    }];
     for (name, address) in [("web", "10.96.0.1"), ("peers", "None")] {
-        service.metadata.name = name.to_owned();
-        service.spec.cluster_ip = address.to_owned();
+        let mut service = objects::service(name, address);
+        service.spec.ports = vec![objects::http()];
         index.apply_service(&service).expect("applied");
     }
-    let mut slice = EndpointSlice::default();
-    slice.metadata.name = "peers-1".to_owned();
-    slice.metadata.namespace = "ns".to_owned();
-    slice
-        .metadata
-        .labels
-        .insert(SERVICE_NAME_LABEL.to_owned(), "peers".to_owned());
-    let address = |last: u8| vec![format!("10.1.0.{last}").into()];
-    slice.endpoints = (0..20)
-        .map(|last| Endpoint {
-            addresses: address(last),
-            ..Endpoint::default()
-        })
-        .collect();
-    index.apply_slice(&slice).expect("applied");
+    index.apply_slice(&objects::slice("peers", 20)).expect("applied");
     index.set_synced();
     index
 }

@@ -5,13 +5,12 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use api::object::Service;
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Listening, Policy, Responder, Server};
 use dns::wire::Name;
 use dns::zone::Zone;
-use support::{Decoded, decode, question};
+use support::{Decoded, decode, objects, question};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
@@ -19,11 +18,9 @@ const WEB: &str = "web.ns.svc.cluster.local.";
 
 fn responder(transfer_to: &[&str]) -> Arc<Responder> {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
-    let mut service = Service::default();
-    service.metadata.name = "web".to_owned();
-    service.metadata.namespace = "ns".to_owned();
-    service.spec.cluster_ip = "10.96.0.1".to_owned();
-    index.apply_service(&service).expect("applied");
+    index
+        .apply_service(&objects::service("web", "10.96.0.1"))
+        .expect("applied");
     index.set_synced();
     let policy = Policy {
         transfer_to: transfer_to

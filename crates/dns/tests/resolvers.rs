@@ -1,12 +1,14 @@
 //! What resolvers in use understand: dig, kdig, drill, glibc's, musl's and hickory-resolver, each in a network namespace and with a
 //! resolv.conf of its own. Those that are not installed are skipped by name.
 
+mod support;
+
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
 
-use api::object::{Endpoint, EndpointSlice, Pod, SERVICE_NAME_LABEL, Service, ServicePort};
+use api::object::Pod;
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Policy, Responder, SearchList, Server};
@@ -16,6 +18,7 @@ use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use hickory_resolver::{Resolver, TokioResolver};
+use support::objects;
 
 /// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
 const ENDPOINTS: u8 = 100;
@@ -47,39 +50,18 @@ int main(int count, char **names) {
 
 fn index() -> Arc<Index> {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
-    let mut service = Service::default();
-    service.metadata.name = "web".to_owned();
-    service.metadata.namespace = "ns".to_owned();
-    service.spec.cluster_ip = "10.96.0.1".to_owned();
-    service.spec.cluster_ips = ["10.96.0.1", "fd00:96::1"].map(str::to_owned).into();
-    service.spec.ports = vec![ServicePort {
-        name: "http".to_owned(),
-        port: 80,
-        ..ServicePort::default()
-    }];
-    index.apply_service(&service).expect("applied");
-    service.metadata.name = "big".to_owned();
-    service.spec.cluster_ip = "None".to_owned();
-    service.spec.cluster_ips = vec!["None".to_owned()];
-    index.apply_service(&service).expect("applied");
-    let mut alias = Service::default();
-    alias.metadata.name = "alias".to_owned();
-    alias.metadata.namespace = "ns".to_owned();
-    alias.spec.kind = "ExternalName".to_owned();
-    alias.spec.external_name = "web.ns.svc.cluster.local".to_owned();
-    index.apply_service(&alias).expect("applied");
-    let mut slice = EndpointSlice::default();
-    slice.metadata.name = "big-1".to_owned();
-    slice.metadata.namespace = "ns".to_owned();
-    let label = (SERVICE_NAME_LABEL.to_owned(), "big".to_owned());
-    slice.metadata.labels.extend([label]);
-    slice.endpoints = (0..ENDPOINTS)
-        .map(|last| Endpoint {
-            addresses: vec![format!("10.1.0.{last}").into()],
-            ..Endpoint::default()
-        })
-        .collect();
-    index.apply_slice(&slice).expect("applied");
+    let mut web = objects::service("web", "10.96.0.1");
+    web.spec.cluster_ips = ["10.96.0.1", "fd00:96::1"].map(str::to_owned).into();
+    web.spec.ports = vec![objects::http()];
+    let mut big = objects::service("big", "None");
+    big.spec.cluster_ips = vec!["None".to_owned()];
+    big.spec.ports = vec![objects::http()];
+    for service in [web, big, objects::alias("alias", "web.ns.svc.cluster.local")] {
+        index.apply_service(&service).expect("applied");
+    }
+    index
+        .apply_slice(&objects::slice("big", ENDPOINTS))
+        .expect("applied");
     index.apply_pod(&pod("127.0.0.1")).expect("applied");
     index.set_synced();
     Arc::new(index)

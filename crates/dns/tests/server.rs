@@ -6,12 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service};
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
 use dns::wire::Name;
-use support::{Decoded, decode, question, type_number};
+use support::{Decoded, decode, objects, question, type_number};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,32 +20,16 @@ const ENDPOINTS: u8 = 100;
 fn index() -> Arc<Index> {
     let cluster_domain = Name::from_text("cluster.local").expect("a name");
     let index = Index::new(Settings::of(cluster_domain));
-    let mut service = Service::default();
-    service.metadata.namespace = "ns".to_owned();
-    for (name, address) in [("web", "10.96.0.1"), ("big", "None")] {
-        service.metadata.name = name.to_owned();
-        service.spec.cluster_ip = address.to_owned();
+    for service in [
+        objects::service("web", "10.96.0.1"),
+        objects::service("big", "None"),
+        objects::alias("out", "example.com"),
+    ] {
         index.apply_service(&service).expect("applied");
     }
-    service.metadata.name = "out".to_owned();
-    service.spec.kind = "ExternalName".to_owned();
-    service.spec.external_name = "example.com".to_owned();
-    index.apply_service(&service).expect("applied");
-    let mut slice = EndpointSlice::default();
-    slice.metadata.name = "big-1".to_owned();
-    slice.metadata.namespace = "ns".to_owned();
-    slice
-        .metadata
-        .labels
-        .insert(SERVICE_NAME_LABEL.to_owned(), "big".to_owned());
-    let address = |last: u8| vec![format!("10.1.0.{last}").into()];
-    slice.endpoints = (0..ENDPOINTS)
-        .map(|last| Endpoint {
-            addresses: address(last),
-            ..Endpoint::default()
-        })
-        .collect();
-    index.apply_slice(&slice).expect("applied");
+    index
+        .apply_slice(&objects::slice("big", ENDPOINTS))
+        .expect("applied");
     index.set_synced();
     Arc::new(index)
 }

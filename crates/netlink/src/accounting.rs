@@ -3,11 +3,15 @@
 use std::io;
 
 use crate::message::{Message, Writer};
-use crate::netfilter::{self, GENERIC_BYTES, Request};
+use crate::netfilter::{GENERIC_BYTES, Part};
 use crate::socket::{Socket, Subsystem};
 
 /// `NFNL_SUBSYS_ACCT`.
 const SUBSYSTEM: u16 = 7;
+const PART: Part = Part {
+    subsystem: SUBSYSTEM,
+    family: libc::AF_UNSPEC as u8,
+};
 const NEW: u16 = 0;
 const GET: u16 = 1;
 const DELETE: u16 = 3;
@@ -63,16 +67,10 @@ impl Accounting {
         name: &str,
         each: impl FnMut(&Message<'_>),
     ) -> io::Result<()> {
-        let request = Request {
-            subsystem: SUBSYSTEM,
-            command,
-            flags,
-            family: libc::AF_UNSPEC,
-        };
         let write = |writer: &mut Writer| {
             writer.text(ATTR_NAME, name);
         };
-        netfilter::request(&mut self.socket, request, write, each)
+        PART.request(&mut self.socket, command, flags, write, each)
     }
 }
 

@@ -3,11 +3,15 @@
 use std::io;
 
 use crate::message::{Message, Writer};
-use crate::netfilter::{self, GENERIC_BYTES, Request};
+use crate::netfilter::{GENERIC_BYTES, Part};
 use crate::socket::{Socket, Subsystem};
 
 /// `NFNL_SUBSYS_IPSET`.
 const SUBSYSTEM: u16 = 6;
+const PART: Part = Part {
+    subsystem: SUBSYSTEM,
+    family: libc::AF_INET as u8,
+};
 const DESTROY: u16 = 3;
 const LIST: u16 = 7;
 const ATTR_PROTOCOL: u16 = 1;
@@ -57,17 +61,11 @@ impl IpSets {
         write: impl Fn(&mut Writer),
         each: impl FnMut(&Message<'_>),
     ) -> io::Result<()> {
-        let request = Request {
-            subsystem: SUBSYSTEM,
-            command,
-            flags,
-            family: libc::AF_INET,
-        };
         let write = |writer: &mut Writer| {
             writer.attribute(ATTR_PROTOCOL, &[PROTOCOL]);
             write(writer);
         };
-        netfilter::request(&mut self.socket, request, write, each)
+        PART.request(&mut self.socket, command, flags, write, each)
     }
 }
 

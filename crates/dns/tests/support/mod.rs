@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub mod objects;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A decoded answer, its records as `owner TYPE value`, without TTLs.

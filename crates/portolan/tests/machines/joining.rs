@@ -38,29 +38,38 @@ fn make_service(lab: &Lab, server: &str, name: &str) -> Vec<SocketAddr> {
     ips.iter().map(|ip| SocketAddr::new(address(ip), 80)).collect()
 }
 
+/// Lets `node-2` join `node-1`, with a new token.
+fn join_second(lab: &mut Lab) {
+    let server = format!("--server={}", lab.server("node-1"));
+    let token = format!("--token={}", lab.token("node-1", &[]));
+    lab.join("node-2", &[&server, &token]);
+}
+
+/// Runs a Pod on each machine, and on each one that asks the other one's, by its addresses and by its Service's.
+fn ask_each_other(lab: &Lab) {
+    lab.run_pod("node-1", "node-1", "one", echo());
+    lab.run_pod("node-1", "node-2", "two", echo());
+    let one = endpoints(&lab.await_pod("node-1", "one", "Running"));
+    let two = endpoints(&lab.await_pod("node-1", "two", "Running"));
+    assert_eq!((one.len(), two.len()), (2, 2), "both families");
+    let from_one = [two, make_service(lab, "node-1", "two")].concat();
+    let from_two = [one, make_service(lab, "node-1", "one")].concat();
+    lab.run_pod("node-1", "node-1", "asks-two", caller(&from_one));
+    lab.run_pod("node-1", "node-2", "asks-one", caller(&from_two));
+    lab.await_pod("node-1", "asks-two", "Succeeded");
+    lab.await_pod("node-1", "asks-one", "Succeeded");
+}
+
 #[test]
 fn pods_of_two_machines_reach_each_other() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(2);
         lab.up("node-1", &[]);
-        let token = lab.token("node-1", &[]);
-        let server = lab.server("node-1");
-        let flags = [format!("--server={server}"), format!("--token={token}")];
-        lab.join("node-2", &[&flags[0], &flags[1]]);
+        join_second(&mut lab);
         for machine in ["node-1", "node-2"] {
             lab.await_node("node-1", machine, "True");
         }
-        lab.run_pod("node-1", "node-1", "one", echo());
-        lab.run_pod("node-1", "node-2", "two", echo());
-        let one = endpoints(&lab.await_pod("node-1", "one", "Running"));
-        let two = endpoints(&lab.await_pod("node-1", "two", "Running"));
-        assert_eq!((one.len(), two.len()), (2, 2), "both families");
-        let from_one = [two, make_service(&lab, "node-1", "two")].concat();
-        let from_two = [one, make_service(&lab, "node-1", "one")].concat();
-        lab.run_pod("node-1", "node-1", "asks-two", caller(&from_one));
-        lab.run_pod("node-1", "node-2", "asks-one", caller(&from_two));
-        lab.await_pod("node-1", "asks-two", "Succeeded");
-        lab.await_pod("node-1", "asks-one", "Succeeded");
+        ask_each_other(&lab);
         // The log of a Pod is asked of the machine that runs it, which proves to be it.
         lab.wait_for("the log", || {
             let path = "/api/v1/namespaces/default/pods/two/log";
@@ -100,22 +109,9 @@ fn packets_are_wrapped_where_a_router_is_in_between() {
         }
         lab.separate();
         lab.up("node-1", &["--network=vxlan"]);
-        let flags = [
-            format!("--server={}", lab.server("node-1")),
-            format!("--token={}", lab.token("node-1", &[])),
-        ];
-        lab.join("node-2", &[&flags[0], &flags[1]]);
+        join_second(&mut lab);
         lab.await_node("node-1", "node-2", "True");
-        lab.run_pod("node-1", "node-1", "one", echo());
-        lab.run_pod("node-1", "node-2", "two", echo());
-        let one = endpoints(&lab.await_pod("node-1", "one", "Running"));
-        let two = endpoints(&lab.await_pod("node-1", "two", "Running"));
-        let from_one = [two, make_service(&lab, "node-1", "two")].concat();
-        let from_two = [one, make_service(&lab, "node-1", "one")].concat();
-        lab.run_pod("node-1", "node-1", "asks-two", caller(&from_one));
-        lab.run_pod("node-1", "node-2", "asks-one", caller(&from_two));
-        lab.await_pod("node-1", "asks-two", "Succeeded");
-        lab.await_pod("node-1", "asks-one", "Succeeded");
+        ask_each_other(&lab);
     });
 }
 
@@ -194,11 +190,7 @@ fn who_leaves_leaves_nothing_behind() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(2);
         lab.up("node-1", &[]);
-        let flags = [
-            format!("--server={}", lab.server("node-1")),
-            format!("--token={}", lab.token("node-1", &[])),
-        ];
-        lab.join("node-2", &[&flags[0], &flags[1]]);
+        join_second(&mut lab);
         lab.await_node("node-1", "node-2", "True");
         lab.run_pod("node-1", "node-2", "two", echo());
         lab.await_pod("node-1", "two", "Running");
@@ -226,7 +218,7 @@ fn who_leaves_leaves_nothing_behind() {
         );
         lab.wait_for("the route's end", || Ok(!has_route(&lab, "node-1", of_two)));
         // It may come again, with a token.
-        lab.join("node-2", &[&flags[0], &flags[1]]);
+        join_second(&mut lab);
         lab.await_node("node-1", "node-2", "True");
     });
 }

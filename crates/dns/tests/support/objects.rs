@@ -1,0 +1,45 @@
+//! Objects of the namespace `ns` that indices are filled with.
+
+use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
+
+/// A Service with one cluster IP, or `None` for a headless one, and without ports.
+pub fn service(name: &str, cluster_ip: &str) -> Service {
+    let mut service = Service::default();
+    service.metadata.name = name.to_owned();
+    service.metadata.namespace = "ns".to_owned();
+    service.spec.cluster_ip = cluster_ip.to_owned();
+    service
+}
+
+/// An ExternalName Service.
+pub fn alias(name: &str, of: &str) -> Service {
+    let mut alias = service(name, "");
+    alias.spec.kind = "ExternalName".to_owned();
+    alias.spec.external_name = of.to_owned();
+    alias
+}
+
+/// The port 80, named `http`.
+pub fn http() -> ServicePort {
+    ServicePort {
+        name: "http".to_owned(),
+        port: 80,
+        ..ServicePort::default()
+    }
+}
+
+/// The slice of a Service with so many endpoints: 10.1.0.0, 10.1.0.1 and so on.
+pub fn slice(service: &str, endpoints: u8) -> EndpointSlice {
+    let mut slice = EndpointSlice::default();
+    slice.metadata.name = format!("{service}-1");
+    slice.metadata.namespace = "ns".to_owned();
+    let label = (SERVICE_NAME_LABEL.to_owned(), service.to_owned());
+    slice.metadata.labels.extend([label]);
+    slice.endpoints = (0..endpoints)
+        .map(|last| Endpoint {
+            addresses: vec![format!("10.1.0.{last}").into()],
+            ..Endpoint::default()
+        })
+        .collect();
+    slice
+}
