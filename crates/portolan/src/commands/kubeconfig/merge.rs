@@ -106,7 +106,11 @@ pub fn merge(mut into: Value, from: &Value, name: &str) -> Result<Value, MergeEr
             "context" => json!({"cluster": name, "user": name}),
             field => {
                 let named = context[field].as_str().unwrap_or_default();
-                entry(from, list, named).map_or(Value::Null, |entry| entry[field].clone())
+                let content = entry(from, list, named).map(|entry| &entry[field]);
+                content
+                    .filter(|content| content.is_object())
+                    .cloned()
+                    .unwrap_or_default()
             }
         };
         let mut ours = json!({"name": name, field: content});

@@ -97,3 +97,12 @@ fn what_is_no_kubeconfig_is_left_as_it_is() {
         assert_eq!(fs::read_to_string(&into).unwrap(), content);
     }
 }
+
+#[test]
+fn an_entry_without_fields_is_one_without_content() {
+    let mut source = yaml(OURS);
+    source["clusters"][0]["cluster"] = "none".into();
+    let merged = merge(Value::Null, &source, "here").expect("merged");
+    assert!(is_ours(&merged["clusters"][0], "cluster"), "{merged:#}");
+    assert!(merged["clusters"][0]["cluster"]["server"].is_null(), "{merged:#}");
+}
