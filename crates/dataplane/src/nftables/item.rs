@@ -117,6 +117,7 @@ impl Item {
                 Datum::Value(value) => Some(ElementData::Value(value.as_slice())),
                 Datum::Verdict(verdict) => Some(ElementData::Verdict(verdict.as_deref())),
             },
+            timeout_ms: None,
             comment: self.comment.as_deref().unwrap_or_default(),
         }
     }
