@@ -2,6 +2,7 @@
 
 mod asker;
 mod assigned;
+mod held;
 mod moves;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,6 +24,8 @@ use crate::world;
 const NODES: usize = 3;
 /// The measured Service's address.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 128);
+/// The port of another Service at the same address, whose connections stay open.
+const HELD_PORT: u16 = 81;
 
 /// Flags of `bench balancer`.
 #[derive(Debug, Args)]
@@ -49,6 +52,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     enclosed_with(NODES, false, |setting| {
         let outside = setting.cluster.outside()?;
         let backends = backends(outside)?;
+        let held = held::backend(outside)?;
         setting.with_api(async || prepare(&setting.client()?).await)?;
         let control_plane = setting.cluster.control_plane()?;
         let mut assigner = command(&setting)?;
@@ -59,8 +63,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             nodes.push(Node::start(&setting, node)?);
         }
         let service: SocketAddr = (ADDRESS, 80).into();
-        setting.with_api(async || measured_service(&setting.client()?, backends[0]).await)?;
+        setting.with_api(async || measured_services(&setting.client()?, backends[0], held).await)?;
         outside.enter(|| wait_for(service, backends[0]))??;
+        outside.enter(|| held::wait_for((ADDRESS, HELD_PORT).into()))??;
         assigned::run(flags.assignments, &setting)?;
         setting.with_api(async || many(&setting, flags.services).await)?;
         println!(
@@ -165,11 +170,16 @@ fn balanced(name: &str, annotation: &str, value: &str) -> Value {
     service
 }
 
-async fn measured_service(client: &Client, backend: IpAddr) -> Result<(), Failure> {
+/// Two Services with the same address: one whose connections are short, and one whose connections stay open.
+async fn measured_services(client: &Client, short: IpAddr, held: IpAddr) -> Result<(), Failure> {
     let address = ADDRESS.to_string();
-    let service = balanced("zz-measured", "portolan.dev/load-balancer-ips", &address);
-    world::post(client, &service).await?;
-    world::post(client, &world::slice("zz-measured", &[backend])).await?;
+    for (name, port, backend) in [("zz-measured", 80, short), ("zz-held", HELD_PORT, held)] {
+        let mut service = balanced(name, "portolan.dev/load-balancer-ips", &address);
+        service["metadata"]["annotations"]["portolan.dev/allow-shared-ip"] = "measured".into();
+        service["spec"]["ports"][0]["port"] = port.into();
+        world::post(client, &service).await?;
+        world::post(client, &world::slice(name, &[backend])).await?;
+    }
     Ok(())
 }
 

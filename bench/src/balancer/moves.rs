@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use netlink::route::{Connection, LinkChange};
 
 use super::asker::Asker;
-use super::{ADDRESS, Node, start_announcer};
+use super::held::{Fate, Held};
+use super::{ADDRESS, HELD_PORT, Node, start_announcer};
 use crate::Failure;
 use crate::percentiles::Percentiles;
 use crate::setting::Setting;
@@ -116,6 +117,8 @@ struct Connections {
     count: usize,
     failed: usize,
     longest: Duration,
+    /// Those that were open before.
+    held: Fate,
 }
 
 impl Connections {
@@ -124,20 +127,22 @@ impl Connections {
             count: self.count + other.count,
             failed: self.failed + other.failed,
             longest: self.longest.max(other.longest),
+            held: self.held.and(other.held),
         }
     }
 
     fn tell(&self) -> String {
         format!(
-            "{} connections, {} failed, the longest took {:.0} ms",
+            "{} connections, {} failed, the longest took {:.0} ms; {}",
             self.count,
             self.failed,
-            self.longest.as_secs_f64() * 1e3
+            self.longest.as_secs_f64() * 1e3,
+            self.held.tell()
         )
     }
 }
 
-/// Connects again and again while `happening` runs, and for a moment after.
+/// Connects again and again while `happening` runs, and for a moment after; connections that were opened before go on.
 fn connecting(
     setting: &Setting,
     service: SocketAddr,
@@ -145,7 +150,9 @@ fn connecting(
 ) -> Result<Connections, Failure> {
     let outside = setting.cluster.outside()?;
     let is_over = AtomicBool::new(false);
+    let held = outside.enter(|| Held::open((ADDRESS, HELD_PORT).into()))??;
     std::thread::scope(|scope| {
+        let talking = scope.spawn(|| held.talk(&is_over));
         let client = scope.spawn(|| {
             outside.enter(|| {
                 let mut connections = Connections::default();
@@ -162,7 +169,8 @@ fn connecting(
         let happened = happening();
         std::thread::sleep(Duration::from_millis(200));
         is_over.store(true, Ordering::Release);
-        let connections = client.join().map_err(|_| "the client failed")??;
+        let mut connections = client.join().map_err(|_| "the client failed")??;
+        connections.held = talking.join().map_err(|_| "the client failed")?;
         happened.map(|()| connections)
     })
 }
