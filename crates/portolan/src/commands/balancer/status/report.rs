@@ -32,6 +32,9 @@ pub struct Report {
     pub assigner: Option<String>,
     /// Whether enough members hear this node; `None` if it does not announce.
     pub is_quorate: Option<bool>,
+    /// Families of addresses whose connections do not go on when they move as planned, each with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cannot_lead: Vec<String>,
     /// The members, as seen from this node.
     pub members: Vec<MemberStatus>,
     /// The Services, by name.
@@ -157,6 +160,7 @@ impl Report {
         let status = &announcer.status;
         self.is_quorate = Some(status.is_quorate);
         self.members.clone_from(&status.members);
+        self.cannot_lead.clone_from(&status.cannot_lead);
         match announcer.said_seconds_ago {
             None => self.wrong.push(
                 "the announcer of this machine does not work yet: it waits for its Node, or for its UDP port".to_owned(),

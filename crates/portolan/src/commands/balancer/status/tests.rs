@@ -110,6 +110,18 @@ shop/web:443/https  2     30     -        -               1 healthy
     assert_eq!(json["services"][1]["addresses"][0]["node"], "node-1");
 }
 
+/// It is no fault of this moment, and nothing that could be mended at night.
+#[test]
+fn what_the_kernel_lacks_is_told_and_is_not_wrong() {
+    let mut page = page();
+    page["announcer"]["cannotLead"] = json!(["IPv6: nftables: add rule to lead: No such file or directory"]);
+    let report = report(page, asked(&well()));
+    let text = text::of(&report);
+    assert!(text.starts_with("Well              yes\n"), "{text}");
+    let line = "Moves             lose open connections of IPv6: nftables: add rule to lead: No such file or directory\n";
+    assert!(text.contains(line), "{text}");
+}
+
 #[test]
 fn what_is_wrong_comes_first_with_what_to_do() {
     let mut page = page();

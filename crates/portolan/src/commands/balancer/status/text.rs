@@ -27,6 +27,9 @@ pub fn of(report: &Report) -> String {
         report.assigner.as_deref().unwrap_or("not known here"),
     );
     members(&mut text, report);
+    for why in &report.cannot_lead {
+        line(&mut text, "Moves", &format!("lose open connections of {why}"));
+    }
     for (number, pool) in report.pools.iter().enumerate() {
         let usage = pool.usage.iter().map(|usage| {
             let note = if usage.assigned >= usage.total {
