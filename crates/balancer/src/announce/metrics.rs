@@ -24,7 +24,8 @@ pub struct Metrics {
     pub(super) probes_refused: AtomicU64,
     led: AtomicUsize,
     cannot_lead: Mutex<Vec<String>>,
-    held: watch::Sender<BTreeSet<IpAddr>>,
+    /// Nothing before an announcer has begun.
+    held: watch::Sender<Option<BTreeSet<IpAddr>>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
 }
 
@@ -34,9 +35,12 @@ impl Metrics {
     }
 
     pub(super) fn set_held(&self, address: IpAddr, is_held: bool) {
-        self.held.send_if_modified(|held| match is_held {
-            true => held.insert(address),
-            false => held.remove(&address),
+        self.held.send_if_modified(|held| {
+            let held = held.get_or_insert_default();
+            match is_held {
+                true => held.insert(address),
+                false => held.remove(&address),
+            }
         });
     }
 
@@ -58,9 +62,9 @@ impl Metrics {
             .clone()
     }
 
-    /// A new announcer answers for nothing yet.
-    pub(super) fn forget_held(&self) {
-        self.held.send_replace(BTreeSet::new());
+    /// An announcer has begun; it answers for nothing yet.
+    pub(super) fn begin(&self) {
+        self.held.send_replace(Some(BTreeSet::new()));
     }
 
     pub(super) fn tell_status(&self, status: Status) {
@@ -76,11 +80,11 @@ impl Metrics {
 
     /// The addresses that this node answers for.
     pub fn held(&self) -> BTreeSet<IpAddr> {
-        self.held.borrow().clone()
+        self.held.borrow().clone().unwrap_or_default()
     }
 
-    /// The addresses that this node answers for, and news of them.
-    pub fn follow_held(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
+    /// The addresses that this node answers for, and news of them; nothing as long as no announcer has begun.
+    pub fn follow_held(&self) -> watch::Receiver<Option<BTreeSet<IpAddr>>> {
         self.held.subscribe()
     }
 

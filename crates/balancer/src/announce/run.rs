@@ -101,7 +101,6 @@ pub async fn run(
             address = internal_ip(&client, &settings.node_name) => address,
         },
     };
-    metrics.forget_held();
     let mut announcer = Announcer::start(client, settings, node_ip, metrics).await?;
     let end = async {
         loop {
@@ -200,6 +199,7 @@ impl Announcer {
             seed: number(8),
         };
         tracing::info!(node = settings.node_name, %address, "announcer started");
+        metrics.begin();
         let this = Self {
             core: Core::new(identity, since_boot()),
             world: World::follow(&client),

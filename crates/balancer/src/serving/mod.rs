@@ -40,8 +40,9 @@ pub type Addresses = std::collections::BTreeSet<IpAddr>;
 pub struct Settings {
     /// The Node that this process is on.
     pub node_name: String,
-    /// Which addresses this node has: those that its announcer answers for, or all where the network leads them here.
-    pub owned: Option<watch::Receiver<Addresses>>,
+    /// Which addresses this node has: those that its announcer answers for, of which nothing is known before it has begun, or
+    /// all where the network leads them here.
+    pub owned: Option<watch::Receiver<Option<Addresses>>>,
     /// Where the announcer hears which addresses are served.
     pub served: watch::Sender<Arc<Addresses>>,
     /// Where access logs may go.

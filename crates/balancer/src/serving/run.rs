@@ -33,8 +33,9 @@ const TAKEN_AT_ONCE_MAX: usize = 4_096;
 const UNDER_WAY_MAX: usize = 16;
 /// Pause between two tries to read the own Node, or to write a state.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How long addresses that a predecessor on this machine had count as this node's, though nobody has said so yet: what it
-/// takes the announcer to get them back.
+/// How long addresses that a predecessor on this machine had count as this node's, though nobody has said so yet, from when
+/// the announcer has begun: what it takes to get them back. It begins when a predecessor's has ended, which goes on as long
+/// as connections of that process do.
 const LEFTOVERS_LAST: Duration = Duration::from_secs(10);
 /// How long the announcer may take at the end to hand the addresses over.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(3);
@@ -104,7 +105,7 @@ struct Server {
     slices: Option<Receiver<Event<EndpointSlice>>>,
     has_slices: bool,
     local: LocalAddresses,
-    leftovers: Option<(Addresses, Instant)>,
+    leftovers: Option<Leftovers>,
     lingering: Lingering,
     /// Runs as soon as there is something to serve.
     edge: Option<Arc<Edge>>,
@@ -126,6 +127,13 @@ struct Server {
     complained: BTreeSet<ObjectKey>,
 }
 
+/// Addresses that a predecessor had.
+struct Leftovers {
+    addresses: Addresses,
+    /// How long they count, once that is known.
+    until: Option<Instant>,
+}
+
 impl Server {
     fn new(client: Client, settings: Settings, zone: Option<Arc<str>>) -> Result<Self, ServeError> {
         let local = LocalAddresses::open()?;
@@ -137,8 +145,11 @@ impl Server {
         let (owned, leftovers) = match &settings.owned {
             None => (Owned::All, None),
             Some(_) => {
-                let leftovers = (local.are().clone(), Instant::now() + LEFTOVERS_LAST);
-                (Owned::These(leftovers.0.clone()), Some(leftovers))
+                let leftovers = Leftovers {
+                    addresses: local.are().clone(),
+                    until: None,
+                };
+                (Owned::These(leftovers.addresses.clone()), Some(leftovers))
             }
         };
         let own_node = Query {
@@ -192,7 +203,7 @@ impl Server {
             is_alive = changed(&mut self.settings.owned) => {
                 if !is_alive {
                     // The announcer has ended: it answers for nothing any more.
-                    self.settings.owned = Some(tokio::sync::watch::channel(Addresses::new()).1);
+                    self.settings.owned = Some(tokio::sync::watch::channel(Some(Addresses::new())).1);
                 }
             }
             () = faulty(&mut self.faults) => self.take_faults(),
@@ -228,7 +239,7 @@ impl Server {
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        let leftovers = self.leftovers.as_ref().map(|(_, until)| *until);
+        let leftovers = self.leftovers.as_ref().and_then(|leftovers| leftovers.until);
         let reads_secrets = self.reads_cookie_secret() || !self.world.secrets().is_empty();
         let round = reads_secrets.then_some(self.next_round);
         let telling = self.to_tell.values().min().copied();
@@ -315,19 +326,22 @@ impl Server {
         let Some(owned) = &self.settings.owned else {
             return Owned::All;
         };
-        let mut addresses = owned.borrow().clone();
-        let edge = self.edge.as_deref();
-        self.lingering.follow(Instant::now(), &addresses, || busy(edge));
-        addresses.extend(self.lingering.are());
-        if self
-            .leftovers
-            .as_ref()
-            .is_some_and(|(_, until)| *until <= Instant::now())
-        {
-            self.leftovers = None;
+        let held = owned.borrow().clone();
+        let now = Instant::now();
+        if let Some(leftovers) = &mut self.leftovers {
+            if leftovers.until.is_none() && held.is_some() {
+                leftovers.until = Some(now + LEFTOVERS_LAST);
+            }
+            if leftovers.until.is_some_and(|until| until <= now) {
+                self.leftovers = None;
+            }
         }
-        if let Some((leftovers, _)) = &self.leftovers {
-            addresses.extend(leftovers);
+        let mut addresses = held.unwrap_or_default();
+        let edge = self.edge.as_deref();
+        self.lingering.follow(now, &addresses, || busy(edge));
+        addresses.extend(self.lingering.are());
+        if let Some(leftovers) = &self.leftovers {
+            addresses.extend(&leftovers.addresses);
         }
         Owned::These(addresses)
     }
@@ -362,7 +376,7 @@ impl Server {
 
     fn remove_all_but(&mut self, addresses: &Addresses) {
         // What was left stays until it is known who has it.
-        let kept = self.leftovers.as_ref().map(|(leftovers, _)| leftovers);
+        let kept = self.leftovers.as_ref().map(|leftovers| &leftovers.addresses);
         let gone = self.local.are().difference(addresses).copied();
         let gone: Vec<_> = gone
             .filter(|address| kept.is_none_or(|kept| !kept.contains(address)))
@@ -550,7 +564,7 @@ impl Server {
     /// goes on, they stay.
     async fn end(mut self, is_succeeded: bool) {
         if !is_succeeded && let Some(owned) = &mut self.settings.owned {
-            let handed_over = owned.wait_for(Addresses::is_empty);
+            let handed_over = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));
             if tokio::time::timeout(HAND_OVER_PATIENCE, handed_over)
                 .await
                 .is_err()
@@ -591,11 +605,11 @@ async fn next<T>(events: &mut Option<Receiver<T>>) -> Option<T> {
 }
 
 /// When the addresses of this node change: whether somebody is left to tell it.
-async fn changed(owned: &mut Option<tokio::sync::watch::Receiver<Addresses>>) -> bool {
+async fn changed(owned: &mut Option<tokio::sync::watch::Receiver<Option<Addresses>>>) -> bool {
     match owned {
         Some(owned) => match owned.has_changed() {
             // One that nobody tells anything is waited for no more.
-            Err(_) if owned.borrow().is_empty() => pending().await,
+            Err(_) if owned.borrow().as_ref().is_some_and(Addresses::is_empty) => pending().await,
             _ => owned.changed().await.is_ok(),
         },
         None => pending().await,
