@@ -16,7 +16,8 @@ use crate::topology::{MemberPlan, Topology};
 pub const NETNS_DIRECTORY: &str = "/run/netns";
 
 const BRIDGE: &str = "underlay";
-const MEMBER_LINK: &str = "eth0";
+/// A member's link to the others.
+pub(crate) const MEMBER_LINK: &str = "eth0";
 
 /// Settings of every member: IPv6 addresses usable at once, no routes but ours, no filter on the way back,
 /// because answers of a Service may take another way than the question.

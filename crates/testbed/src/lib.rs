@@ -10,6 +10,7 @@
 //!
 //! No program is needed for any of it: links and routes go by rtnetlink, settings by `/proc/sys`.
 
+pub mod asker;
 mod backend;
 mod cluster;
 mod enclosure;

@@ -1,7 +1,8 @@
 //! Machines on one segment, what runs on them, and questions to the API.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -17,6 +18,8 @@ use testbed::{Cluster, Topology};
 
 /// How long something may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a page may take to be connected to.
+const PAGE_PATIENCE: Duration = Duration::from_secs(2);
 /// Ranges of Pods that the testbed has made no routes for.
 pub const CLUSTER_CIDRS: &str = "10.245.0.0/16,fd00:245::/48";
 const API_PORT: u16 = 6443;
@@ -161,19 +164,22 @@ impl Lab {
     }
 
     fn start(&mut self, machine: &str, arguments: &[&str]) {
+        self.start_as(machine, machine, arguments);
+    }
+
+    /// Starts something on a machine that has a name of its own, beside what else runs there.
+    pub fn start_as(&mut self, name: &str, machine: &str, arguments: &[&str]) {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(self.log(machine))
+            .open(self.log(name))
             .expect("a log");
         let mut command = self.command(machine, arguments);
         // Its own group, so that nothing that the test is sent reaches it.
         command.process_group(0);
         command.stdout(log.try_clone().expect("a descriptor")).stderr(log);
-        self.running.push((
-            machine.to_owned(),
-            command.spawn().expect("the binary under test"),
-        ));
+        self.running
+            .push((name.to_owned(), command.spawn().expect("the binary under test")));
     }
 
     /// The flags that a machine always has.
@@ -269,11 +275,16 @@ impl Lab {
 
     /// Asks what runs on a machine to end, and waits until it has.
     pub fn end(&mut self, machine: &str) {
+        self.signal(machine, Signal::TERM);
+        self.await_end(machine);
+    }
+
+    /// Sends a signal to what runs on a machine.
+    pub fn signal(&self, machine: &str, signal: Signal) {
         for (_, child) in self.running.iter().filter(|(name, _)| name == machine) {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            kill_process(pid.expect("a process"), Signal::TERM).expect("a process that runs");
+            kill_process(pid.expect("a process"), signal).expect("a process that runs");
         }
-        self.await_end(machine);
     }
 
     /// Gives a machine the authority and the keys of another, before its first start.
@@ -406,6 +417,30 @@ impl Lab {
             );
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Waits until something is there.
+    pub fn until<T>(&self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "{what}: not there\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A page that a process on a machine serves by HTTP; nothing if it does not.
+    pub fn page(&self, machine: &str, from: SocketAddr, path: &str) -> Option<String> {
+        let member = self.cluster.member(machine).expect("a machine");
+        let connected = member.enter(|| TcpStream::connect_timeout(&from, PAGE_PATIENCE));
+        let mut stream = connected.expect("a namespace").ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {from}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
     }
 
     /// The routes of a machine.

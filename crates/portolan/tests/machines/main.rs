@@ -3,6 +3,9 @@
 
 mod balanced;
 mod buckets;
+mod frozen;
+mod greeter;
 mod joining;
 mod lab;
 mod servers;
+mod upgrading;

@@ -1,0 +1,115 @@
+//! A client that asks the network who has an address (ARP, RFC 826), and hears everybody who says that he does.
+
+use std::io::{self, ErrorKind};
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use netlink::packet::{Frames, PacketSocket};
+use netlink::route::{Connection, Link, LinkIndex, RouteError};
+
+use crate::cluster::{ClusterError, MEMBER_LINK, Member};
+
+/// An Ethernet address.
+pub type Hardware = [u8; 6];
+
+/// The sender's Ethernet and IPv4 address in an Ethernet frame with an ARP packet.
+const SENDER_HARDWARE: Range<usize> = 22..28;
+const SENDER_ADDRESS: Range<usize> = 28..32;
+/// Longer than any frame with an ARP packet.
+const FRAME_BYTES: usize = 128;
+
+/// Why it cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The member cannot be entered.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The member's links cannot be read.
+    #[error("reading links: {0}")]
+    Links(#[from] RouteError),
+    /// The member's link to the others is not there, or is no Ethernet link.
+    #[error("{MEMBER_LINK} of {member} has no Ethernet address")]
+    NoAddress {
+        /// The member.
+        member: String,
+    },
+    /// Frames cannot be sent or received. `EPERM`: not root in the enclosure.
+    #[error("frames on {MEMBER_LINK}: {0}")]
+    Frames(#[from] io::Error),
+}
+
+/// A member that asks.
+#[derive(Debug)]
+pub struct Asker {
+    socket: PacketSocket,
+    hardware: Hardware,
+    address: Ipv4Addr,
+}
+
+impl Asker {
+    /// Asks by the member's link to the others.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn new(member: &Member) -> Result<Self, AskError> {
+        let (link, hardware) = link_of(member)?;
+        Ok(Self {
+            socket: member.enter(|| PacketSocket::open(link, Frames::Arp))??,
+            hardware,
+            address: member.plan.address.ipv4,
+        })
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// The question cannot be sent.
+    pub fn ask(&self, target: Ipv4Addr) -> io::Result<()> {
+        let mut frame = vec![0xff; 6];
+        frame.extend(self.hardware);
+        frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+        frame.extend(self.hardware);
+        frame.extend(self.address.octets());
+        frame.extend([0; 6]);
+        frame.extend(target.octets());
+        self.socket.send(&frame)
+    }
+
+    /// Who has said that he has the address, since the last call: in answers and in announcements, in their order.
+    ///
+    /// # Errors
+    /// Frames cannot be received.
+    pub fn hear(&self, target: Ipv4Addr) -> io::Result<Vec<Hardware>> {
+        let mut frame = [0; FRAME_BYTES];
+        let mut heard = Vec::new();
+        loop {
+            match self.socket.receive(&mut frame) {
+                Ok(_) if frame[SENDER_ADDRESS] == target.octets() => {
+                    let mut hardware = Hardware::default();
+                    hardware.copy_from_slice(&frame[SENDER_HARDWARE]);
+                    heard.push(hardware);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(heard),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The Ethernet address of a member's link to the others.
+///
+/// # Errors
+/// See [`AskError`].
+pub fn hardware_of(member: &Member) -> Result<Hardware, AskError> {
+    Ok(link_of(member)?.1)
+}
+
+fn link_of(member: &Member) -> Result<(LinkIndex, Hardware), AskError> {
+    let links = Connection::open_in(&member.namespace)?.links()?;
+    let link = links.into_iter().find(|link| link.name == MEMBER_LINK);
+    let found = link.and_then(|Link { index, ethernet, .. }| Some((index, ethernet?)));
+    found.ok_or_else(|| AskError::NoAddress {
+        member: member.plan.name.clone(),
+    })
+}
