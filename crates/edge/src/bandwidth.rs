@@ -48,7 +48,7 @@ impl Rate {
     }
 }
 
-/// One direction of a Service: a token bucket, as the time at which all that was booked is paid for.
+/// One direction of a Service, or both: a token bucket, as the time at which all that was booked is paid for.
 #[derive(Debug, Default)]
 pub struct Bucket {
     even_at_nanoseconds: AtomicU64,

@@ -134,9 +134,10 @@ impl Shared {
 pub(crate) struct Load {
     open: AtomicU32,
     rates: Mutex<Rates>,
-    /// Bytes from clients and bytes to them, as far as they are bound.
+    /// Bytes from clients, bytes to them, and bytes of both, as far as they are bound.
     received: Arc<Bucket>,
     sent: Arc<Bucket>,
+    both: Arc<Bucket>,
     began: Instant,
 }
 
@@ -147,6 +148,7 @@ impl Default for Load {
             rates: Mutex::default(),
             received: Arc::default(),
             sent: Arc::default(),
+            both: Arc::default(),
             began: Instant::now(),
         }
     }
@@ -313,7 +315,12 @@ impl Port {
             (&self.load.received, limits.received_bytes_per_second),
             (&self.load.sent, limits.sent_bytes_per_second),
         ]
-        .map(|(bucket, per_second)| Rate::new(per_second).map(|rate| Turns::new(bucket.clone(), rate)))
+        .map(|(bucket, per_second)| {
+            let of_both = || Rate::new(limits.both_bytes_per_second).map(|rate| (&self.load.both, rate));
+            let own = Rate::new(per_second).map(|rate| (bucket, rate));
+            let (bucket, rate) = own.or_else(of_both)?;
+            Some(Turns::new(bucket.clone(), rate))
+        })
     }
 
     /// What the times of turns are counted from.

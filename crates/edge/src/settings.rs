@@ -313,6 +313,8 @@ pub struct Limits {
     pub received_bytes_per_second: u64,
     /// Bytes a second that go to all clients together.
     pub sent_bytes_per_second: u64,
+    /// Bytes a second of both directions together, as far as these have no bound of their own.
+    pub both_bytes_per_second: u64,
 }
 
 /// Where and how requests and connections are logged.

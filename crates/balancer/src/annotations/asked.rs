@@ -135,6 +135,7 @@ pub struct Asked {
     pub connections_per_second: Slot<u32>,
     pub received_bytes_per_second: Slot<u64>,
     pub sent_bytes_per_second: Slot<u64>,
+    pub both_bytes_per_second: Slot<u64>,
     pub is_cross_zone: Slot<bool>,
     pub is_logged: Slot<bool>,
     pub log_interval: Slot<Duration>,

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use edge::settings::{
-    Alpn, BackendProtocol, Balance, HealthProbe, Policy, ProxyVersion, Stickiness, TlsPolicy,
+    Alpn, BackendProtocol, Balance, HealthProbe, Limits, Policy, ProxyVersion, Stickiness, TlsPolicy,
 };
 use serde_json::{Value, json};
 
@@ -286,21 +286,33 @@ fn bandwidths_are_in_force_where_the_edge_serves() {
         let reading = read(&service(annotations, spec));
         assert_eq!(reading.faults, []);
         let limits = reading.edge.map(|wish| wish.policy.limits);
-        let bytes = limits.map(|limits| (limits.received_bytes_per_second, limits.sent_bytes_per_second));
+        let bytes = limits.map(|limits| {
+            let Limits {
+                received_bytes_per_second: received,
+                sent_bytes_per_second: sent,
+                both_bytes_per_second: both,
+                ..
+            } = limits;
+            (received, sent, both)
+        });
         (bytes, reading.without_edge)
     };
     let clouds = [
         (
             "service.kubernetes.io/qcloud-loadbalancer-internet-max-bandwidth-out",
-            (0, 10_000_000),
+            (0, 10_000_000, 0),
         ),
         (
             "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth",
-            (10_000_000, 10_000_000),
+            (10_000_000, 10_000_000, 0),
         ),
         (
             "service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps",
-            (10_000_000, 10_000_000),
+            (10_000_000, 10_000_000, 0),
+        ),
+        (
+            "service.beta.kubernetes.io/oci-load-balancer-shape-flex-max",
+            (0, 0, 10_000_000),
         ),
     ];
     for (name, bytes) in clouds {
@@ -311,11 +323,33 @@ fn bandwidths_are_in_force_where_the_edge_serves() {
     let ours = [
         ("portolan.dev/edge-received-megabits-per-second", "8"),
         ("portolan.dev/edge-sent-megabits-per-second", "16"),
+        ("portolan.dev/edge-megabits-per-second", "24"),
     ];
     assert_eq!(
         limits(&ours, json!({})),
-        (Some((1_000_000, 2_000_000)), Vec::new())
+        (Some((1_000_000, 2_000_000, 3_000_000)), Vec::new())
     );
+}
+
+#[test]
+fn shapes_of_oracle_are_bandwidths() {
+    let oci = |name: &str| format!("service.beta.kubernetes.io/oci-load-balancer-{name}");
+    let both = |shape: &str, max: &str| {
+        let annotations = [(oci("shape"), shape), (oci("shape-flex-max"), max)];
+        let annotations: Vec<(&str, &str)> = annotations
+            .iter()
+            .map(|(name, text)| (name.as_str(), *text))
+            .collect();
+        let reading = read(&service(&annotations, json!({"loadBalancerClass": EDGE_CLASS})));
+        let wish = reading.edge.expect("it is the edge's");
+        (wish.policy.limits.both_bytes_per_second, reading.faults.len())
+    };
+    assert_eq!(both("flexible", "80"), (10_000_000, 0));
+    assert_eq!(both("flexible", "80Mbps"), (10_000_000, 0));
+    assert_eq!(both("400Mbps", ""), (50_000_000, 0));
+    assert_eq!(both("10Mbps-Micro", ""), (1_250_000, 0));
+    assert_eq!(both("flexible", "9"), (0, 1));
+    assert_eq!(both("large", ""), (0, 1));
 }
 
 #[test]

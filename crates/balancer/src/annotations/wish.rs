@@ -133,6 +133,7 @@ pub fn resolve(asked: &Asked, service: &Service) -> (EdgeWish, Vec<Fault>) {
             connections_per_second: asked.connections_per_second.get().copied().unwrap_or(0),
             received_bytes_per_second: asked.received_bytes_per_second.get().copied().unwrap_or(0),
             sent_bytes_per_second: asked.sent_bytes_per_second.get().copied().unwrap_or(0),
+            both_bytes_per_second: asked.both_bytes_per_second.get().copied().unwrap_or(0),
         },
         is_cross_zone: is_cross_zone(asked, service),
     };

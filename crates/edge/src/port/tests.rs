@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::http::cookie::StickySecrets;
 use crate::settings::{self, BackendProtocol};
@@ -73,4 +75,24 @@ fn clients_are_let_in_by_range_and_rate() {
     assert_eq!(port.admit(inside), Ok(()));
     assert_eq!(port.admit(inside), Ok(()));
     assert_eq!(port.admit(inside), Err(Refusal::Rate));
+}
+
+#[test]
+fn directions_without_a_bound_of_their_own_share_one() {
+    let port = port(service());
+    let when = |limits: Limits| {
+        let now = Duration::from_secs(1);
+        let turns = port.turns(&limits);
+        turns.map(|turns| turns.map(|mut turns| turns.want(usize::MAX, now)))
+    };
+    assert_eq!(when(Limits::default()), [None, None]);
+    let mut limits = Limits {
+        both_bytes_per_second: 1_000_000,
+        ..Limits::default()
+    };
+    // A Service that was silent has 50 ms ahead, of which a share takes 10.
+    let at = |milliseconds| Some((10_000, Duration::from_millis(milliseconds)));
+    assert_eq!(when(limits), [at(950), at(960)]);
+    limits.sent_bytes_per_second = 1_000_000;
+    assert_eq!(when(limits), [at(970), at(950)]);
 }

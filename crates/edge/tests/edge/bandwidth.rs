@@ -46,6 +46,11 @@ fn so_are_answers() {
     lose_one(|limits| &mut limits.sent_bytes_per_second);
 }
 
+#[test]
+fn and_both_where_they_share_one() {
+    lose_one(|limits| &mut limits.both_bytes_per_second);
+}
+
 /// Sends until one is lost, where a direction has a bound.
 fn lose_one(bound: impl Fn(&mut Limits) -> &mut u64) {
     let mut settings = service(Frontend::Udp, &[udp::named("a")]);

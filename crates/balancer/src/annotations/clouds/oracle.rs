@@ -3,9 +3,9 @@
 use edge::settings::{Balance, ProxyVersion};
 
 use super::{Place, alike};
-use crate::annotations::asked::Speaks;
-use crate::annotations::row::{Effect, Row};
-use crate::annotations::value::{self, milliseconds, number, seconds, word};
+use crate::annotations::asked::{Asked, Speaks};
+use crate::annotations::row::{Effect, Field, Refusal, Row};
+use crate::annotations::value::{self, megabits_per_second, milliseconds, number, seconds, word};
 
 macro_rules! oci {
     ($name:literal) => {
@@ -119,12 +119,31 @@ const ROWS: &[Row] = &[
     Row::nothing(oci!("security-list-management-mode"), NETWORK),
     Row::nothing(oci!("subnet1"), NETWORK),
     Row::nothing(oci!("subnet2"), NETWORK),
-    Row::nothing(oci!("shape"), SOLD),
+    Row::at_edge(
+        oci!("shape"),
+        "bandwidth of both directions together, as `400Mbps`; with `flexible`, `shape-flex-max` says it",
+        |asked, field| match field.text {
+            "flexible" => Ok(Effect::Plain),
+            "10Mbps-Micro" => bandwidth(asked, field, "10"),
+            shape => bandwidth(asked, field, shape),
+        },
+    ),
     Row::nothing(oci!("shape-flex-min"), SOLD),
-    Row::nothing(oci!("shape-flex-max"), SOLD),
+    Row::at_edge(
+        oci!("shape-flex-max"),
+        "bandwidth of both directions together, 10 to 8000 Mbit/s",
+        |asked, field| bandwidth(asked, field, field.text),
+    ),
     Row::tunes(
         "oci-network-load-balancer.oraclecloud.com/is-preserve-source",
         "packets keep their source where the edge is not needed",
         |_, field| value::bool(field.text).map(|_| Effect::Plain).map_err(Into::into),
     ),
 ];
+
+/// What is sold of a balancer: what comes from clients and what goes to them, together.
+fn bandwidth(asked: &mut Asked, field: Field<'_>, text: &str) -> Result<Effect, Refusal> {
+    let number = text.strip_suffix("Mbps").unwrap_or(text);
+    let rate = megabits_per_second(number, 10..=8_000)?;
+    asked.both_bytes_per_second.put(field, rate)
+}

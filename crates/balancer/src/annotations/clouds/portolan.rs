@@ -225,6 +225,14 @@ const ROWS: &[Row] = &[
         },
     ),
     Row::hard(
+        edge!("megabits-per-second"),
+        "bandwidth of both directions together, of those that have none of their own",
+        |asked, field| {
+            let rate = megabits_per_second(field.text, 1..=1_000_000)?;
+            asked.both_bytes_per_second.put(field, rate)
+        },
+    ),
+    Row::hard(
         edge!("cross-zone"),
         "whether backends of other zones are used alike",
         |asked, field| {
