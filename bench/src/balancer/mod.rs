@@ -86,7 +86,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
 /// What runs on a node.
 struct Node {
     name: String,
-    hardware: asker::Hardware,
+    hardware: testbed::asker::Hardware,
     announcer: Measured,
     /// Ends with this.
     _proxy: Measured,
@@ -102,7 +102,7 @@ impl Node {
             .arg(format!("--hostname-override={name}"))
             .arg("--cluster-cidr=10.244.0.0/16");
         Ok(Self {
-            hardware: asker::hardware_of(member)?,
+            hardware: testbed::asker::hardware_of(member)?,
             announcer: start_announcer(setting, member)?,
             _proxy: setting.start_component(&name, member, proxy)?,
             name,

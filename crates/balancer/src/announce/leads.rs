@@ -81,7 +81,9 @@ impl Leads {
         for part in &mut this.families {
             part.refusal = part.write(nftables, &BTreeMap::new()).err().map(|error| {
                 // A part of it may be in force that was before.
-                drop(nftables.delete_table(part.family.table_family(), rules::TABLE));
+                if let Err(left) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
+                    tracing::debug!(error = %left, within = ?UNTENDED_LASTS, "a table of before runs empty, if there is one");
+                }
                 error.to_string()
             });
         }

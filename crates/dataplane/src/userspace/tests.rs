@@ -97,18 +97,31 @@ fn echo() -> SocketAddr {
 
 /// The same for one that says something first.
 fn echo_after(greeting: &'static [u8]) -> SocketAddr {
+    endpoint(move |mut stream, address| {
+        stream.write_all(greeting).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        stream.write_all(&heard).unwrap();
+        stream.write_all(address.to_string().as_bytes()).unwrap();
+    })
+}
+
+/// An endpoint that says everything again at once.
+fn parrot() -> SocketAddr {
+    endpoint(|mut stream, _| {
+        let mut speaker = stream.try_clone().unwrap();
+        std::io::copy(&mut stream, &mut speaker).unwrap();
+    })
+}
+
+/// An endpoint that does something with each connection, knowing its own address.
+fn endpoint(serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                stream.write_all(greeting).unwrap();
-                let mut heard = Vec::new();
-                stream.read_to_end(&mut heard).unwrap();
-                stream.write_all(&heard).unwrap();
-                stream.write_all(address.to_string().as_bytes()).unwrap();
-            });
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream.unwrap(), address));
         }
     });
     address
@@ -263,22 +276,6 @@ fn who_finds_no_place_waits_until_another_leaves() {
             assert_eq!(said_by(stream, b"a"), format!("!a{endpoint}").into_bytes());
         }
     });
-}
-
-/// An endpoint that says everything again at once.
-fn parrot() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let mut speaker = stream.try_clone().unwrap();
-                std::io::copy(&mut stream, &mut speaker).unwrap();
-            });
-        }
-    });
-    address
 }
 
 #[test]

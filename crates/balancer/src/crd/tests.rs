@@ -1,0 +1,48 @@
+use serde_json::{Map, Value};
+
+use super::MANIFEST;
+
+fn manifest() -> Value {
+    serde_saphyr::from_str(MANIFEST).expect("YAML")
+}
+
+#[test]
+fn names_are_those_of_the_kind() {
+    let crd = manifest();
+    let kind = api::kind::find_by_kind("portolan.dev/v1alpha1", "AddressPool").expect("served");
+    let names = &crd["spec"]["names"];
+    assert_eq!(crd["metadata"]["name"], kind.qualified_plural());
+    assert_eq!(crd["spec"]["group"], kind.group);
+    assert_eq!(names["kind"], kind.kind);
+    assert_eq!(names["listKind"], kind.list_kind);
+    assert_eq!(names["plural"], kind.plural);
+    assert_eq!(names["singular"], kind.singular);
+}
+
+#[test]
+fn fields_are_those_of_the_schema() {
+    let crd = manifest();
+    let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    for (definition, properties) in [
+        ("AddressPoolSpec", &root["spec"]["properties"]),
+        ("AddressPoolStatus", &root["status"]["properties"]),
+        (
+            "AddressPoolUsage",
+            &root["status"]["properties"]["usage"]["items"]["properties"],
+        ),
+    ] {
+        let name = format!("dev.portolan.v1alpha1.{definition}");
+        let fields = api::schema::schema().find(&name).expect("a definition").fields();
+        let mut expected: Vec<&str> = fields.iter().map(|field| field.name).collect();
+        let mut found: Vec<&str> = properties
+            .as_object()
+            .map(Map::keys)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{definition}");
+    }
+}
