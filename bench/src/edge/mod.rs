@@ -7,12 +7,12 @@ mod under_test;
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use testbed::{Cluster, Member, Topology};
 
@@ -28,7 +28,9 @@ const DESCRIPTORS: u64 = 200_000;
 /// Descriptors that are not for connections.
 const DESCRIPTORS_OTHER: u64 = 2_500;
 /// Ports of the proxies: bytes, and bytes inside of TLS.
-const PORTS: [(u16, u16); 2] = [(1_080, 1_443), (2_080, 2_443)];
+const PORTS: (u16, u16) = (1_080, 1_443);
+const PORTS_HAPROXY: (u16, u16) = (2_080, 2_443);
+const PORTS_OTHER_BUILD: (u16, u16) = (3_080, 3_443);
 
 /// Flags of `bench edge`.
 #[derive(Debug, Args)]
@@ -51,6 +53,29 @@ pub struct Flags {
     /// Have haproxy pass on streams by splice(2) too, which it does not without being told
     #[arg(long)]
     haproxy_splices: bool,
+    /// Measure only this; may be given several times
+    #[arg(long = "part")]
+    parts: Vec<Part>,
+    /// The `bench` of another build, whose edge has its turns too
+    #[arg(long)]
+    other_build: Option<PathBuf>,
+}
+
+/// What proxies have their turns at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// One stream
+    Stream,
+    /// Connecting, a request, closing
+    Connections,
+    /// TLS handshakes
+    Handshakes,
+}
+
+impl Flags {
+    fn has(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
 }
 
 /// A proxy that is measured.
@@ -89,15 +114,28 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
         certificate: &certificate,
         connections_max,
     };
-    let mut proxies = [place.portolan(flags)?, place.haproxy(flags)?];
+    let this_build = std::env::current_exe()?;
+    let mut proxies = vec![
+        place.haproxy(flags)?,
+        place.edge("portolan", &this_build, flags, PORTS)?,
+    ];
+    if let Some(other) = &flags.other_build {
+        proxies.push(place.edge("other build", other, flags, PORTS_OTHER_BUILD)?);
+    }
     for proxy in &mut proxies {
         outside.enter(|| clients::wait_for(proxy.plain))??;
         proxy.process.must_run()?;
     }
     outside.enter(|| -> Result<(), Failure> {
-        streams(flags, &proxies)?;
-        connections(flags, &proxies)?;
-        handshakes(flags, &proxies)?;
+        if flags.has(Part::Stream) {
+            streams(flags, &proxies)?;
+        }
+        if flags.has(Part::Connections) {
+            connections(flags, &proxies)?;
+        }
+        if flags.has(Part::Handshakes) {
+            handshakes(flags, &proxies)?;
+        }
         for proxy in &mut proxies {
             memory(open, proxy)?;
         }
@@ -117,9 +155,15 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn portolan(&self, flags: &Flags) -> Result<Proxy, Failure> {
-        let (plain, tls) = PORTS[0];
-        let mut command = Command::new(std::env::current_exe()?);
+    /// The edge that is in this build of `bench`.
+    fn edge(
+        &self,
+        name: &'static str,
+        bench: &Path,
+        flags: &Flags,
+        (plain, tls): (u16, u16),
+    ) -> Result<Proxy, Failure> {
+        let mut command = Command::new(bench);
         command
             .arg("edge-under-test")
             .arg(format!("--address={}", self.at))
@@ -128,11 +172,11 @@ impl Place<'_> {
             .arg(format!("--backend={}", self.backend))
             .arg(format!("--threads={}", flags.threads))
             .arg(format!("--certificate={}", self.certificate.display()));
-        self.start("portolan", command, plain, tls)
+        self.start(name, command, plain, tls)
     }
 
     fn haproxy(&self, flags: &Flags) -> Result<Proxy, Failure> {
-        let (plain, tls) = PORTS[1];
+        let (plain, tls) = PORTS_HAPROXY;
         let splice = if flags.haproxy_splices {
             "option splice-auto"
         } else {
@@ -166,79 +210,88 @@ impl Place<'_> {
     }
 }
 
-/// What proxies reached by turns, and the processor time that it took them.
+/// What a proxy reached in its turns, and the processor time that it took.
 struct Outcome {
-    amounts: [Vec<f64>; 2],
-    cpu: [Duration; 2],
+    name: &'static str,
+    amounts: Vec<f64>,
+    cpu: Duration,
 }
 
 impl Outcome {
-    /// Both have their turn at `work`, again and again; it returns how much was done.
-    fn of(
-        flags: &Flags,
-        proxies: &[Proxy; 2],
-        work: impl Fn(&Proxy, Duration) -> Result<f64, Failure>,
-    ) -> Result<Self, Failure> {
-        let mut this = Self {
-            amounts: [Vec::new(), Vec::new()],
-            cpu: [Duration::ZERO; 2],
-        };
-        for _ in 0..flags.rounds {
-            for (number, proxy) in proxies.iter().enumerate() {
-                let cpu = proxy.process.cpu()?;
-                this.amounts[number].push(work(proxy, Duration::from_secs(flags.seconds))?);
-                this.cpu[number] += proxy.process.cpu()? - cpu;
-            }
-        }
-        Ok(this)
-    }
-
-    /// The median of a proxy's turns.
-    fn median(&self, number: usize) -> f64 {
-        let mut amounts = self.amounts[number].clone();
+    /// The median of its turns.
+    fn median(&self) -> f64 {
+        let mut amounts = self.amounts.clone();
         amounts.sort_unstable_by(f64::total_cmp);
-        amounts[amounts.len() / 2]
+        amounts.get(amounts.len() / 2).copied().unwrap_or_default()
     }
 
-    /// Processor time for one of what was done.
-    fn cpu_each(&self, number: usize, flags: &Flags) -> Duration {
-        let all: f64 = self.amounts[number].iter().sum::<f64>() * flags.seconds as f64;
-        self.cpu[number].div_f64(all.max(1.0))
+    /// Microseconds of processor time for one of what was done.
+    fn cpu_each(&self, flags: &Flags) -> f64 {
+        let all: f64 = self.amounts.iter().sum::<f64>() * flags.seconds as f64;
+        self.cpu.as_secs_f64() * 1e6 / all.max(1.0)
     }
+}
 
-    fn print(&self, flags: &Flags, what: &str, unit: &str) {
-        let [ours, theirs] = [0, 1].map(|number| self.median(number));
-        let [our_cpu, their_cpu] = [0, 1].map(|number| self.cpu_each(number, flags).as_secs_f64() * 1e6);
+/// All have their turn at `work`, again and again; it returns how much was done. The first is haproxy, which the others are
+/// compared with.
+fn by_turns(
+    flags: &Flags,
+    proxies: &[Proxy],
+    (what, unit): (&str, &str),
+    work: impl Fn(&Proxy, Duration) -> Result<f64, Failure>,
+) -> Result<(), Failure> {
+    let mut outcomes: Vec<Outcome> = proxies
+        .iter()
+        .map(|proxy| Outcome {
+            name: proxy.name,
+            amounts: Vec::new(),
+            cpu: Duration::ZERO,
+        })
+        .collect();
+    for _ in 0..flags.rounds {
+        for (proxy, outcome) in proxies.iter().zip(&mut outcomes) {
+            let cpu = proxy.process.cpu()?;
+            let amount = work(proxy, Duration::from_secs(flags.seconds))?;
+            outcome.amounts.push(amount);
+            outcome.cpu += proxy.process.cpu()? - cpu;
+        }
+    }
+    let (haproxy, others) = outcomes.split_first().ok_or("there is no proxy")?;
+    for other in others {
+        let [ours, theirs] = [other, haproxy].map(Outcome::median);
+        let [our_cpu, their_cpu] = [other, haproxy].map(|of| of.cpu_each(flags));
         println!(
-            "{what}: portolan {ours:.2} {unit}, haproxy {theirs:.2} {unit}; {:.2} x haproxy; \
+            "{what}: {} {ours:.2} {unit}, haproxy {theirs:.2} {unit}; {:.2} x haproxy; \
              CPU of the proxy for one: {our_cpu:.2} us and {their_cpu:.2} us, {:.2} x",
+            other.name,
             ours / theirs,
             our_cpu / their_cpu,
         );
     }
-}
-
-fn streams(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
-    let outcome = Outcome::of(flags, proxies, |proxy, time| clients::stream(proxy.plain, time))?;
-    outcome.print(flags, "one stream", "MB/s");
     Ok(())
 }
 
-fn connections(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
-    let outcome = Outcome::of(flags, proxies, |proxy, time| {
-        at_once(flags.clients, time, || clients::exchange(proxy.plain))
-    })?;
-    outcome.print(flags, "connect, request, close", "a second");
-    Ok(())
+fn streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
+    by_turns(flags, proxies, ("one stream", "MB/s"), |proxy, time| {
+        clients::stream(proxy.plain, time)
+    })
 }
 
-fn handshakes(flags: &Flags, proxies: &[Proxy; 2]) -> Result<(), Failure> {
+fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
+    by_turns(
+        flags,
+        proxies,
+        ("connect, request, close", "a second"),
+        |proxy, time| at_once(flags.clients, time, || clients::exchange(proxy.plain)),
+    )
+}
+
+fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
-    let outcome = Outcome::of(flags, proxies, |proxy, time| {
+    let what = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
+    by_turns(flags, proxies, what, |proxy, time| {
         at_once(flags.clients, time, || clients::shake_hands(proxy.tls, &tls))
-    })?;
-    outcome.print(flags, "TLS handshakes, ECDSA P-256, none resumed", "a second");
-    Ok(())
+    })
 }
 
 /// Raises the limit of descriptors, for the proxies too, as far as this user may; how many connections can be open with
