@@ -5,7 +5,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::ReadBuf;
+use rustix::io::retry_on_intr;
+use rustix::net::{SendFlags, send};
+use tokio::io::{Interest, ReadBuf};
+use tokio::net::TcpStream;
 
 use super::pipe::Pipe;
 use super::{Side, is_end};
@@ -54,6 +57,8 @@ enum Stage {
     Read,
     /// The reader is to be told.
     Ending,
+    /// The reader is to be told, and what it was sent last waits for that in the kernel, to go in the same packet.
+    EndingWithLast,
     /// It was told.
     Ended,
 }
@@ -64,12 +69,19 @@ enum Step {
     Read,
     /// The writer has said all.
     End,
+    /// The same, and what it said last is sent when the reader is told.
+    EndWithLast,
 }
 
 impl Direction {
     /// Whether all was passed on; the reader may not know yet that it was all.
     pub fn is_read(&self) -> bool {
-        self.stage != Stage::Open
+        self.stage != Stage::Open && self.rest.is_empty()
+    }
+
+    /// Whether others are to have their turn before the reader is told of the end.
+    pub fn holds_end(&self) -> bool {
+        self.stage == Stage::Read && self.rest.is_empty()
     }
 
     /// Bytes that the reader took.
@@ -77,8 +89,8 @@ impl Direction {
         self.passed_bytes
     }
 
-    /// Passes on what there is. Ready when all was, and the reader was told of the end, which is not done yet with
-    /// `holds_end`; `is_last` says that the other direction has nothing more to pass on either, so that both connections are
+    /// Passes on what there is. Ready when all was, and the reader was told of the end, which is mostly not done yet with
+    /// `may_hold`; `is_last` says that the other direction has nothing more to pass on either, so that both connections are
     /// closed anyway.
     pub fn poll<F: Side, T: Side>(
         &mut self,
@@ -86,7 +98,7 @@ impl Direction {
         from: &mut F,
         to: &mut T,
         is_last: bool,
-        holds_end: bool,
+        may_hold: bool,
     ) -> Poll<io::Result<()>> {
         for _ in 0..TURN_STEPS {
             if self.stage == Stage::Ended {
@@ -94,14 +106,15 @@ impl Direction {
             }
             ready!(self.poll_rest(cx, to))?;
             if self.stage == Stage::Read {
-                if holds_end {
+                if may_hold && !is_last {
                     return Poll::Pending;
                 }
                 self.stage = Stage::Ending;
             }
-            if self.stage == Stage::Ending {
+            if matches!(self.stage, Stage::Ending | Stage::EndingWithLast) {
                 // Closing a plain connection says the same as its end.
-                if !(is_last && to.bare().is_some()) {
+                let is_said_by_closing = self.stage == Stage::Ending && is_last && to.bare().is_some();
+                if !is_said_by_closing {
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                 }
                 self.stage = Stage::Ended;
@@ -117,6 +130,7 @@ impl Direction {
             match step {
                 Poll::Ready(Step::Read) => {}
                 Poll::Ready(Step::End) => self.stage = Stage::Read,
+                Poll::Ready(Step::EndWithLast) => self.stage = Stage::EndingWithLast,
                 Poll::Pending => {
                     if self.is_unflushed && Pin::new(&mut *to).poll_flush(cx)?.is_ready() {
                         self.is_unflushed = false;
@@ -168,39 +182,44 @@ impl Direction {
         from: &mut F,
         to: &mut T,
     ) -> io::Result<Poll<Step>> {
-        let bytes = BUFFER.with_borrow_mut(|buffer| -> io::Result<Poll<usize>> {
+        BUFFER.with_borrow_mut(|buffer| {
             let mut read = ReadBuf::new(buffer);
-            match Pin::new(&mut *from).poll_read(cx, &mut read) {
-                Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(Err(error)) if is_end(&error) => return Ok(Poll::Ready(0)),
-                Poll::Ready(result) => result?,
-            }
+            let next = poll_fill(cx, from, &mut read);
             let words = read.filled();
-            if !words.is_empty() {
-                let taken = match Pin::new(&mut *to).poll_write(cx, words) {
-                    Poll::Ready(taken) => taken?,
-                    Poll::Pending => 0,
-                };
-                self.rest = words.get(taken..).unwrap_or_default().into();
-                self.passed_bytes += taken as u64;
-                self.is_unflushed = true;
+            if words.is_empty() {
+                return next;
             }
-            Ok(Poll::Ready(words.len()))
-        })?;
-        let Poll::Ready(bytes) = bytes else {
-            return Ok(Poll::Pending);
-        };
-        if bytes == 0 {
-            return Ok(Poll::Ready(Step::End));
-        }
-        self.steps = if bytes >= MUCH_BYTES { self.steps + 1 } else { 0 };
-        if self.steps >= MUCH_STEPS {
-            self.steps = 0;
-            if from.bare().is_some() && to.bare().is_some() {
-                self.pipe = Pipe::take();
+            let is_all = matches!(next, Ok(Poll::Ready(Step::End)));
+            let (taken, is_held) = match to.bare().filter(|_| is_all) {
+                Some(socket) => (poll_write_last(cx, socket, words)?, true),
+                None => (Pin::new(&mut *to).poll_write(cx, words)?, false),
+            };
+            let taken = match taken {
+                Poll::Ready(taken) => taken,
+                Poll::Pending => 0,
+            };
+            self.rest = words.get(taken..).unwrap_or_default().into();
+            self.passed_bytes += taken as u64;
+            self.is_unflushed = true;
+            self.steps = if words.len() >= MUCH_BYTES {
+                self.steps + 1
+            } else {
+                0
+            };
+            if self.steps >= MUCH_STEPS {
+                self.steps = 0;
+                if from.bare().is_some() && to.bare().is_some() {
+                    self.pipe = Pipe::take();
+                }
             }
-        }
-        Ok(Poll::Ready(Step::Read))
+            match next? {
+                Poll::Ready(Step::End) if is_held && self.rest.is_empty() => {
+                    Ok(Poll::Ready(Step::EndWithLast))
+                }
+                Poll::Pending if !self.rest.is_empty() => Ok(Poll::Ready(Step::Read)),
+                next => Ok(next),
+            }
+        })
     }
 
     /// A step of a stream with much to say: into the pipe, from which it goes on before the next step.
@@ -221,6 +240,39 @@ impl Direction {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// Reads until there is nothing more for now, or no room: what goes on then says so if it is the last.
+fn poll_fill<F: Side>(cx: &mut Context<'_>, from: &mut F, read: &mut ReadBuf<'_>) -> io::Result<Poll<Step>> {
+    while read.remaining() > 0 {
+        let before = read.filled().len();
+        match Pin::new(&mut *from).poll_read(cx, read) {
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(Err(error)) if is_end(&error) => return Ok(Poll::Ready(Step::End)),
+            Poll::Ready(result) => result?,
+        }
+        if read.filled().len() == before {
+            return Ok(Poll::Ready(Step::End));
+        }
+    }
+    Ok(Poll::Ready(Step::Read))
+}
+
+/// Writes what is the last: the kernel holds it back, for a moment, until the end is there to go with it.
+fn poll_write_last(cx: &mut Context<'_>, to: &TcpStream, words: &[u8]) -> io::Result<Poll<usize>> {
+    const FLAGS: SendFlags = SendFlags::MORE.union(SendFlags::NOSIGNAL);
+    loop {
+        if to.poll_write_ready(cx)?.is_pending() {
+            return Ok(Poll::Pending);
+        }
+        let written = to.try_io(Interest::WRITABLE, || {
+            Ok(retry_on_intr(|| send(to, words, FLAGS))?)
+        });
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            written => return written.map(Poll::Ready),
         }
     }
 }

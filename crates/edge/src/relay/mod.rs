@@ -160,8 +160,10 @@ pub(crate) async fn relay<C: Side, B: Side>(
                 [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => return Poll::Ready(Outcome::Finished),
                 _ => {}
             }
-            if !had_others_a_turn && (up.is_read() || down.is_read()) {
-                ready!(others.as_mut().poll(cx));
+            if up.holds_end() || down.holds_end() {
+                if !(up.is_read() && down.is_read()) {
+                    ready!(others.as_mut().poll(cx));
+                }
                 had_others_a_turn = true;
                 continue;
             }

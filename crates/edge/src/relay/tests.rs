@@ -52,6 +52,47 @@ async fn each_direction_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn an_end_that_comes_with_the_last_words_leaves_the_other_direction_open() {
+    let (mut client, mut backend, task, counters) = joined(LONG).await;
+    backend.write_all(b"all there is to say").await.expect("written");
+    backend.shutdown().await.expect("ended");
+    let mut words = String::new();
+    client.read_to_string(&mut words).await.expect("read to the end");
+    assert_eq!(words, "all there is to say");
+    client.write_all(b"but").await.expect("written");
+    let mut more = [0; 3];
+    backend.read_exact(&mut more).await.expect("read");
+    assert_eq!(&more, b"but");
+    drop(client);
+    assert_eq!(backend.read(&mut more).await.expect("read to the end"), 0);
+    assert_eq!(task.await.expect("it ends").0, Outcome::Finished);
+    assert_eq!(counters.bytes(), (3, 19));
+}
+
+#[tokio::test]
+async fn last_words_that_find_no_room_come_before_the_end() {
+    const LITTLE_ROOM_BYTES: usize = 4 << 10;
+    let (mut client, mut from_client) = pair().await;
+    let (mut to_backend, mut backend) = pair().await;
+    let room = socket2::SockRef::from(&from_client).set_send_buffer_size(LITTLE_ROOM_BYTES);
+    room.expect("little room to send");
+    let room = socket2::SockRef::from(&client).set_recv_buffer_size(LITTLE_ROOM_BYTES);
+    room.expect("little room to receive");
+    let words: Vec<u8> = (0..48 << 10).map(|n| (n % 251) as u8).collect();
+    backend.write_all(&words).await.expect("written");
+    backend.shutdown().await.expect("ended");
+    let relaying = tokio::spawn(async move {
+        let (counters, mut passed) = (Counters::default(), Passed::default());
+        relay(&mut from_client, &mut to_backend, LONG, &counters, &mut passed).await
+    });
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).await.expect("read to the end");
+    assert!(received == words, "{} of {} bytes", received.len(), words.len());
+    drop(client);
+    assert_eq!(relaying.await.expect("it ends"), Outcome::Finished);
+}
+
+#[tokio::test]
 async fn long_streams_pass_whole_whatever_way_they_take() {
     let (client, backend, task, _) = joined(LONG).await;
     let (mut client_reads, mut client_writes) = client.into_split();
