@@ -3,7 +3,7 @@
 mod wire;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::message::Writer;
 use crate::socket::{Socket, Subsystem};
@@ -46,6 +46,16 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// That of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+}
+
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
@@ -53,6 +63,48 @@ pub struct Direction {
     pub source: SocketAddr,
     /// To whom.
     pub destination: SocketAddr,
+}
+
+/// How far a TCP connection is, as connection tracking sees it (`enum tcp_conntrack` of
+/// `linux/netfilter/nf_conntrack_tcp.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// A SYN was seen, and no answer.
+    SynSent,
+    /// It was answered.
+    SynReceived,
+    /// Both ends have it.
+    Established,
+    /// One end has no more to say.
+    FinWait,
+    /// The other end knows, and may go on to speak.
+    CloseWait,
+    /// The other end has no more to say either, and waits for a last acknowledgement.
+    LastAck,
+    /// Both ends are done.
+    TimeWait,
+    /// One end has reset it.
+    Close,
+    /// Both ends sent a SYN at the same time.
+    SynSentBoth,
+}
+
+impl TcpState {
+    /// By the kernel's number; `None` for one that says nothing, or is not known.
+    fn of_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::SynSent,
+            2 => Self::SynReceived,
+            3 => Self::Established,
+            4 => Self::FinWait,
+            5 => Self::CloseWait,
+            6 => Self::LastAck,
+            7 => Self::TimeWait,
+            8 => Self::Close,
+            9 => Self::SynSentBoth,
+            _ => return None,
+        })
+    }
 }
 
 /// A flow.
@@ -66,6 +118,10 @@ pub struct Flow {
     pub reply: Direction,
     /// Bytes of both directions; 0 where the kernel does not count them (`net.netfilter.nf_conntrack_acct`).
     pub bytes: u64,
+    /// How far it is, if it is one of TCP.
+    pub tcp_state: Option<TcpState>,
+    /// When the kernel forgets it by itself if nothing more is seen of it; 0 if it does not say.
+    pub expires_in_seconds: u32,
     /// What most often tells it from a later flow with the same addresses.
     id: u32,
     /// The conntrack zone, 0 where none is used.
@@ -92,6 +148,31 @@ impl Conntrack {
         &mut self,
         family: Family,
         protocol: u8,
+        wanted: impl FnMut(&Flow) -> bool,
+    ) -> Result<Vec<Flow>, ConntrackError> {
+        self.list(family, protocol, None, wanted)
+    }
+
+    /// The same of flows whose clients send to an address. The kernel leaves out those to other IPv4 addresses itself; those to
+    /// other IPv6 addresses it does not, since it takes equal ones for different ones (`ctnetlink_filter_match_tuple`, as of
+    /// Linux 6.18).
+    pub fn flows_to(
+        &mut self,
+        destination: IpAddr,
+        protocol: u8,
+        mut wanted: impl FnMut(&Flow) -> bool,
+    ) -> Result<Vec<Flow>, ConntrackError> {
+        let compared = Some(destination).filter(IpAddr::is_ipv4);
+        self.list(Family::of(destination), protocol, compared, |flow| {
+            flow.original.destination.ip() == destination && wanted(flow)
+        })
+    }
+
+    fn list(
+        &mut self,
+        family: Family,
+        protocol: u8,
+        destination: Option<IpAddr>,
         mut wanted: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let mut flows = Vec::new();
@@ -99,7 +180,7 @@ impl Conntrack {
             flows.clear();
             let sequence = self.socket.next_sequence();
             let mut request = Writer::default();
-            wire::write_list(&mut request, sequence, family, protocol);
+            wire::write_list(&mut request, sequence, family, protocol, destination);
             let list = self.socket.exchange(request.finish(), sequence, |message| {
                 flows.extend(wire::read(message).filter(|flow| wanted(flow)));
             });

@@ -1,13 +1,14 @@
 use proptest::prelude::*;
 
-use super::wire::{ORIGINAL, REPLY, begin, read, write_direction, write_forget};
+use super::wire::{
+    ORIGINAL, PROTOCOL_STATE, REPLY, STATE_OF_TCP, TCP_STATE, TIMEOUT, begin, read, write_direction,
+    write_forget,
+};
 use super::*;
 use crate::message::messages;
 
 /// `IPCTNL_MSG_CT_NEW`.
 const NEW: u16 = 1 << 8;
-/// `CTA_TIMEOUT`.
-const TIMEOUT: u16 = 7;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
@@ -28,19 +29,45 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
             destination: at(client),
         },
         bytes: 0,
+        tcp_state: None,
+        expires_in_seconds: 0,
         id: 7,
         zone: 0,
+    }
+}
+
+/// The same of TCP, that far, and known for so long.
+fn connection(client: &str, frontend: &str, endpoint: &str, state: TcpState) -> Flow {
+    Flow {
+        protocol: TCP,
+        tcp_state: Some(state),
+        expires_in_seconds: 600,
+        ..flow(client, frontend, endpoint)
+    }
+}
+
+/// The number of a state, by the kernel's list.
+fn number(state: TcpState) -> u8 {
+    let number = (0..=u8::MAX).find(|number| TcpState::of_number(*number) == Some(state));
+    number.expect("a number")
+}
+
+/// Writes what a flow has besides addresses.
+fn write_rest(request: &mut Writer, flow: &Flow) {
+    request.u32_be(TIMEOUT, flow.expires_in_seconds.max(600));
+    if let Some(state) = flow.tcp_state {
+        let of_protocol = request.nest(PROTOCOL_STATE);
+        let of_tcp = request.nest(STATE_OF_TCP);
+        request.attribute(TCP_STATE, &[number(state)]);
+        request.end(of_tcp);
+        request.end(of_protocol);
     }
 }
 
 /// Makes the kernel believe in a flow.
 fn create(conntrack: &mut Conntrack, flow: &Flow) {
     let sequence = conntrack.socket.next_sequence();
-    let family = if flow.original.source.is_ipv4() {
-        Family::V4
-    } else {
-        Family::V6
-    };
+    let family = Family::of(flow.original.source.ip());
     let mut request = Writer::default();
     begin(
         &mut request,
@@ -51,7 +78,7 @@ fn create(conntrack: &mut Conntrack, flow: &Flow) {
     );
     write_direction(&mut request, ORIGINAL, flow.protocol, &flow.original);
     write_direction(&mut request, REPLY, flow.protocol, &flow.reply);
-    request.u32_be(TIMEOUT, 600);
+    write_rest(&mut request, flow);
     conntrack
         .socket
         .exchange(request.finish(), sequence, |_| {})
@@ -76,6 +103,17 @@ fn what_is_written_is_read() {
         let read: Vec<Option<Flow>> = messages(request.finish()).map(|message| read(&message)).collect();
         assert_eq!(read, [Some(flow)]);
     }
+    for state in (1..=9).filter_map(TcpState::of_number) {
+        let flow = connection("10.244.1.3:4000", "10.96.0.10:80", "10.244.2.2:8080", state);
+        let mut request = Writer::default();
+        write_forget(&mut request, 1, &flow);
+        write_direction(&mut request, REPLY, TCP, &flow.reply);
+        write_rest(&mut request, &flow);
+        let read: Vec<Option<Flow>> = messages(request.finish()).map(|message| read(&message)).collect();
+        assert_eq!(read, [Some(flow)]);
+    }
+    assert_eq!(TcpState::of_number(0), None, "a connection without a state");
+    assert_eq!(TcpState::of_number(200), None);
 }
 
 proptest! {
@@ -87,10 +125,11 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_flow_never_panics(place in 0usize..120, byte in any::<u8>()) {
-        let flow = flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353");
+    fn a_damaged_flow_never_panics(place in 0usize..200, byte in any::<u8>()) {
+        let flow = connection("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353", TcpState::TimeWait);
         let mut request = Writer::default();
         write_forget(&mut request, 1, &flow);
+        write_rest(&mut request, &flow);
         let mut bytes = request.finish().to_vec();
         let index = place % bytes.len();
         bytes[index] = byte;
@@ -126,5 +165,62 @@ fn the_kernel_forgets_what_it_is_told_to() {
         assert!(!conntrack.forget(&stale[0]).expect("it is gone"));
         let left = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");
         assert_eq!(answered_by(&left), ["10.244.2.3:5353"]);
+    });
+}
+
+#[test]
+fn the_kernel_tells_how_far_connections_to_an_address_are() {
+    testbed::in_namespace(|| {
+        let mut conntrack = Conntrack::open().expect("a socket");
+        for connection in [
+            connection(
+                "192.0.2.9:4000",
+                "192.0.2.200:80",
+                "10.244.2.2:1",
+                TcpState::TimeWait,
+            ),
+            connection(
+                "192.0.2.9:4001",
+                "192.0.2.200:80",
+                "10.244.2.2:2",
+                TcpState::Established,
+            ),
+            connection(
+                "192.0.2.9:4000",
+                "192.0.2.201:80",
+                "10.244.2.2:3",
+                TcpState::Close,
+            ),
+            connection(
+                "[fd00::9]:4000",
+                "[fd00::200]:80",
+                "[fd00::2]:4",
+                TcpState::FinWait,
+            ),
+            connection(
+                "[fd00::9]:4000",
+                "[fd00::201]:80",
+                "[fd00::2]:5",
+                TcpState::TimeWait,
+            ),
+        ] {
+            create(&mut conntrack, &connection);
+        }
+        let dns = flow("192.0.2.9:4000", "192.0.2.200:53", "10.244.2.2:5353");
+        create(&mut conntrack, &dns);
+        let mut found = |address: &str| {
+            let address = address.parse().expect("an address");
+            let mut found = conntrack.flows_to(address, TCP, |_| true).expect("a list");
+            found.sort_by_key(|flow| flow.reply.source.port());
+            let told = found.iter().map(|flow| {
+                assert!((1..=600).contains(&flow.expires_in_seconds), "{flow:?}");
+                (flow.reply.source.port(), flow.tcp_state)
+            });
+            told.collect::<Vec<_>>()
+        };
+        let both = [(1, Some(TcpState::TimeWait)), (2, Some(TcpState::Established))];
+        assert_eq!(found("192.0.2.200"), both);
+        assert_eq!(found("fd00::200"), [(4, Some(TcpState::FinWait))]);
+        assert_eq!(found("192.0.2.202"), []);
     });
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Direction, Family, Flow};
+use super::{Direction, Family, Flow, TcpState};
 use crate::message::{Attribute, Message, Writer};
 use crate::netfilter::GENERIC_BYTES;
 
@@ -16,6 +16,8 @@ const DELETE: u16 = SUBSYSTEM | 2;
 /// `CTA_TUPLE_ORIG` and what else of `enum ctattr_type` is used.
 pub(super) const ORIGINAL: u16 = 1;
 pub(super) const REPLY: u16 = 2;
+pub(super) const PROTOCOL_STATE: u16 = 4;
+pub(super) const TIMEOUT: u16 = 7;
 const COUNTERS_ORIGINAL: u16 = 9;
 const COUNTERS_REPLY: u16 = 10;
 const ID: u16 = 12;
@@ -24,6 +26,10 @@ const FILTER: u16 = 25;
 
 /// `CTA_COUNTERS_BYTES`.
 pub(super) const COUNTERS_BYTES: u16 = 2;
+
+/// `CTA_PROTOINFO_TCP` and `CTA_PROTOINFO_TCP_STATE`.
+pub(super) const STATE_OF_TCP: u16 = 1;
+pub(super) const TCP_STATE: u16 = 1;
 
 /// `enum ctattr_tuple`.
 const TUPLE_IP: u16 = 1;
@@ -40,33 +46,43 @@ const PROTOCOL_NUMBER: u16 = 1;
 const SOURCE_PORT: u16 = 2;
 const DESTINATION_PORT: u16 = 3;
 
-/// `enum ctattr_filter`, and the bit that says that the protocol's number is to be compared.
+/// `enum ctattr_filter`, and the bits that say that the destination and the protocol's number are to be compared.
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
+const COMPARE_DESTINATION: u32 = 1 << 1;
 const COMPARE_PROTOCOL_NUMBER: u32 = 1 << 3;
 
-/// Writes a request for the flows of a protocol. Needs Linux 5.8, which compares the protocol.
-pub(super) fn write_list(request: &mut Writer, sequence: u32, family: Family, protocol: u8) {
+/// Writes a request for the flows of a protocol, to one destination if one is given. Needs Linux 5.8, which compares both.
+pub(super) fn write_list(
+    request: &mut Writer,
+    sequence: u32,
+    family: Family,
+    protocol: u8,
+    destination: Option<IpAddr>,
+) {
     begin(request, GET, libc::NLM_F_DUMP, sequence, family);
     let tuple = request.nest(ORIGINAL);
+    if let Some(destination) = destination {
+        let ip = request.nest(TUPLE_IP);
+        write_ip(request, destination, V4_DESTINATION, V6_DESTINATION);
+        request.end(ip);
+    }
     let of_protocol = request.nest(TUPLE_PROTOCOL);
     request.attribute(PROTOCOL_NUMBER, &[protocol]);
     request.end(of_protocol);
     request.end(tuple);
     let filter = request.nest(FILTER);
-    request
-        .u32(FILTER_ORIGINAL, COMPARE_PROTOCOL_NUMBER)
-        .u32(FILTER_REPLY, 0);
+    let compared = match destination {
+        Some(_) => COMPARE_PROTOCOL_NUMBER | COMPARE_DESTINATION,
+        None => COMPARE_PROTOCOL_NUMBER,
+    };
+    request.u32(FILTER_ORIGINAL, compared).u32(FILTER_REPLY, 0);
     request.end(filter);
 }
 
 /// Writes a request to forget a flow, and not another that has its addresses by now if its id differs.
 pub(super) fn write_forget(request: &mut Writer, sequence: u32, flow: &Flow) {
-    let family = if flow.original.source.is_ipv4() {
-        Family::V4
-    } else {
-        Family::V6
-    };
+    let family = Family::of(flow.original.source.ip());
     begin(request, DELETE, libc::NLM_F_ACK, sequence, family);
     write_direction(request, ORIGINAL, flow.protocol, &flow.original);
     request.u32_be(ID, flow.id);
@@ -96,10 +112,7 @@ pub(super) fn write_direction(request: &mut Writer, kind: u16, protocol: u8, dir
         (direction.source, V4_SOURCE, V6_SOURCE),
         (direction.destination, V4_DESTINATION, V6_DESTINATION),
     ] {
-        match address.ip() {
-            IpAddr::V4(address) => request.attribute(v4, &address.octets()),
-            IpAddr::V6(address) => request.attribute(v6, &address.octets()),
-        };
+        write_ip(request, address.ip(), v4, v6);
     }
     request.end(ip);
     let of_protocol = request.nest(TUPLE_PROTOCOL);
@@ -111,14 +124,24 @@ pub(super) fn write_direction(request: &mut Writer, kind: u16, protocol: u8, dir
     request.end(tuple);
 }
 
+fn write_ip(request: &mut Writer, address: IpAddr, v4: u16, v6: u16) {
+    match address {
+        IpAddr::V4(address) => request.attribute(v4, &address.octets()),
+        IpAddr::V6(address) => request.attribute(v6, &address.octets()),
+    };
+}
+
 /// Reads a flow; nothing if the message describes none with ports.
 pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
-    let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0);
+    let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0_u64);
+    let (mut tcp_state, mut expires_in_seconds) = (None, 0);
     for attribute in message.attributes(GENERIC_BYTES) {
         match attribute.kind {
             ORIGINAL => original = read_direction(&attribute),
             REPLY => reply = read_direction(&attribute),
-            COUNTERS_ORIGINAL | COUNTERS_REPLY => bytes += read_bytes(&attribute),
+            PROTOCOL_STATE => tcp_state = read_tcp_state(&attribute),
+            TIMEOUT => expires_in_seconds = attribute.u32_be().unwrap_or_default(),
+            COUNTERS_ORIGINAL | COUNTERS_REPLY => bytes = bytes.saturating_add(read_bytes(&attribute)),
             ID => id = attribute.u32_be(),
             ZONE => zone = attribute.u16_be()?,
             _ => {}
@@ -130,9 +153,17 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
         original,
         reply,
         bytes,
+        tcp_state,
+        expires_in_seconds,
         id: id?,
         zone,
     })
+}
+
+fn read_tcp_state(of_protocol: &Attribute<'_>) -> Option<TcpState> {
+    let of_tcp = of_protocol.nested().find(|part| part.kind == STATE_OF_TCP)?;
+    let state = of_tcp.nested().find(|part| part.kind == TCP_STATE)?;
+    TcpState::of_number(state.u8()?)
 }
 
 fn read_bytes(counters: &Attribute<'_>) -> u64 {
