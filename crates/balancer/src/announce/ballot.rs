@@ -120,7 +120,7 @@ impl Ballot {
             let votes = self.leases.remove(voted).map(|lease| lease.votes);
             for address in votes.into_iter().flatten() {
                 self.votes.remove(&address);
-                expired.are_freed = true;
+                expired.freed.push((voted.clone(), address));
                 expired
                     .lent
                     .extend(self.lend_to_waiting(now, address).map(|next| (next, address)));
@@ -144,8 +144,8 @@ impl Ballot {
 /// What came of leases that ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// Whether votes were taken back.
-    pub are_freed: bool,
+    /// Votes that were taken back, and from whom.
+    pub freed: Vec<(Voted, IpAddr)>,
     /// Votes that were lent anew at once.
     pub lent: Vec<(Voted, IpAddr)>,
 }

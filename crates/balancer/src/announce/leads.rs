@@ -5,32 +5,36 @@
 //! TCP without SYN that is new here or, where it ends a connection, invalid, and ICMP errors about connections that are not
 //! known. If it is for an address that is led, a copy goes to the other node, as it is, and the packet itself is gone, before
 //! it could be taken for a new connection. The copy lives one hop less. What comes from a machine that is led to
-//! was sent on before, and is never led.
+//! was sent on before, and is never led. For an address of which it is not known yet where it is led, the packet is dropped:
+//! TCP sends it again.
 //!
 //! A table that nobody tends would lead packets astray one day. So its elements expire, and are given their time anew
 //! as long as the process lives. It begins with an empty table, and takes it away when it ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::nftables::{CommitError, Nftables};
 use netlink::route::LinkIndex;
 
 use super::Time;
-use super::entrance::Way;
+use super::predecessors::VOTE_PATIENCE;
 
 mod rules;
 #[cfg(test)]
 mod tests;
 
 use rules::Family;
+pub use rules::Wanted;
 
 /// Most addresses that are led at a time: bounds what the kernel looks up, and what tending costs. Those beyond are not led.
 pub const LED_MAX: usize = 4_096;
 /// How long the kernel leads without being tended.
 const UNTENDED_LASTS: Duration = Duration::from_secs(60);
+/// How long the kernel drops for addresses that are not settled: a little longer than the core wants, which takes them away
+/// itself.
+const UNSETTLED_LASTS: Duration = VOTE_PATIENCE.saturating_add(Duration::from_secs(1));
 /// How often it is tended.
 const TEND_PERIOD: Duration = Duration::from_secs(20);
 /// `mangle` of `netfilter_ipv4.h`: behind connection tracking, and before addresses are rewritten.
@@ -44,6 +48,8 @@ pub struct Leads {
     nftables: Option<Nftables>,
     families: [OfFamily; 2],
     tend_at: Time,
+    /// Whether there was a table that a process of before left.
+    was_left: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +58,7 @@ struct OfFamily {
     /// Why the kernel cannot lead.
     refusal: Option<String>,
     /// What is in force; nothing is known of it after a failure.
-    led: Option<BTreeMap<IpAddr, Way>>,
+    in_force: Option<Wanted>,
     /// The links that the table has rules for.
     links: BTreeSet<LinkIndex>,
 }
@@ -67,19 +73,24 @@ impl Leads {
         let of = |family: Family| OfFamily {
             family,
             refusal: refusal.clone(),
-            led: None,
+            in_force: None,
             links: BTreeSet::new(),
         };
         let mut this = Self {
             nftables,
             families: [of(Family::Ipv4), of(Family::Ipv6)],
             tend_at: now,
+            was_left: false,
         };
         let Some(nftables) = &mut this.nftables else {
             return this;
         };
         for part in &mut this.families {
-            part.refusal = part.write(nftables, &BTreeMap::new()).err().map(|error| {
+            this.was_left |= matches!(
+                nftables.delete_table(part.family.table_family(), rules::TABLE),
+                Ok(true)
+            );
+            part.refusal = part.write(nftables, &Wanted::default()).err().map(|error| {
                 // A part of it may be in force that was before.
                 if let Err(left) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
                     tracing::debug!(error = %left, within = ?UNTENDED_LASTS, "a table of before runs empty, if there is one");
@@ -90,6 +101,11 @@ impl Leads {
         this
     }
 
+    /// Whether a process of before did not take its tables away: it did not end as one that is asked to.
+    pub fn were_left(&self) -> bool {
+        self.was_left
+    }
+
     /// Why the kernel does not lead packets of a family, for the families for which it does not.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.families
@@ -98,7 +114,7 @@ impl Leads {
     }
 
     /// Leads these addresses, and no others.
-    pub fn lead(&mut self, now: Time, wanted: &BTreeMap<IpAddr, Way>) {
+    pub fn lead(&mut self, now: Time, wanted: &Wanted) {
         let is_due = now >= self.tend_at;
         if is_due {
             self.tend_at = now + TEND_PERIOD;
@@ -110,16 +126,12 @@ impl Leads {
             if part.refusal.is_some() {
                 continue;
             }
-            let wanted = wanted.iter().filter(|(address, _)| part.family.has(**address));
-            let wanted: BTreeMap<IpAddr, Way> = wanted
-                .take(LED_MAX)
-                .map(|(address, way)| (*address, *way))
-                .collect();
-            if part.led.as_ref() == Some(&wanted) && (!is_due || wanted.is_empty()) {
+            let wanted = wanted.of(part.family);
+            if part.in_force.as_ref() == Some(&wanted) && (!is_due || wanted.is_empty()) {
                 continue;
             }
             // A change finds out that the table is not as it was left.
-            let changed = part.led.is_some() && !is_due && part.change(nftables, &wanted).is_ok();
+            let changed = part.in_force.is_some() && !is_due && part.change(nftables, &wanted).is_ok();
             if changed {
                 continue;
             }
@@ -148,23 +160,28 @@ impl Leads {
 
 impl OfFamily {
     /// Changes what has to be, if the table has all rules that it takes.
-    fn change(&mut self, nftables: &mut Nftables, wanted: &BTreeMap<IpAddr, Way>) -> Result<(), CommitError> {
-        let has_rules = wanted.values().all(|way| self.links.contains(&way.link));
-        match self.led.take().filter(|_| has_rules) {
-            Some(led) => nftables.commit(rules::changes(self.family, &led, wanted, UNTENDED_LASTS))?,
+    fn change(&mut self, nftables: &mut Nftables, wanted: &Wanted) -> Result<(), CommitError> {
+        let has_rules = wanted.led.values().all(|way| self.links.contains(&way.link));
+        match self.in_force.take().filter(|_| has_rules) {
+            Some(before) => nftables.commit(rules::changes(self.family, &before, wanted))?,
             None => return self.write(nftables, wanted),
         }
-        self.led = Some(wanted.clone());
+        self.in_force = Some(wanted.clone());
         Ok(())
     }
 
     /// Puts the table there anew, in one transaction.
-    fn write(&mut self, nftables: &mut Nftables, wanted: &BTreeMap<IpAddr, Way>) -> Result<(), CommitError> {
-        self.led = None;
-        self.links = wanted.values().map(|way| way.link).chain([LOOPBACK]).collect();
-        let table = rules::table(self.family, &self.links, wanted, UNTENDED_LASTS, is_loose());
+    fn write(&mut self, nftables: &mut Nftables, wanted: &Wanted) -> Result<(), CommitError> {
+        self.in_force = None;
+        self.links = wanted
+            .led
+            .values()
+            .map(|way| way.link)
+            .chain([LOOPBACK])
+            .collect();
+        let table = rules::table(self.family, &self.links, wanted, is_loose());
         nftables.commit(table)?;
-        self.led = Some(wanted.clone());
+        self.in_force = Some(wanted.clone());
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ pub struct Metrics {
     pub(super) probes_sent: AtomicU64,
     pub(super) probes_received: AtomicU64,
     pub(super) probes_refused: AtomicU64,
+    pub(super) forgotten: AtomicU64,
     led: AtomicUsize,
     cannot_lead: Mutex<Vec<String>>,
     /// Nothing before an announcer has begun.
@@ -31,7 +32,11 @@ pub struct Metrics {
 
 impl Metrics {
     pub(super) fn count(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        Self::add(counter, 1);
+    }
+
+    pub(super) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(super) fn set_held(&self, address: IpAddr, is_held: bool) {
@@ -100,6 +105,7 @@ impl Metrics {
             ("portolan_announcer_probes_sent_total", &self.probes_sent),
             ("portolan_announcer_probes_received_total", &self.probes_received),
             ("portolan_announcer_probes_refused_total", &self.probes_refused),
+            ("portolan_announcer_connections_forgotten_total", &self.forgotten),
         ];
         for (name, counter) in counters {
             text.family(name, Counted::Counter);

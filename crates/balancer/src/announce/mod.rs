@@ -15,8 +15,10 @@
 //! - [`ballot`]: the votes that this node lends
 //! - [`core`]: the state machine of a node; no clock, no I/O
 //! - [`predecessors`]: who answered for an address before, and still knows its connections
+//! - [`tenures`]: what the kernel may still remember of connections to addresses that come back
 //! - [`entrance`]: where nodes take packets that others send on to them
 //! - `leads`: the kernel's part of sending packets on
+//! - `flows`: making the kernel forget connections
 //! - [`message`]: what nodes tell each other, in bytes
 //! - [`frame`]: ARP and NDP in bytes
 //! - [`status`]: what is told of members and addresses
@@ -29,6 +31,7 @@ pub mod ballot;
 pub mod core;
 pub mod demand;
 pub mod entrance;
+mod flows;
 pub mod frame;
 mod leads;
 pub mod links;
@@ -45,6 +48,7 @@ mod run;
 #[cfg(test)]
 mod simulation;
 pub mod status;
+pub mod tenures;
 mod world;
 
 use std::sync::Arc;

@@ -6,6 +6,10 @@
 //! nodes before are reached one by one, in the order of the moves. Nothing may go in circles: nobody leads to the node
 //! that has the address now, and nobody begins to lead to a node which may still lead here. That is known as soon as
 //! the other one has lent its vote for the address to this node, or is ending and said so.
+//!
+//! Whoever takes an address may not know yet who had it before, or not be allowed yet to lead there. What is known to belong to
+//! no connection of its own is dropped for that long ([`Predecessors::unsettled`]): TCP sends it again. It would be answered
+//! by a reset otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,8 +26,8 @@ pub const LED_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// How long such a node may be silent that did not say that its process ends. Clients of connections that are led to a dead
 /// machine learn it no earlier than that; a busy network or process costs no connection.
 pub const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// How long who takes an address waits for the vote of the one before.
-const VOTE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long who takes an address waits for the vote of the one before, and for word of who that is.
+pub const VOTE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How another node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub enum Presence {
 #[derive(Debug, Default)]
 pub struct Predecessors {
     of: BTreeMap<IpAddr, Trail>,
-    /// Addresses of this node whose predecessor's vote is waited for, and until when.
+    /// Addresses of this node of which it is not known yet where to lead, and when they were taken.
     taken: BTreeMap<IpAddr, Time>,
     is_changed: bool,
 }
@@ -74,46 +78,59 @@ impl Predecessors {
                 gave_up_at: now,
             });
         }
-        if is_here {
+        let is_led = is(trail.led.as_ref(), by);
+        if is_here && !is_led {
             self.take(now, address);
         }
     }
 
     /// This node answers for an address from now on.
     pub fn take(&mut self, now: Time, address: IpAddr) {
-        if self.of.get(&address).is_some_and(|trail| trail.before.is_some()) {
-            self.taken.insert(address, now + VOTE_PATIENCE);
-        }
+        self.is_changed |= self.taken.insert(address, now).is_none();
     }
 
-    /// Leads what was taken to those before, where `may_lead` says that they do not lead here.
-    pub fn follow(&mut self, now: Time, may_lead: impl Fn(IpAddr, &NodeName) -> bool) {
+    /// Leads what was taken to those before, where `may_lead` says that they do not lead here. `is_told` says whether all
+    /// who could have had an address last have told.
+    pub fn follow(
+        &mut self,
+        now: Time,
+        may_lead: impl Fn(IpAddr, &NodeName) -> bool,
+        is_told: impl Fn(IpAddr) -> bool,
+    ) {
         let Self {
             of,
             taken,
             is_changed,
         } = self;
-        taken.retain(|address, until| {
-            let Some(trail) = of.get_mut(address) else {
-                return false;
-            };
+        let count = taken.len();
+        taken.retain(|address, since| {
+            let is_in_time = now < *since + VOTE_PATIENCE;
+            let mut trail = of.get_mut(address);
+            let before = trail.as_deref().and_then(|trail| trail.before.as_ref());
+            // Who gave it up long ago may not have been the last one.
+            let is_last = before.is_some_and(|before| *since < before.gave_up_at + VOTE_PATIENCE);
+            if is_in_time && !is_last && !is_told(*address) {
+                return true;
+            }
+            let Some(trail) = &mut trail else { return false };
             let Some(before) = &trail.before else { return false };
             if trail.led.as_ref() == Some(before) {
                 return false;
             }
             if !may_lead(*address, &before.node) {
-                return *until > now;
+                return is_in_time;
             }
             trail.led = Some(before.clone());
             *is_changed = true;
             false
         });
+        *is_changed |= taken.len() < count;
     }
 
     /// This node does not answer for an address any more. Where it led goes on to be led there if it gave the address up to a
     /// node that it knows, `to`, and that is another one.
     pub fn give_up(&mut self, address: IpAddr, to: Option<&NodeName>) {
-        self.taken.remove(&address);
+        self.is_changed |= self.taken.remove(&address).is_some();
         self.change(address, |trail| {
             trail.led.take_if(|led| to.is_none_or(|to| led.node == *to));
         });
@@ -136,7 +153,7 @@ impl Predecessors {
 
     /// Nobody is to answer for an address any more.
     pub fn forget_address(&mut self, address: IpAddr) {
-        self.taken.remove(&address);
+        self.is_changed |= self.taken.remove(&address).is_some();
         self.is_changed |= self.of.remove(&address).is_some_and(|trail| trail.led.is_some());
     }
 
@@ -183,7 +200,12 @@ impl Predecessors {
         led.map(|predecessor| &predecessor.node)
     }
 
-    /// Whether [`Predecessors::led`] is another since the last call.
+    /// The addresses of this node of which it does not know yet where to lead.
+    pub fn unsettled(&self) -> impl Iterator<Item = IpAddr> {
+        self.taken.keys().copied()
+    }
+
+    /// Whether [`Predecessors::led`] or [`Predecessors::unsettled`] is another since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::core::{Core, Effect, Identity};
+use super::core::{Core, Identity};
 use super::leads::Leads;
 use super::links::LinkSelection;
 use super::means::Means;
@@ -31,7 +31,10 @@ use super::world::{Told, Touched, World};
 use super::{NodeName, Time};
 use crate::tell::Teller;
 
+mod effects;
+mod forgetting;
 mod leading;
+mod members;
 
 /// Who tells Events.
 const COMPONENT: &str = "portolan-announcer";
@@ -148,6 +151,7 @@ enum News {
     Datagram(io::Result<(usize, SocketAddr)>),
     Question(Asked),
     Written(Outcome),
+    Forgetting(forgetting::Step),
     Links,
     /// The edge serves other addresses than before.
     Served,
@@ -165,6 +169,7 @@ struct Announcer {
     ports: Ports,
     links_due: Instant,
     leads: Leads,
+    forgetting: forgetting::Forgetting,
     /// Nodes that packets are sent on to and that did not answer on their links at the last look.
     unanswered: BTreeSet<NodeName>,
     writes: JoinSet<Outcome>,
@@ -200,7 +205,7 @@ impl Announcer {
         };
         tracing::info!(node = settings.node_name, %address, "announcer started");
         metrics.begin();
-        let this = Self {
+        let mut this = Self {
             core: Core::new(identity, since_boot()),
             world: World::follow(&client),
             key: None,
@@ -211,6 +216,7 @@ impl Announcer {
             served: settings.served,
             links_due: Instant::now(),
             leads: Leads::start(since_boot()),
+            forgetting: forgetting::Forgetting::default(),
             unanswered: BTreeSet::new(),
             writes: JoinSet::new(),
             teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
@@ -220,6 +226,9 @@ impl Announcer {
             next_status: Time::ZERO,
         };
         this.tell_what_cannot_be_led();
+        if this.leads.were_left() {
+            this.core.inherit();
+        }
         Ok(this)
     }
 
@@ -235,6 +244,7 @@ impl Announcer {
             () = changed(&mut self.served) => News::Served,
             () = tokio::time::sleep(pause) => News::Time,
             Some(Ok(outcome)) = self.writes.join_next() => News::Written(outcome),
+            Some(step) = self.forgetting.next() => News::Forgetting(step),
             Some(event) = self.leases.recv() => News::Lease(event),
             told = self.world.next() => News::World(told),
             () = sleep_until(self.links_due) => News::Links,
@@ -276,6 +286,7 @@ impl Announcer {
             (since_boot() >= due).then_some(News::Time),
             is_served_anew.then_some(News::Served),
             written.map(News::Written),
+            self.forgetting.done().map(News::Forgetting),
             self.leases.try_recv().ok().map(News::Lease),
             (Instant::now() >= self.links_due).then_some(News::Links),
         ];
@@ -299,6 +310,7 @@ impl Announcer {
             News::Time => self.core.tick(since_boot()),
             News::Served => self.announce_served(),
             News::Written(outcome) => self.take_outcome(outcome),
+            News::Forgetting(step) => self.take_forgetting(step),
             News::Lease(event) => self.take_lease(event),
             News::World(told) => {
                 let touched = self.world.take(told);
@@ -369,11 +381,6 @@ impl Announcer {
         self.ports.join_groups(held);
     }
 
-    fn announce(&self, address: IpAddr) {
-        Metrics::count(&self.metrics.announcements);
-        self.ports.announce(address, &self.world.demand.links(address));
-    }
-
     fn take_datagram(&mut self, bytes: usize) {
         let Some((_, key)) = &self.key else { return };
         match Message::decode(&self.datagram[..bytes], key) {
@@ -385,133 +392,6 @@ impl Announcer {
                 Metrics::count(&self.metrics.probes_refused);
                 tracing::debug!(%error, "a datagram is no member's");
             }
-        }
-    }
-
-    /// Answers if this node may, at this very moment: the process may have stood still since the question came.
-    fn answer(&mut self, link: u32, question: &super::frame::Question) {
-        Metrics::count(&self.metrics.requests);
-        if !self.may_answer(question.target()) {
-            return;
-        }
-        let links = self.world.demand.links(question.target());
-        match self.ports.answer(link, question, &links) {
-            Ok(true) => Metrics::count(&self.metrics.answers),
-            // It is announced elsewhere.
-            Ok(false) => {}
-            // It is asked again.
-            Err(error) => tracing::debug!(%error, "an answer was not sent"),
-        }
-    }
-
-    /// Whether this node has the address at this very moment, and what is behind it is there.
-    fn may_answer(&self, address: IpAddr) -> bool {
-        let is_served = || {
-            let served = self.served.as_ref();
-            served.is_some_and(|served| served.borrow().contains(&address))
-        };
-        let is_ready = !self.world.demand.needs_edge(address) || is_served();
-        is_ready && self.core.may_answer(since_boot(), address)
-    }
-
-    /// Who asked for an address before the edge served it is told now, instead of when asking again.
-    fn announce_served(&mut self) {
-        for address in self.core.held() {
-            if self.world.demand.needs_edge(address) && self.may_answer(address) {
-                self.announce(address);
-            }
-        }
-    }
-
-    fn take_outcome(&mut self, outcome: Outcome) {
-        if let Some(lease) = &outcome.lease {
-            self.tell_record(lease);
-        }
-        self.core.written(since_boot(), outcome.written);
-    }
-
-    fn take_lease(&mut self, event: Event<Lease>) {
-        match event {
-            Event::Applied(lease) => self.tell_record(&lease),
-            Event::Deleted(_) => {
-                tracing::warn!("the list of members was deleted, and is made anew");
-                self.key = None;
-                self.core.tell_record(since_boot(), None);
-            }
-            Event::Synced if self.core.record().is_none() => self.core.tell_record(since_boot(), None),
-            Event::Synced => {}
-            Event::Malformed { key, error } => {
-                tracing::error!(lease = %key, error, "the list of members cannot be read");
-            }
-        }
-    }
-
-    fn tell_record(&mut self, lease: &Lease) {
-        match registry::read(lease) {
-            Ok((version, record)) => {
-                if self.key.as_ref().is_none_or(|(text, _)| *text != record.key) {
-                    self.key = Some((record.key.clone(), Key::new(&record.key)));
-                }
-                self.core.tell_record(since_boot(), Some((version, record)));
-            }
-            Err(error) => tracing::error!(
-                lease = %lease.metadata.key(), %error,
-                "the list of members cannot be used and stays as it was; delete the Lease to have it made anew"
-            ),
-        }
-    }
-
-    /// Does what the core wants.
-    fn follow_up(&mut self) {
-        let now = since_boot();
-        if let Some(write) = self.core.write(now) {
-            let writing = registry::write(self.client.clone(), write, now);
-            self.writes.spawn(writing);
-        }
-        let effects = self.core.take_effects();
-        if effects.contains(&Effect::Led) {
-            self.lead();
-        }
-        for effect in effects {
-            match effect {
-                Effect::Led => {}
-                Effect::Send(to, message) => self.send(to, &message),
-                Effect::Gained(address) => self.gained(address),
-                Effect::Lost(address) => {
-                    tracing::info!(%address, "no longer announced from here");
-                    Metrics::count(&self.metrics.losses);
-                    self.metrics.set_held(address, false);
-                    self.join_groups();
-                }
-                Effect::Announce(address) => {
-                    if self.may_answer(address) {
-                        self.announce(address);
-                    }
-                }
-            }
-        }
-    }
-
-    fn gained(&mut self, address: IpAddr) {
-        tracing::info!(%address, "announced from here");
-        Metrics::count(&self.metrics.gains);
-        self.metrics.set_held(address, true);
-        self.join_groups();
-        for (service, uid) in self.world.demand.services_of(address) {
-            let message = format!(
-                "announcing from node {:?} with protocol \"layer2\"",
-                self.node_name
-            );
-            self.teller.tell(service, uid, false, "nodeAssigned", message);
-        }
-    }
-
-    fn send(&self, to: SocketAddr, message: &Message) {
-        let Some((_, key)) = &self.key else { return };
-        // What cannot be sent at once is lost; probes come often.
-        match self.socket.try_send_to(&message.encode(key), to) {
-            Ok(_) => Metrics::count(&self.metrics.probes_sent),
-            Err(error) => tracing::debug!(%to, %error, "a probe was not sent"),
         }
     }
 

@@ -8,3 +8,4 @@ mod pools;
 mod setting;
 #[path = "../support/mod.rs"]
 mod support;
+mod talks;

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use balancer::announce::{NodeName, rendezvous};
 use client::Config;
-use netlink::route::{Connection, LinkChange};
 use testbed::Cluster;
 
 use crate::asker::Asker;
 use crate::setting::{
-    ADDRESS, Announcer, Order, PATIENCE, Setting, await_api, await_members, start_announcer,
+    ADDRESS, Announcer, Order, PATIENCE, Setting, await_api, await_members, set_link, start_announcer,
 };
 
 #[test]
@@ -76,18 +75,6 @@ fn one_node_answers_whatever_happens_to_it() {
         assert!(asker.seen.len() < 2 * made_to, "{:?}", asker.seen);
         told_of(cluster, config);
     });
-}
-
-/// Sets a port of the bridge up or down.
-fn set_link(cluster: &Cluster, port: usize, up: bool) {
-    let mut connection = Connection::open_in(&cluster.underlay().namespace).expect("a connection");
-    let name = format!("port{port}").parse().expect("a name");
-    let link = connection.link_index(&name).expect("the port");
-    let change = LinkChange {
-        up: Some(up),
-        ..LinkChange::default()
-    };
-    connection.change_link(link, &change).expect("changed");
 }
 
 /// Waits for the Event that says who announces.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use balancer::announce::{LinkSelection, Metrics, Settings};
 use client::{Client, Config};
 use http::Method;
-use netlink::route::{Connection, LinkIndex, NetworkNamespace};
+use netlink::route::{Connection, LinkChange, LinkIndex, NetworkNamespace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::{Cluster, Topology};
@@ -165,6 +165,18 @@ pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, Hardware
     let links = connection.links().expect("links");
     let link = links.into_iter().find(|link| link.name == name).expect("a link");
     (link.index, link.ethernet.expect("an Ethernet address"))
+}
+
+/// Sets a port of the bridge up or down.
+pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
+    let mut connection = Connection::open_in(&cluster.underlay().namespace).expect("a connection");
+    let name = format!("port{port}").parse().expect("a name");
+    let link = connection.link_index(&name).expect("the port");
+    let change = LinkChange {
+        up: Some(up),
+        ..LinkChange::default()
+    };
+    connection.change_link(link, &change).expect("changed");
 }
 
 /// Asks the API for something.

@@ -71,7 +71,7 @@ fn who_asked_long_ago_waits_no_more() {
     assert_eq!(
         expired,
         Expired {
-            are_freed: true,
+            freed: vec![(a, address())],
             lent: Vec::new()
         }
     );

@@ -130,10 +130,13 @@ impl Core {
 
     /// Gives an address and all votes for it back; `to` another node, if it is known which one takes it.
     pub(super) fn drop_claim(&mut self, now: Time, address: IpAddr, to: Option<&NodeName>) {
+        // Whoever is cut off finds that out by this as well.
+        let has_votes = self.has_votes(now, address);
         let Some(claim) = self.claims.claimed.remove(&address) else {
             return;
         };
         if claim.is_held {
+            self.tenures.end(now, address, has_votes);
             self.lose(address, to);
         }
         for peer in self.peers.values_mut() {
@@ -262,11 +265,15 @@ impl Core {
             }
             claim.gives_up_at = gives_up_at;
             if is_held {
-                self.effects.push(Effect::Gained(address));
+                let forgotten = self.tenures.begin(now, address);
+                let forget = forgotten.map(|forgotten| Effect::Forget(address, forgotten));
+                self.effects
+                    .extend(forget.into_iter().chain([Effect::Gained(address)]));
                 self.predecessors.take(now, address);
                 self.claims.plan_announcements(now, address);
             } else {
                 let is_mine = claim.winner.as_ref() == Some(&self.identity.name);
+                self.tenures.end(now, address, false);
                 self.lose(address, None);
                 if !is_mine {
                     self.drop_claim(now, address, None);

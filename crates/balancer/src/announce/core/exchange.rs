@@ -54,13 +54,13 @@ impl Core {
                 let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
                 if is_granted && self.ballot.ask(now, sender, address) {
                     self.predecessors.lent(address, &sender.name);
+                    self.tenures.lent(address, sender);
                     self.answer(now, &sender.name, Entry::Vote(address));
                 }
             }
             Entry::Release(address) | Entry::GaveUp(address) => {
                 if matches!(entry, Entry::GaveUp(_)) && self.demand.contains_key(&address) {
-                    let is_here = self.claims.is_held(address);
-                    self.predecessors.gave_up(now, address, &sender.name, is_here);
+                    self.gave_up(now, sender, address);
                 }
                 let next = self.ballot.release(now, sender, address);
                 self.answer(now, &sender.name, Entry::Released(address));
@@ -89,10 +89,25 @@ impl Core {
         }
     }
 
+    /// Another node answered for an address, and gave it up on purpose.
+    fn gave_up(&mut self, now: Time, by: &Voted, address: IpAddr) {
+        let is_here = self.claims.is_held(address);
+        self.predecessors.gave_up(now, address, &by.name, is_here);
+        if let Some(forgotten) = self.tenures.gave_up(address) {
+            self.effects.push(Effect::Forget(address, forgotten));
+        }
+        if self.peers.get(&by.name).is_some_and(|peer| peer.is_leaving) {
+            self.tenures.gone(now, address, by);
+        }
+    }
+
     /// Takes back votes from the silent, and stops using votes of the silent.
     pub(super) fn expire(&mut self, now: Time) {
         let expired = self.ballot.expire(now);
-        self.claims.are_own_votes_stale |= expired.are_freed;
+        self.claims.are_own_votes_stale |= !expired.freed.is_empty();
+        for (voted, address) in &expired.freed {
+            self.tenures.gone(now, *address, voted);
+        }
         for (voted, address) in expired.lent {
             self.lent(now, &voted, address);
         }
@@ -107,6 +122,7 @@ impl Core {
             self.claims.are_votes_stale = true;
         } else {
             self.predecessors.lent(address, &to.name);
+            self.tenures.lent(address, to);
             self.answer(now, &to.name, Entry::Vote(address));
         }
     }

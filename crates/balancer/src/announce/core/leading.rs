@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Core, Effect};
+use crate::announce::ballot::Voted;
 use crate::announce::entrance::Entrance;
 use crate::announce::predecessors::Presence;
 use crate::announce::{NodeName, Time};
@@ -33,6 +34,12 @@ impl Core {
         self.predecessors.led_to(address)
     }
 
+    /// The addresses of this node of which it does not know yet whom to send packets of unknown connections on to: these are
+    /// to be dropped for the moment.
+    pub fn unsettled(&self) -> impl Iterator<Item = IpAddr> {
+        self.predecessors.unsettled()
+    }
+
     /// Where a node takes packets that are sent on to it, if it says so.
     pub fn entrances_of(&self, node: &NodeName) -> &[Entrance] {
         self.peers.get(node).map_or(&[], |peer| &peer.entrances)
@@ -40,12 +47,22 @@ impl Core {
 
     /// Finds out whom to send packets on to.
     pub(super) fn settle_leads(&mut self, now: Time) {
-        let peers = &self.peers;
-        self.predecessors.follow(now, |address, node| {
+        let (peers, ballot, me) = (&self.peers, &self.ballot, &self.identity.name);
+        let may_lead = |address: IpAddr, node: &NodeName| {
             // A node that lent its vote, or is ending, leads nothing here: it took care of that before it said so.
             let peer = peers.get(node);
             peer.is_some_and(|peer| peer.is_leaving || peer.votes_for(now, address))
-        });
+        };
+        // Who gives an address up says so before it votes for another one. If it is dead, nobody waits for it.
+        let is_told = |address: IpAddr| {
+            let is_alive = |name: &NodeName| peers.get(name).is_some_and(|peer| peer.is_heard(now));
+            let is_lent = |voted: &Voted| voted.name != *me && is_alive(&voted.name);
+            !ballot.vote(address).is_some_and(is_lent)
+                && peers
+                    .values()
+                    .all(|peer| !peer.is_heard(now) || peer.votes_for(now, address))
+        };
+        self.predecessors.follow(now, may_lead, is_told);
         if self.leads_due <= now {
             self.leads_due = now + LOOK_AFTER_PERIOD;
             self.predecessors.expire(now, |node| match peers.get(node) {

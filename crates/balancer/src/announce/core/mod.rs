@@ -30,6 +30,7 @@ use super::message::Message;
 use super::peer::Peer;
 use super::predecessors::Predecessors;
 use super::record::Record;
+use super::tenures::{Forgotten, Tenures};
 use super::{FENCE, NodeName, Time};
 
 pub use membership::{WITNESS_LASTS, Write, Written};
@@ -77,7 +78,10 @@ pub enum Effect {
     Lost(IpAddr),
     /// The network is to be told that the address is here.
     Announce(IpAddr),
-    /// Packets are to be sent on to others than before ([`Core::led`]). It is to be so before any message of the same time
+    /// The kernel is to forget connections to the address. The network is not to be told of the address before these are
+    /// found: those that are opened from then on are none of them.
+    Forget(IpAddr, Forgotten),
+    /// Packets are to be sent on to others than before ([`Core::led`], [`Core::unsettled`]). It is to be so before any message of the same time
     /// goes out: others rely on what these say.
     Led,
 }
@@ -94,6 +98,7 @@ pub struct Core {
     means: Means,
     entrances: Vec<Entrance>,
     predecessors: Predecessors,
+    tenures: Tenures,
     /// When it is looked next whether those who are led to still live.
     leads_due: Time,
     ballot: Ballot,
@@ -116,6 +121,7 @@ impl Core {
             means: Means::default(),
             entrances: Vec::new(),
             predecessors: Predecessors::default(),
+            tenures: Tenures::default(),
             leads_due: now,
             ballot: Ballot::default(),
             peers: BTreeMap::new(),
@@ -124,6 +130,11 @@ impl Core {
             membership: membership::Membership::default(),
             effects: Vec::new(),
         }
+    }
+
+    /// The process before this one ended without giving up what it answered for.
+    pub fn inherit(&mut self) {
+        self.tenures.inherit();
     }
 
     /// Who may answer for addresses; `None` if nobody is to any more.
@@ -137,6 +148,7 @@ impl Core {
                 Some(candidates) => self.demand.insert(address, candidates),
                 None => {
                     self.predecessors.forget_address(address);
+                    self.tenures.forget_address(address);
                     self.demand.remove(&address)
                 }
             };

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 
 use netlink::nftables::{
     BaseChain, Batch, Chain, ChainKind, Change, Comparison, CtKey, CtState, Destination, Element,
@@ -13,7 +12,7 @@ use netlink::route::LinkIndex;
 
 use super::super::entrance::Way;
 use super::super::frame::HardwareAddress;
-use super::{LED_MAX, PRIORITY};
+use super::{LED_MAX, PRIORITY, UNSETTLED_LASTS, UNTENDED_LASTS};
 
 /// The name of the table, in each family.
 pub const TABLE: &str = "portolan-announcer";
@@ -21,6 +20,8 @@ pub const TABLE: &str = "portolan-announcer";
 const STRAYS: &str = "strays";
 /// What is done with those that are of no known connection.
 const LEAD: &str = "lead";
+/// The addresses of which it is not known yet where to lead.
+const UNSETTLED: &str = "unsettled";
 /// The machines that are led to.
 const MACHINES: &str = "machines";
 
@@ -97,14 +98,34 @@ impl Family {
     }
 }
 
+/// What is to be done with packets of unknown connections, by the address that they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// They are sent on.
+    pub led: BTreeMap<IpAddr, Way>,
+    /// They are dropped.
+    pub unsettled: BTreeSet<IpAddr>,
+}
+
+impl Wanted {
+    /// What is wanted of one family, as far as there is room.
+    pub fn of(&self, family: Family) -> Self {
+        let led = self.led.iter().filter(|(address, _)| family.has(**address));
+        let unsettled = self.unsettled.iter().filter(|address| family.has(**address));
+        Self {
+            led: led.take(LED_MAX).map(|(address, way)| (*address, *way)).collect(),
+            unsettled: unsettled.take(LED_MAX).copied().collect(),
+        }
+    }
+
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.led.is_empty() && self.unsettled.is_empty()
+    }
+}
+
 /// The whole table, in place of any that is there.
-pub fn table(
-    family: Family,
-    links: &BTreeSet<LinkIndex>,
-    led: &BTreeMap<IpAddr, Way>,
-    lasts: Duration,
-    is_loose: bool,
-) -> Batch {
+pub fn table(family: Family, links: &BTreeSet<LinkIndex>, wanted: &Wanted, is_loose: bool) -> Batch {
     let mut batch = Batch::of_family(family.table_family(), TABLE);
     let table = Table {
         name: TABLE.to_owned(),
@@ -128,6 +149,16 @@ pub fn table(
         &set(MACHINES.to_owned(), Field::Ethernet, SetValue::None, MACHINES_MAX),
         0,
     );
+    batch.set(
+        Change::Add,
+        &set(
+            UNSETTLED.to_owned(),
+            family.field(),
+            SetValue::None,
+            LED_MAX as u32,
+        ),
+        0,
+    );
     for link in links {
         let value = SetValue::Fields(vec![family.field()]);
         batch.set(
@@ -149,24 +180,37 @@ pub fn table(
     for expressions in strays(family, is_loose) {
         batch.rule(STRAYS, &rule(expressions), 0);
     }
-    change(&mut batch, &BTreeMap::new(), led, lasts);
+    change(&mut batch, &Wanted::default(), wanted);
     batch
 }
 
 /// What makes of one state of a table with the same links another one.
-pub fn changes(
-    family: Family,
-    before: &BTreeMap<IpAddr, Way>,
-    after: &BTreeMap<IpAddr, Way>,
-    lasts: Duration,
-) -> Batch {
+pub fn changes(family: Family, before: &Wanted, after: &Wanted) -> Batch {
     let mut batch = Batch::of_family(family.table_family(), TABLE);
-    change(&mut batch, before, after, lasts);
+    change(&mut batch, before, after);
     batch
 }
 
-fn change(batch: &mut Batch, before: &BTreeMap<IpAddr, Way>, after: &BTreeMap<IpAddr, Way>, lasts: Duration) {
-    let timeout_ms = u64::try_from(lasts.as_millis()).ok();
+fn change(batch: &mut Batch, before: &Wanted, after: &Wanted) {
+    for address in before.unsettled.difference(&after.unsettled) {
+        let key = bytes(*address);
+        batch
+            .elements(Change::Delete, UNSETTLED, 0)
+            .push(&Element::key(&key));
+    }
+    for address in after.unsettled.difference(&before.unsettled) {
+        let key = bytes(*address);
+        let element = Element {
+            timeout_ms: u64::try_from(UNSETTLED_LASTS.as_millis()).ok(),
+            ..Element::key(&key)
+        };
+        batch.elements(Change::Add, UNSETTLED, 0).push(&element);
+    }
+    change_led(batch, &before.led, &after.led);
+}
+
+fn change_led(batch: &mut Batch, before: &BTreeMap<IpAddr, Way>, after: &BTreeMap<IpAddr, Way>) {
+    let timeout_ms = u64::try_from(UNTENDED_LASTS.as_millis()).ok();
     let ways = |led: &BTreeMap<IpAddr, Way>| -> BTreeSet<(LinkIndex, IpAddr, IpAddr)> {
         let ways = led.iter().map(|(address, way)| (way.link, *address, way.gateway));
         ways.collect()
@@ -205,7 +249,7 @@ fn change(batch: &mut Batch, before: &BTreeMap<IpAddr, Way>, after: &BTreeMap<Ip
     }
 }
 
-/// Sends on what is for addresses that are led, by each link.
+/// Drops what is for addresses that are not settled, and sends on what is for addresses that are led, by each link.
 fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> {
     let was_led = vec![
         payload(PayloadBase::Link, SOURCE_OFFSET, 6),
@@ -215,6 +259,15 @@ fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> 
             into: Destination::Found,
         },
         Expression::Verdict(Verdict::Return),
+    ];
+    let unsettled = vec![
+        family.destination(),
+        Expression::Lookup {
+            set: UNSETTLED.to_owned(),
+            key: FIRST,
+            into: Destination::Found,
+        },
+        Expression::Verdict(Verdict::Drop),
     ];
     let by_link = links.iter().map(|link| {
         vec![
@@ -235,7 +288,7 @@ fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> 
             Expression::Verdict(Verdict::Drop),
         ]
     });
-    std::iter::once(was_led).chain(by_link).collect()
+    [was_led, unsettled].into_iter().chain(by_link).collect()
 }
 
 /// Finds what is of no connection that is known. What ends a connection is never taken for a new one, and so is told from what

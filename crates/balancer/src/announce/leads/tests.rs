@@ -1,5 +1,11 @@
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::Command;
 
+use netlink::conntrack::Conntrack;
+use testbed::{Cluster, Topology};
+
+use super::super::entrance::Way;
 use super::*;
 
 const NOW: Time = Time::from_secs(1_000);
@@ -23,6 +29,14 @@ fn ipv4(number: u8) -> IpAddr {
 
 fn ipv6(number: u16) -> IpAddr {
     [0x2001, 0xdb8, 0, 0, 0, 0, 0, number].into()
+}
+
+/// What is led, and nothing else.
+fn leading<const N: usize>(led: [(IpAddr, Way); N]) -> Wanted {
+    Wanted {
+        led: led.into(),
+        unsettled: BTreeSet::new(),
+    }
 }
 
 /// What the kernel has, in the words of the nft program and without the time that is left; `None` if there is no such
@@ -70,7 +84,10 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
         for wanted in ["hook prerouting priority mangle", "ct state new", "map link1"] {
             assert!(empty.contains(wanted), "{wanted} is not in {empty}");
         }
-        let last = BTreeMap::from([way(1, 2, ipv4(200)), way(1, 3, ipv4(201)), way(1, 2, ipv6(7))]);
+        let last = Wanted {
+            unsettled: [ipv4(202), ipv6(9)].into(),
+            ..leading([way(1, 2, ipv4(200)), way(1, 3, ipv4(201)), way(1, 2, ipv6(7))])
+        };
         leads.lead(NOW, &last);
         let told_at_once = listed().unwrap();
         for wanted in [
@@ -78,6 +95,10 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
             "192.0.2.201 timeout 1m : 192.0.2.3",
             "2001:db8::7 timeout 1m : fe80::2",
             "02:00:00:00:00:03:00:00 timeout 1m",
+            "192.0.2.202 timeout 3s",
+            "2001:db8::9 timeout 3s",
+            "ip daddr @unsettled drop",
+            "ip6 daddr @unsettled drop",
             "dup to ip daddr map @link1 device \"lo\" drop",
             "dup to ip6 daddr map @link1 device \"lo\" drop",
         ] {
@@ -85,16 +106,20 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
         }
         // By way of other states, by a change each.
         for other in [
-            BTreeMap::new(),
-            BTreeMap::from([way(1, 4, ipv4(200)), way(1, 2, ipv4(9))]),
-            BTreeMap::from([way(1, 3, ipv6(7)), way(1, 3, ipv6(8)), way(1, 2, ipv4(201))]),
+            Wanted::default(),
+            leading([way(1, 4, ipv4(200)), way(1, 2, ipv4(9))]),
+            leading([way(1, 3, ipv6(7)), way(1, 3, ipv6(8)), way(1, 2, ipv4(201))]),
+            Wanted {
+                unsettled: [ipv4(200), ipv4(202)].into(),
+                ..Wanted::default()
+            },
         ] {
             leads.lead(NOW, &other);
             leads.lead(NOW, &last);
             assert_eq!(listed().unwrap(), told_at_once);
         }
         // By a link that there was no rule for, and after somebody took the table away.
-        leads.lead(NOW, &BTreeMap::from([way(7, 2, ipv4(200))]));
+        leads.lead(NOW, &leading([way(7, 2, ipv4(200))]));
         assert!(listed().unwrap().contains("map link7"));
         Nftables::open()
             .unwrap()
@@ -102,7 +127,7 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
             .unwrap();
         leads.lead(NOW, &last);
         assert_eq!(listed().unwrap(), told_at_once);
-        leads.lead(NOW, &BTreeMap::new());
+        leads.lead(NOW, &Wanted::default());
         assert_eq!(listed().unwrap(), empty);
         leads.end();
         assert_eq!(listed().unwrap(), "");
@@ -116,7 +141,7 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
             return;
         };
         let empty = listed().unwrap();
-        let led = BTreeMap::from([way(1, 2, ipv4(200))]);
+        let led = leading([way(1, 2, ipv4(200))]);
         leads.lead(NOW, &led);
         let before = listed().unwrap();
         assert!(
@@ -130,9 +155,65 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
         leads.lead(NOW + TEND_PERIOD, &led);
         assert_eq!(listed().unwrap(), before);
         // Killed, and started anew.
+        assert!(!leads.were_left());
         drop(leads);
         assert_eq!(listed().unwrap(), before);
-        Leads::start(NOW);
+        let leads = Leads::start(NOW);
+        assert!(leads.were_left());
         assert_eq!(listed().unwrap(), empty);
+        // Asked to end, and started anew.
+        leads.end();
+        assert!(!Leads::start(NOW).were_left());
+    });
+}
+
+/// How long something has to be missing, to be taken for missing: more than it takes TCP to send a packet once more.
+const MISSING: Duration = Duration::from_millis(500);
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
+
+/// A connection that the node does not know any more is neither taken for a new one nor reset.
+#[test]
+fn what_is_for_an_unsettled_address_waits_until_it_is_settled() {
+    testbed::in_namespace(|| {
+        let cluster = Cluster::start(Topology::with_nodes(1).unwrap()).unwrap();
+        let (node, outside) = (cluster.member("node-1").unwrap(), cluster.outside().unwrap());
+        let address = IpAddr::from(node.plan.address.ipv4);
+        let test = "what_is_for_an_unsettled_address_waits_until_it_is_settled";
+        let Some(mut leads) = node.enter(|| start(test)).unwrap() else {
+            return;
+        };
+        let listener = node.enter(|| TcpListener::bind((address, 0))).unwrap().unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut client = outside
+            .enter(|| TcpStream::connect((address, port)))
+            .unwrap()
+            .unwrap();
+        let (mut served, _) = listener.accept().unwrap();
+        let unsettled = Wanted {
+            unsettled: [address].into(),
+            ..Wanted::default()
+        };
+        leads.lead(NOW, &unsettled);
+        let mut conntrack = node.enter(Conntrack::open).unwrap().unwrap();
+        let mut known = || {
+            let of_client = |flow: &netlink::conntrack::Flow| flow.original.destination.port() == port;
+            conntrack.flows_to(address, TCP, of_client).unwrap()
+        };
+        let before = known();
+        assert_eq!(before.len(), 1);
+        let mut forgetting = node.enter(Conntrack::open).unwrap().unwrap();
+        assert!(forgetting.forget(&before[0]).unwrap());
+
+        client.write_all(b"still here").unwrap();
+        served.set_read_timeout(Some(MISSING)).unwrap();
+        let mut said = [0; 10];
+        assert_eq!(served.read(&mut said).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(known(), []);
+
+        leads.lead(NOW, &Wanted::default());
+        served.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        served.read_exact(&mut said).unwrap();
+        assert_eq!((&said, known().len()), (b"still here", 1));
     });
 }

@@ -1,6 +1,6 @@
 //! Letting the kernel lead packets to the nodes that addresses moved away from, and seeing whether they are there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netlink::clock::since_boot;
@@ -8,6 +8,7 @@ use netlink::route::Connection;
 
 use super::super::NodeName;
 use super::super::entrance::Way;
+use super::super::leads::Wanted;
 use super::Announcer;
 
 impl Announcer {
@@ -30,9 +31,12 @@ impl Announcer {
 
     /// Lets the kernel lead what the core says, by the links that there are.
     pub(super) fn lead(&mut self) {
-        let led: BTreeMap<IpAddr, Way> = self.ways().map(|(address, _, way)| (address, way)).collect();
-        self.metrics.set_led(led.len());
-        self.leads.lead(since_boot(), &led);
+        let wanted = Wanted {
+            led: self.ways().map(|(address, _, way)| (address, way)).collect(),
+            unsettled: self.core.unsettled().collect(),
+        };
+        self.metrics.set_led(wanted.led.len());
+        self.leads.lead(since_boot(), &wanted);
     }
 
     /// Tells where this node takes what is led to it, and looks whether those who are led to still are on their links: the

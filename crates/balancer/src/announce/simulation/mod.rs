@@ -16,6 +16,7 @@ use super::core::{Candidates, Core, Effect, Identity, Write, Written};
 use super::means::{Means, Needs};
 use super::message::{Key, Message};
 use super::record::Record;
+use super::tenures::Forgotten;
 use super::{NodeName, Time, rendezvous};
 
 /// How long a request to an API server that is away takes to fail.
@@ -77,6 +78,10 @@ struct Machine {
     means: Means,
     /// Whether its processes are of a version that knows nothing of what nodes have.
     is_old: bool,
+    /// Whether its process was asked to end.
+    is_leaving: bool,
+    /// Whether its last process ended without being asked to.
+    was_killed: bool,
 }
 
 /// A cluster.
@@ -103,6 +108,8 @@ pub(super) struct Cluster {
     pub(super) writes: usize,
     /// How often an address was gained.
     pub(super) gains: usize,
+    /// Which nodes were to forget which connections.
+    pub(super) forgotten: Vec<(usize, IpAddr, Forgotten)>,
 }
 
 impl Cluster {
@@ -130,6 +137,7 @@ impl Cluster {
             demand: BTreeMap::new(),
             writes: 0,
             gains: 0,
+            forgotten: Vec::new(),
         };
         for _ in 0..nodes {
             this.add_node();
@@ -154,6 +162,8 @@ impl Cluster {
             has_api: true,
             means: Means::default(),
             is_old: self.is_old,
+            is_leaving: false,
+            was_killed: false,
         });
         self.tell_nodes();
         self.boot(number);
@@ -191,7 +201,11 @@ impl Cluster {
         let now = self.clock(node);
         let mut core = Core::new(identity, now);
         core.tell_nodes(now, self.nodes.clone());
-        let machine = &self.machines[node];
+        let machine = &mut self.machines[node];
+        machine.is_leaving = false;
+        if machine.was_killed {
+            core.inherit();
+        }
         if !machine.is_old {
             core.tell_means(now, machine.means.clone());
         }
@@ -208,7 +222,9 @@ impl Cluster {
     /// A process ends at once.
     pub(super) fn kill(&mut self, node: usize) {
         let machine = &mut self.machines[node];
-        machine.core = None;
+        if machine.core.take().is_some() {
+            machine.was_killed = !machine.is_leaving;
+        }
         machine.is_frozen = false;
         machine.backlog.clear();
     }
@@ -216,7 +232,9 @@ impl Cluster {
     /// A process is asked to end.
     pub(super) fn leave(&mut self, node: usize) {
         let now = self.clock(node);
-        if let Some(core) = &mut self.machines[node].core {
+        let machine = &mut self.machines[node];
+        if let Some(core) = &mut machine.core {
+            machine.is_leaving = true;
             core.leave(now);
             self.follow_up(node);
         }
@@ -401,6 +419,12 @@ impl Cluster {
         self.machines.iter().position(|machine| machine.name == *name)
     }
 
+    /// Whether a node drops what it does not know of an address.
+    pub(super) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
+        let core = self.machines[node].core.as_ref();
+        core.is_some_and(|core| core.unsettled().any(|unsettled| unsettled == address))
+    }
+
     /// All who lead connections of an address, and whom they lead them to.
     pub(super) fn leads(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
         let led = move |node: usize| Some((node, self.led_to(node, address)?));
@@ -583,6 +607,7 @@ impl Cluster {
                 (Effect::Send(_, message), _) if is_old && message.means.is_some() => {}
                 (Effect::Send(address, message), Some(key)) => self.send(node, address, &message.encode(key)),
                 (Effect::Gained(_), _) => self.gains += 1,
+                (Effect::Forget(address, forgotten), _) => self.forgotten.push((node, address, forgotten)),
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! What clusters go through.
 
+use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 use super::*;
@@ -111,6 +112,124 @@ fn who_takes_an_address_leads_to_the_one_before() {
             );
         }
         assert_eq!(cluster.leads(address(1)).count(), 0, "it never moved");
+    }
+}
+
+/// Whatever arrives first: what the one before says, or the votes of others.
+#[test]
+fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
+    let have_waited = Cell::new(0);
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3 + (seed % 3) as usize, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let second = (first + 1) % cluster.size();
+        cluster.loss = 0.1;
+        cluster.want(address(0), &[second]);
+        let end = cluster.now + Duration::from_secs(5);
+        cluster.run_until(end, |cluster| {
+            if cluster.owners(address(0)) == [second] {
+                let is_led = cluster.led_to(second, address(0)) == Some(first);
+                assert!(is_led || cluster.is_unsettled(second, address(0)), "seed {seed}");
+                have_waited.update(|count| count + usize::from(!is_led));
+            }
+            false
+        });
+        assert_eq!(cluster.led_to(second, address(0)), Some(first), "seed {seed}");
+        assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
+
+        // Nobody waits for a dead one.
+        cluster.loss = 0.0;
+        cluster.want(address(0), &[first, second]);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.run(Duration::from_secs(5));
+        cluster.kill(owner);
+        let end = cluster.now + Duration::from_secs(2);
+        let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
+        assert!(cluster.run_until(end, is_replaced), "seed {seed}");
+        cluster.run(milliseconds(300));
+        for node in 0..cluster.size() {
+            assert!(!cluster.is_unsettled(node, address(0)), "seed {seed}");
+        }
+    }
+    assert_ne!(have_waited.get(), 0, "the seeds are not those that show it");
+}
+
+#[test]
+fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
+    /// What happens to the owner until it has the address again.
+    type Happening = fn(&mut Cluster, usize);
+    let happenings: [(&str, Happening, fn(Forgotten) -> bool); 4] = [
+        (
+            "asked for it",
+            |cluster, first| {
+                let other = (first + 1) % 3;
+                move_to(cluster, address(0), other);
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "asked to end",
+            |cluster, first| {
+                cluster.leave(first);
+                cluster.run(milliseconds(500));
+                cluster.kill(first);
+                cluster.run(Duration::from_secs(5));
+                cluster.boot(first);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "killed",
+            |cluster, first| {
+                cluster.kill(first);
+                cluster.run(Duration::from_secs(5));
+                cluster.boot(first);
+            },
+            |forgotten| forgotten == Forgotten::SpokenWithin(Duration::MAX),
+        ),
+        (
+            "frozen",
+            |cluster, first| cluster.freeze(first, Duration::from_secs(4)),
+            |forgotten| match forgotten {
+                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_secs(20),
+                Forgotten::Ended => false,
+            },
+        ),
+    ];
+    for (what, happen, is_expected) in happenings {
+        for seed in 0..10 {
+            let mut cluster = settled(seed, 3, 1);
+            let first = cluster.winner(address(0)).expect("a winner");
+            cluster.forgotten.clear();
+            happen(&mut cluster, first);
+            cluster.run(Duration::from_secs(15));
+            assert_owned(&cluster);
+            assert_eq!(cluster.owners(address(0)), [first]);
+            let of_first = cluster.forgotten.iter().filter(|(node, ..)| *node == first);
+            let of_first: Vec<Forgotten> = of_first.map(|(.., forgotten)| *forgotten).collect();
+            assert!(
+                of_first.len() == 1 && is_expected(of_first[0]),
+                "{what}, seed {seed}: {of_first:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn connections_are_kept_if_nobody_else_had_their_address() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        move_to(&mut cluster, address(0), first);
+        cluster.forgotten.clear();
+        cluster.split(|node| node == first);
+        cluster.run(Duration::from_secs(5));
+        assert_eq!(cluster.owners(address(0)), [0; 0], "cut off");
+        cluster.join();
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+        assert_eq!(cluster.forgotten, [], "seed {seed}");
     }
 }
 

@@ -1,0 +1,137 @@
+//! Making the kernel forget TCP connections to addresses that come back ([`super::tenures`]): those are found first, and then
+//! forgotten. Both take a while where there are many, and are not for the loop.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow, TcpState};
+
+use super::tenures::Forgotten;
+
+#[cfg(test)]
+mod tests;
+
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
+/// Up to so many addresses the kernel is asked for each of them; for more, for all that it knows.
+const ASKED_ONE_BY_ONE_MAX: usize = 8;
+/// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
+/// machines. Those beyond are forgotten when the address comes back the next time.
+const FLOWS_MAX: usize = 262_144;
+/// What tells how long connection tracking remembers connections: those that go on, and those of which something is not
+/// acknowledged or is sent again and again.
+const ESTABLISHED: &str = "established";
+const UNANSWERED: [&str; 2] = ["unacknowledged", "max_retrans"];
+
+/// Connections that are to be forgotten.
+#[derive(Debug)]
+pub struct Found {
+    conntrack: Conntrack,
+    flows: Vec<Flow>,
+}
+
+/// Finds what the kernel is to forget.
+///
+/// # Errors
+/// See [`ConntrackError`].
+pub fn find(wanted: &BTreeMap<IpAddr, Forgotten>) -> Result<Found, ConntrackError> {
+    let mut conntrack = Conntrack::open()?;
+    let timeouts = Timeouts::read();
+    let mut flows = Vec::new();
+    if wanted.len() <= ASKED_ONE_BY_ONE_MAX {
+        for (address, forgotten) in wanted {
+            let is_wanted = |flow: &Flow| is_forgotten(flow, *forgotten, timeouts);
+            flows.extend(conntrack.flows_to(*address, TCP, is_wanted)?);
+        }
+    } else {
+        for family in [Family::V4, Family::V6] {
+            let is_wanted = |flow: &Flow| {
+                let forgotten = wanted.get(&flow.original.destination.ip());
+                forgotten.is_some_and(|forgotten| is_forgotten(flow, *forgotten, timeouts))
+            };
+            flows.extend(conntrack.flows(family, TCP, is_wanted)?);
+        }
+    }
+    flows.truncate(FLOWS_MAX);
+    Ok(Found { conntrack, flows })
+}
+
+impl Found {
+    /// Leaves out connections of these addresses that are not over.
+    pub fn keep_open(&mut self, addresses: &[IpAddr]) {
+        self.flows
+            .retain(|flow| is_over(flow.tcp_state) || !addresses.contains(&flow.original.destination.ip()));
+    }
+
+    /// Makes the kernel forget them; how many there were.
+    ///
+    /// # Errors
+    /// See [`ConntrackError`].
+    pub fn forget(mut self) -> Result<u64, ConntrackError> {
+        let mut count = 0;
+        for flow in &self.flows {
+            count += u64::from(self.conntrack.forget(flow)?);
+        }
+        Ok(count)
+    }
+}
+
+fn is_forgotten(flow: &Flow, forgotten: Forgotten, timeouts: Option<Timeouts>) -> bool {
+    match forgotten {
+        Forgotten::Ended => is_over(flow.tcp_state),
+        Forgotten::SpokenWithin(Duration::MAX) => true,
+        Forgotten::SpokenWithin(lasts) => !timeouts
+            .is_some_and(|timeouts| timeouts.was_silent(flow.tcp_state, flow.expires_in_seconds, lasts)),
+    }
+}
+
+/// Whether nothing of a connection is on its way any more that matters. One that was not answered yet begins anew with
+/// the next SYN. One whose ends both said that they are done may still have something to be sent again, until that is
+/// acknowledged.
+fn is_over(state: Option<TcpState>) -> bool {
+    match state {
+        Some(TcpState::TimeWait | TcpState::Close | TcpState::SynSent) => true,
+        Some(
+            TcpState::SynReceived
+            | TcpState::Established
+            | TcpState::FinWait
+            | TcpState::CloseWait
+            | TcpState::LastAck
+            | TcpState::SynSentBoth,
+        )
+        | None => false,
+    }
+}
+
+/// How long the kernel remembers connections of which it sees nothing, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    established: u32,
+    unanswered: u32,
+}
+
+impl Timeouts {
+    /// Those in force (`nf_conntrack-sysctl` of the kernel).
+    fn read() -> Option<Self> {
+        let read = |name: &str| -> Option<u32> {
+            let path = format!("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_{name}");
+            fs::read_to_string(path).ok()?.trim().parse().ok()
+        };
+        let unanswered = UNANSWERED.map(read);
+        Some(Self {
+            established: read(ESTABLISHED)?,
+            unanswered: unanswered[0]?.max(unanswered[1]?),
+        })
+    }
+
+    /// Whether nothing was seen for so long of a connection that goes on. In doubt it was: one that will be forgotten
+    /// soon may have been silent for long, or be waiting for an answer.
+    fn was_silent(self, state: Option<TcpState>, expires_in_seconds: u32, lasts: Duration) -> bool {
+        let silent = self.established.saturating_sub(expires_in_seconds);
+        state == Some(TcpState::Established)
+            && expires_in_seconds > self.unanswered
+            && Duration::from_secs(silent.into()) > lasts
+    }
+}

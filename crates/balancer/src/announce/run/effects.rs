@@ -1,0 +1,109 @@
+//! Doing what the core wants, and answering as far as it lets.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netlink::clock::since_boot;
+
+use super::super::core::Effect;
+use super::super::frame::Question;
+use super::super::message::Message;
+use super::super::{Metrics, registry};
+use super::Announcer;
+
+impl Announcer {
+    /// Does what the core wants.
+    pub(super) fn follow_up(&mut self) {
+        let now = since_boot();
+        if let Some(write) = self.core.write(now) {
+            let writing = registry::write(self.client.clone(), write, now);
+            self.writes.spawn(writing);
+        }
+        let effects = self.core.take_effects();
+        if effects.contains(&Effect::Led) {
+            self.lead();
+        }
+        for effect in effects {
+            match effect {
+                Effect::Led => {}
+                Effect::Forget(address, forgotten) => self.want_forgotten(address, forgotten),
+                Effect::Send(to, message) => self.send(to, &message),
+                Effect::Gained(address) => self.gained(address),
+                Effect::Lost(address) => {
+                    tracing::info!(%address, "no longer announced from here");
+                    Metrics::count(&self.metrics.losses);
+                    self.metrics.set_held(address, false);
+                    self.join_groups();
+                }
+                Effect::Announce(address) => {
+                    if self.may_answer(address) {
+                        self.announce(address);
+                    }
+                }
+            }
+        }
+        self.look_for_forgotten();
+    }
+
+    fn gained(&mut self, address: IpAddr) {
+        tracing::info!(%address, "announced from here");
+        Metrics::count(&self.metrics.gains);
+        self.metrics.set_held(address, true);
+        self.join_groups();
+        for (service, uid) in self.world.demand.services_of(address) {
+            let message = format!(
+                "announcing from node {:?} with protocol \"layer2\"",
+                self.node_name
+            );
+            self.teller.tell(service, uid, false, "nodeAssigned", message);
+        }
+    }
+
+    fn send(&self, to: SocketAddr, message: &Message) {
+        let Some((_, key)) = &self.key else { return };
+        // What cannot be sent at once is lost; probes come often.
+        match self.socket.try_send_to(&message.encode(key), to) {
+            Ok(_) => Metrics::count(&self.metrics.probes_sent),
+            Err(error) => tracing::debug!(%to, %error, "a probe was not sent"),
+        }
+    }
+
+    pub(super) fn announce(&self, address: IpAddr) {
+        Metrics::count(&self.metrics.announcements);
+        self.ports.announce(address, &self.world.demand.links(address));
+    }
+
+    /// Answers if this node may, at this very moment: the process may have stood still since the question came.
+    pub(super) fn answer(&mut self, link: u32, question: &Question) {
+        Metrics::count(&self.metrics.requests);
+        if !self.may_answer(question.target()) {
+            return;
+        }
+        let links = self.world.demand.links(question.target());
+        match self.ports.answer(link, question, &links) {
+            Ok(true) => Metrics::count(&self.metrics.answers),
+            // It is announced elsewhere.
+            Ok(false) => {}
+            // It is asked again.
+            Err(error) => tracing::debug!(%error, "an answer was not sent"),
+        }
+    }
+
+    /// Whether this node has the address at this very moment, and what is behind it is there.
+    pub(super) fn may_answer(&self, address: IpAddr) -> bool {
+        let is_served = || {
+            let served = self.served.as_ref();
+            served.is_some_and(|served| served.borrow().contains(&address))
+        };
+        let is_ready = !self.world.demand.needs_edge(address) || is_served();
+        is_ready && !self.forgetting.is_awaited(address) && self.core.may_answer(since_boot(), address)
+    }
+
+    /// Who asked for an address before the edge served it is told now, instead of when asking again.
+    pub(super) fn announce_served(&mut self) {
+        for address in self.core.held() {
+            if self.world.demand.needs_edge(address) && self.may_answer(address) {
+                self.announce(address);
+            }
+        }
+    }
+}

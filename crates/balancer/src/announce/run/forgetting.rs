@@ -1,0 +1,128 @@
+//! Making the kernel forget connections beside the loop: one look at its table at a time, for all addresses that came back
+//! until then.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink::clock::since_boot;
+use netlink::conntrack::ConntrackError;
+use tokio::task::JoinSet;
+
+use super::super::flows::{self, Found};
+use super::super::tenures::Forgotten;
+use super::super::{Metrics, Time};
+use super::Announcer;
+
+/// How long an address is not announced at most because connections to it are looked for. A table of 262,144 takes a third
+/// of that.
+const LOOKING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is being forgotten.
+#[derive(Debug, Default)]
+pub(super) struct Forgetting {
+    /// For the next look.
+    wanted: BTreeMap<IpAddr, Forgotten>,
+    /// Addresses that are not announced before connections to them are found, and until when at most.
+    awaited: BTreeMap<IpAddr, Time>,
+    /// One step at a time.
+    step: JoinSet<Step>,
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Connections to these addresses were looked for.
+    Looked(Vec<IpAddr>, Result<Found, ConntrackError>),
+    /// So many were forgotten.
+    Forgotten(Result<u64, ConntrackError>),
+}
+
+impl Forgetting {
+    /// Connections to an address are to be forgotten.
+    fn want(&mut self, now: Time, address: IpAddr, forgotten: Forgotten) {
+        let wanted = self.wanted.entry(address).or_insert(forgotten);
+        *wanted = forgotten.max(*wanted);
+        if forgotten != Forgotten::Ended {
+            self.awaited.insert(address, now + LOOKING_PATIENCE);
+        }
+    }
+
+    /// The next step that is done; `None` if there is none.
+    pub(super) async fn next(&mut self) -> Option<Step> {
+        self.step.join_next().await.and_then(Result::ok)
+    }
+
+    /// The same, without waiting.
+    pub(super) fn done(&mut self) -> Option<Step> {
+        self.step.try_join_next().and_then(Result::ok)
+    }
+
+    /// Whether an address is not to be announced yet: connections that are opened from then on would be forgotten with those
+    /// of before.
+    pub(super) fn is_awaited(&self, address: IpAddr) -> bool {
+        let until = self.awaited.get(&address);
+        until.is_some_and(|until| since_boot() < *until)
+    }
+
+    fn look(&mut self) {
+        if self.wanted.is_empty() || !self.step.is_empty() {
+            return;
+        }
+        let wanted = std::mem::take(&mut self.wanted);
+        self.step.spawn_blocking(move || {
+            let found = flows::find(&wanted);
+            Step::Looked(wanted.into_keys().collect(), found)
+        });
+    }
+
+    /// Connections were found; the addresses that this was awaited for.
+    fn forget(&mut self, looked_for: &[IpAddr], mut found: Found) -> Vec<IpAddr> {
+        let (mut in_time, mut late) = (Vec::new(), Vec::new());
+        for address in looked_for {
+            match self.awaited.remove(address) {
+                Some(until) if since_boot() < until => in_time.push(*address),
+                // It is answered for since then.
+                Some(_) => late.push(*address),
+                None => {}
+            }
+        }
+        found.keep_open(&late);
+        self.step.spawn_blocking(|| Step::Forgotten(found.forget()));
+        in_time
+    }
+}
+
+impl Announcer {
+    /// Connections to an address are to be forgotten.
+    pub(super) fn want_forgotten(&mut self, address: IpAddr, forgotten: Forgotten) {
+        self.forgetting.want(since_boot(), address, forgotten);
+    }
+
+    /// Begins to look, if nothing else is under way.
+    pub(super) fn look_for_forgotten(&mut self) {
+        self.forgetting.look();
+    }
+
+    /// Goes on after a step.
+    pub(super) fn take_forgetting(&mut self, step: Step) {
+        match step {
+            Step::Looked(addresses, Ok(found)) => {
+                for address in self.forgetting.forget(&addresses, found) {
+                    if self.may_answer(address) {
+                        self.announce(address);
+                    }
+                }
+            }
+            Step::Forgotten(Ok(count)) => Metrics::add(&self.metrics.forgotten, count),
+            Step::Looked(_, Err(error)) | Step::Forgotten(Err(error)) => {
+                // What is awaited is answered for in a moment.
+                tracing::warn!(
+                    %error,
+                    "connections to addresses that came back may hang if their clients' ports were used before"
+                );
+            }
+        }
+        self.look_for_forgotten();
+    }
+}
