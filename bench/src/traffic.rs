@@ -19,8 +19,12 @@ use crate::world;
 const BACKEND_PORT: u16 = 8080;
 /// What is written at once to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
-/// How long one way goes on before the other one has its turn.
-const TURN: Duration = Duration::from_secs(1);
+/// How long one way goes on before the other one has its turn: a stream, which takes a while to find its speed, and
+/// connections.
+const STREAM_TURN: Duration = Duration::from_secs(1);
+const RATE_TURN: Duration = Duration::from_millis(200);
+/// Turns of connections in a second.
+const RATE_TURNS: u64 = 5;
 /// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing at all.
 const ANSWER: u8 = b'a';
 const COUNT: u8 = b'c';
@@ -196,24 +200,26 @@ fn connections(
     Ok(())
 }
 
-/// Both ways by turns, a second each, with several clients at the same time.
+/// Both ways by turns, with several clients at the same time.
 fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
-    for _ in 0..flags.seconds {
-        direct_sum += at_once(flags.clients, TURN, || exchange(direct))?;
+    let turns = flags.seconds * RATE_TURNS;
+    for _ in 0..turns {
+        direct_sum += at_once(flags.clients, RATE_TURN, || exchange(direct))?;
         let before = proxy.cpu()?;
-        service_sum += at_once(flags.clients, TURN, || exchange(service))?;
+        service_sum += at_once(flags.clients, RATE_TURN, || exchange(service))?;
         cpu += proxy.cpu()? - before;
     }
-    let seconds = flags.seconds as f64;
+    let (turns, seconds) = (turns as f64, flags.seconds as f64);
     println!(
-        "{} clients at once, {seconds} times a second each: direct {:.0} connections a second, Service {:.0}; \
+        "{} clients at once, {turns} times {:.1} s each: direct {:.0} connections a second, Service {:.0}; \
          {:.2} x direct; {:.1} us of the proxy's CPU each",
         flags.clients,
-        direct_sum / seconds,
-        service_sum / seconds,
+        RATE_TURN.as_secs_f64(),
+        direct_sum / turns,
+        service_sum / turns,
         service_sum / direct_sum,
-        cpu.as_secs_f64() * 1e6 / service_sum,
+        cpu.as_secs_f64() * 1e6 / (service_sum / turns * seconds),
     );
     Ok(())
 }
@@ -244,7 +250,7 @@ fn stream(to: SocketAddr) -> Result<f64, Failure> {
     let mut stream = ask(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
     let began = Instant::now();
-    while began.elapsed() < TURN {
+    while began.elapsed() < STREAM_TURN {
         stream.write_all(&chunk)?;
     }
     stream.shutdown(Shutdown::Write)?;

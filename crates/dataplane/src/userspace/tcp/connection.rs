@@ -35,9 +35,23 @@ pub struct Client {
     pub door: Arc<Door>,
     /// Its place among those that may be open.
     pub permit: OwnedSemaphorePermit,
+    /// What it says.
+    up: Direction,
 }
 
 impl Client {
+    /// One that was taken at a door.
+    pub fn new(stream: TcpStream, address: SocketAddr, door: Arc<Door>, permit: OwnedSemaphorePermit) -> Self {
+        let up = Direction::default();
+        Self {
+            stream,
+            address,
+            door,
+            permit,
+            up,
+        }
+    }
+
     /// Whether it was sent to another address than the listener's own. Who comes by that passes by the rules which say
     /// who is let in.
     pub fn is_redirected(&self) -> bool {
@@ -52,6 +66,15 @@ impl Client {
                 tracing::debug!(%error, "where a connection was sent to is not known");
                 false
             }
+        }
+    }
+
+    /// Tells an endpoint what this client has said already. Whether it has answered: one on this node has by now, and takes
+    /// what it is told.
+    fn greet(&mut self, endpoint: &TcpStream) -> io::Result<bool> {
+        match self.up.has_rest() {
+            true => self.up.say(endpoint),
+            false => Ok(endpoint.peer_addr().is_ok()),
         }
     }
 
@@ -98,8 +121,9 @@ impl Search {
         }
     }
 
-    /// Asks the next endpoint.
-    pub fn go_on(mut self, now: Instant) -> Found {
+    /// Asks the next endpoint. What the client has said already is read into the buffer: it is what the endpoint is told
+    /// first.
+    pub fn go_on(mut self, now: Instant, buffer: &mut [u8]) -> Found {
         while let Some(timeout) = CONNECT_TIMEOUTS.get(self.tried.len()) {
             let chosen =
                 self.client
@@ -110,9 +134,20 @@ impl Search {
             let Some(endpoint) = chosen else { break };
             let counted = endpoint.count();
             let address = endpoint.address;
-            match dial(address, &self.client.door.congestion) {
-                Ok((stream, true)) => return Found::Joined(Box::new(self.join(stream, counted))),
-                Ok((stream, false)) => {
+            let stream = match dial(address, &self.client.door.congestion) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    self.note(address, &error);
+                    continue;
+                }
+            };
+            if let Err(error) = self.client.up.hear(&self.client.stream, buffer) {
+                tracing::debug!(%error, "a client is gone before it had an endpoint");
+                break;
+            }
+            match self.client.greet(&stream) {
+                Ok(true) => return Found::Joined(Box::new(self.join(stream, counted))),
+                Ok(false) => {
                     let dial = Dial {
                         search: self,
                         stream,
@@ -137,8 +172,9 @@ impl Search {
         Joined {
             client: self.client.stream,
             endpoint,
-            up: Direction::default(),
+            up: self.client.up,
             down: Direction::default(),
+            is_acknowledged: false,
             congestion: self.client.door.congestion.clone(),
             _counted: counted,
             _permit: self.client.permit,
@@ -148,22 +184,22 @@ impl Search {
 
 impl Dial {
     /// Looks whether the endpoint has answered, when the kernel has told something of it.
-    pub fn look(self, now: Instant) -> Found {
+    pub fn look(self, now: Instant, buffer: &mut [u8]) -> Found {
         match self.stream.take_error() {
             Ok(None) => Found::Joined(Box::new(self.search.join(self.stream, self.counted))),
-            Ok(Some(error)) | Err(error) => self.give_up(&error, now),
+            Ok(Some(error)) | Err(error) => self.give_up(&error, now, buffer),
         }
     }
 
     /// Asks another endpoint, since this one did not answer in time.
-    pub fn time_out(self, now: Instant) -> Found {
-        self.give_up(&io::ErrorKind::TimedOut.into(), now)
+    pub fn time_out(self, now: Instant, buffer: &mut [u8]) -> Found {
+        self.give_up(&io::ErrorKind::TimedOut.into(), now, buffer)
     }
 
-    fn give_up(mut self, error: &io::Error, now: Instant) -> Found {
+    fn give_up(mut self, error: &io::Error, now: Instant, buffer: &mut [u8]) -> Found {
         self.search.note(self.address, error);
         drop((self.stream, self.counted));
-        self.search.go_on(now)
+        self.search.go_on(now, buffer)
     }
 }
 
@@ -177,6 +213,8 @@ pub struct Joined {
     pub endpoint: TcpStream,
     up: Direction,
     down: Direction,
+    /// What an endpoint sends is acknowledged at once.
+    is_acknowledged: bool,
     congestion: CongestionControl,
     _counted: Counted,
     _permit: OwnedSemaphorePermit,
@@ -205,18 +243,33 @@ pub enum Outcome {
 }
 
 impl Joined {
-    /// Takes note that who speaks in a direction will say no more than what the kernel has.
-    pub fn note_end(&mut self, way: Way) {
+    /// Takes note that who speaks in a direction will say no more than what the kernel has, and whether some of that is
+    /// urgent.
+    pub fn note_end(&mut self, way: Way, has_urgent: bool) {
         match way {
-            Way::Up => self.up.note_end(),
-            Way::Down => self.down.note_end(),
+            Way::Up => self.up.note_end(has_urgent),
+            Way::Down => self.down.note_end(has_urgent),
         }
     }
 
+    /// Whether the client's first words have gone to the endpoint, and none of them wait.
+    pub fn is_greeted(&self) -> bool {
+        self.up.has_spoken() && !self.up.has_rest()
+    }
+
     /// Tells an endpoint that it is connected, unless words have: it may be the one to speak first.
-    pub fn acknowledge(&self) {
+    pub fn welcome(&mut self) {
+        if !self.up.has_spoken() {
+            self.acknowledge();
+        }
+    }
+
+    /// Acknowledges what the endpoint sent. It does not see to that by itself from the beginning: mostly an answer ends the
+    /// connection, and is acknowledged by what ends it from this side.
+    fn acknowledge(&mut self) {
+        self.is_acknowledged = true;
         if let Err(error) = SockRef::from(&self.endpoint).set_tcp_quickack(true) {
-            tracing::debug!(%error, "an endpoint may learn late that it is connected");
+            tracing::debug!(%error, "an endpoint may learn late what was received");
         }
     }
 
@@ -242,6 +295,9 @@ impl Joined {
             Ok(Pumped::HasMore) => Ok(Outcome::Soon),
             Err(error) => Err(error),
         };
+        if !self.is_acknowledged && self.down.is_amid() {
+            self.acknowledge();
+        }
         result.unwrap_or_else(|error| {
             tracing::trace!(%error, "a connection broke");
             reset_at_close(&self.client);
@@ -251,8 +307,8 @@ impl Joined {
     }
 }
 
-/// Begins a connection; whether it stands already.
-fn dial(address: SocketAddr, congestion: &CongestionControl) -> io::Result<(TcpStream, bool)> {
+/// Begins a connection.
+fn dial(address: SocketAddr, congestion: &CongestionControl) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;
     congestion.begin(&socket);
@@ -261,12 +317,9 @@ fn dial(address: SocketAddr, congestion: &CongestionControl) -> io::Result<(TcpS
         tracing::debug!(%error, "an endpoint is told twice that it is connected");
     }
     match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(error),
-        Ok(()) | Err(_) => {}
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+        Ok(()) | Err(_) => Ok(TcpStream::from_std(socket.into())),
     }
-    // One on this node has answered by now.
-    let is_connected = socket.peer_addr().is_ok();
-    Ok((TcpStream::from_std(socket.into()), is_connected))
 }
 
 /// Has the peer told by a reset, as soon as the connection is dropped.

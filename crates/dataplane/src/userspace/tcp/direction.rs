@@ -49,13 +49,51 @@ pub struct Direction {
     is_newly_large: bool,
     /// The kernel has told that the sender has ended; it does not tell it again.
     is_last: bool,
+    /// Nothing of what the kernel had then was urgent: one read takes all of it.
+    is_plain: bool,
+    /// The reader has taken something.
+    has_spoken: bool,
     is_ended: bool,
 }
 
 impl Direction {
-    /// Takes note that the sender will say no more than what the kernel has already.
-    pub fn note_end(&mut self) {
+    /// Takes note that the sender will say no more than what the kernel has already; whether something of that is urgent,
+    /// as a read ends before what is (`tcp(7)`, "sockatmark").
+    pub fn note_end(&mut self, has_urgent: bool) {
         self.is_last = true;
+        self.is_plain = !has_urgent;
+    }
+
+    /// Takes note that the sender, who has said something, may wait for it to be taken before it goes on.
+    pub fn is_amid(&self) -> bool {
+        self.has_spoken && !self.is_last
+    }
+
+    /// Whether the reader was told anything.
+    pub fn has_spoken(&self) -> bool {
+        self.has_spoken
+    }
+
+    /// Whether something was read that the reader has not taken.
+    pub fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Reads what the sender has said by now, if nothing is left of what it said before: it is known then, whoever will be
+    /// the reader.
+    pub fn hear(&mut self, from: &impl AsFd, buffer: &mut [u8]) -> io::Result<()> {
+        if !self.has_rest()
+            && let Some((bytes, _)) = or_later(|| recv(from, &mut *buffer, RecvFlags::DONTWAIT))?
+        {
+            self.rest = buffer.get(..bytes).unwrap_or_default().into();
+        }
+        Ok(())
+    }
+
+    /// Tells a reader who may not be connected yet what was heard. Whether it took something: then it is.
+    pub fn say(&mut self, to: &impl AsFd) -> io::Result<bool> {
+        self.flush(to)?;
+        Ok(self.has_spoken)
     }
 
     /// Whether it has turned out since the last call that there is much to pass on.
@@ -98,7 +136,10 @@ impl Direction {
         }
         while let Some(left) = self.rest.get(self.taken..).filter(|left| !left.is_empty()) {
             match or_later(|| send(to, left, SEND))? {
-                Some(bytes) => self.taken += bytes,
+                Some(bytes) => {
+                    self.taken += bytes;
+                    self.has_spoken = true;
+                }
                 None => return Ok(false),
             }
         }
@@ -122,6 +163,7 @@ impl Direction {
             false => SEND,
         };
         let taken = or_later(|| send(to, words, flags))?.unwrap_or(0);
+        self.has_spoken |= taken > 0;
         self.rest = words.get(taken..).unwrap_or_default().into();
         self.steps = match is_full || !self.rest.is_empty() {
             true => self.steps + 1,
@@ -133,8 +175,13 @@ impl Direction {
             self.pipe = Pipe::open();
         }
         // A read that does not fill the buffer has read all that there was.
-        let may_have_more = is_full || self.is_last || !self.rest.is_empty();
-        Ok((!may_have_more).then_some(Pumped::Empty))
+        if is_full || self.has_rest() || (self.is_last && !self.is_plain) {
+            return Ok(None);
+        }
+        Ok(Some(match self.is_last {
+            true => Pumped::Ended,
+            false => Pumped::Empty,
+        }))
     }
 
     /// A step of a stream with much to say. `None` if it may go on at once.

@@ -52,12 +52,9 @@ impl Door {
             match acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((stream, from)) => {
                     let address = from.and_then(|from| SocketAddr::try_from(from).ok());
-                    return Ok(Some(Client {
-                        stream: TcpStream::from_std(stream.into()),
-                        address: address.ok_or(io::Error::from(Errno::AFNOSUPPORT))?,
-                        door: self.clone(),
-                        permit,
-                    }));
+                    let address = address.ok_or(io::Error::from(Errno::AFNOSUPPORT))?;
+                    let stream = TcpStream::from_std(stream.into());
+                    return Ok(Some(Client::new(stream, address, self.clone(), permit)));
                 }
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}

@@ -219,7 +219,8 @@ impl Turns {
     /// Looks for an endpoint for a client.
     fn serve(&mut self, client: Client) {
         if client.is_redirected() {
-            self.place(Search::new(client).go_on(Instant::now()));
+            let found = Search::new(client).go_on(Instant::now(), &mut self.buffer);
+            self.place(found);
         } else {
             client.refuse();
         }
@@ -245,12 +246,15 @@ impl Turns {
         }
     }
 
-    /// Passes on what the client has most likely said already, and has the kernel tell of both from then on: of new
+    /// Passes on what the client has most likely said by now, and has the kernel tell of both from then on: of new
     /// sockets it tells at once what there is.
     fn begin(&mut self, care: Care) {
         let is_new = care.turns == 0;
+        let is_greeted = is_new && care.joined.is_greeted();
         let number = self.connections.insert(Connection::Joined(care));
-        self.pump(number, Way::Up);
+        if !is_greeted {
+            self.pump(number, Way::Up);
+        }
         if !is_new {
             self.pump(number, Way::Down);
         }
@@ -260,7 +264,7 @@ impl Turns {
         let registry = self.poll.registry();
         let (client, endpoint) = tokens(number);
         let joined = &mut care.joined;
-        joined.acknowledge();
+        joined.welcome();
         let registered = registry
             .register(&mut joined.client, client, interest(care.tells_client))
             .and_then(|()| registry.register(&mut joined.endpoint, endpoint, interest(care.tells_endpoint)));
@@ -282,7 +286,7 @@ impl Turns {
             Some(Connection::Asked(..)) => self.look(number, Dial::look),
             Some(Connection::Joined(care)) => {
                 if event.is_read_closed() {
-                    care.joined.note_end(speaks);
+                    care.joined.note_end(speaks, event.is_priority());
                 }
                 care.turns = care.turns.saturating_add(1);
                 let lasts_from_now_on = care.turns == LASTING_TURNS;
@@ -338,11 +342,12 @@ impl Turns {
     }
 
     /// Goes on with a connection in the making.
-    fn look(&mut self, number: usize, how: fn(Dial, Instant) -> Found) {
+    fn look(&mut self, number: usize, how: fn(Dial, Instant, &mut [u8]) -> Found) {
         if let Some(Connection::Asked(mut dial, until)) = self.connections.try_remove(number) {
             self.deadlines.remove(&(until, number));
             self.forget(&mut dial.stream);
-            self.place(how(dial, Instant::now()));
+            let found = how(dial, Instant::now(), &mut self.buffer);
+            self.place(found);
         }
     }
 
@@ -428,9 +433,10 @@ const fn tokens(number: usize) -> (Token, Token) {
 }
 
 fn interest(tells_when_writable: bool) -> Interest {
+    let readable = Interest::READABLE | Interest::PRIORITY;
     match tells_when_writable {
-        true => Interest::READABLE | Interest::WRITABLE,
-        false => Interest::READABLE,
+        true => readable | Interest::WRITABLE,
+        false => readable,
     }
 }
 
