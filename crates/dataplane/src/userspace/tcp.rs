@@ -5,11 +5,13 @@
 //! more of these than another one. Each thread waits for all of its sockets at once, and does what is possible without
 //! waiting for any of them.
 
+mod calls;
 mod congestion;
 mod connection;
 mod direction;
 mod door;
 mod pipe;
+mod search;
 mod turns;
 
 use std::io;

@@ -64,7 +64,7 @@ impl Direction {
         self.is_plain = !has_urgent;
     }
 
-    /// Takes note that the sender, who has said something, may wait for it to be taken before it goes on.
+    /// Whether the sender may go on, and perhaps not before what it said is known to be taken.
     pub fn is_amid(&self) -> bool {
         self.has_spoken && !self.is_last
     }

@@ -12,7 +12,7 @@ use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::sync::Semaphore;
 
 use super::CongestionControl;
-use super::connection::Client;
+use super::search::Client;
 use crate::userspace::Place;
 
 /// A listener, which all threads wait at.

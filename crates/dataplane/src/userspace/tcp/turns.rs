@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
-use super::connection::{Client, Dial, Found, Joined, Outcome, Search, Way};
+use super::calls::Calls;
+use super::connection::{Joined, Outcome, Way};
 use super::direction::BUFFER_BYTES;
 use super::door::Door;
+use super::search::{Client, Dial, Found, Search};
 use super::{Hand, Request};
 
 /// What the kernel tells at once.
@@ -25,7 +26,8 @@ const LASTING_TURNS: u32 = 16;
 /// A connection goes to another thread if this one has so many more that last than that, and a quarter of its own.
 const LOAD_SLACK: usize = 1;
 
-/// Set in the tokens of listeners. Those of connections are a number doubled, and one more for the endpoint.
+/// Set in the tokens of listeners. Those of clients are a connection's number doubled; those of endpoints the doubled
+/// descriptor of the socket ([`Calls`]), and one more.
 const LISTENER: usize = 1 << (usize::BITS - 2);
 /// Told when this thread is asked for something.
 const REQUESTED: Token = Token(usize::MAX);
@@ -37,6 +39,7 @@ pub struct Turns {
     index: usize,
     listeners: HashMap<usize, Arc<Door>>,
     connections: Slab<Connection>,
+    calls: Calls,
     /// How many of them last.
     lasting: usize,
     /// When connections in the making are given up.
@@ -60,9 +63,8 @@ enum Connection {
 /// A joined connection.
 struct Care {
     joined: Box<Joined>,
-    /// Whether the kernel tells when a side takes more.
+    /// Whether the kernel tells when the client takes more.
     tells_client: bool,
-    tells_endpoint: bool,
     /// Which ways are among those that go on soon.
     is_soon: [bool; 2],
     /// How often the kernel has told something of it.
@@ -75,7 +77,6 @@ impl Care {
         Self {
             joined,
             tells_client: false,
-            tells_endpoint: false,
             is_soon: [false; 2],
             turns,
         }
@@ -92,6 +93,7 @@ impl Turns {
             index,
             listeners: HashMap::new(),
             connections: Slab::new(),
+            calls: Calls::default(),
             lasting: 0,
             deadlines: BTreeSet::new(),
             soon: Vec::new(),
@@ -113,8 +115,9 @@ impl Turns {
                 }
                 _ => {}
             }
+            self.calls.next_turn();
             for event in events.iter().filter(|event| event.token().0 & LISTENER == 0) {
-                self.go_on(event.token().0, event, hands);
+                self.go_on(event, hands);
             }
             // What is new comes last, so that it does not get the number of a connection of which there is still news.
             for event in events.iter().filter(|event| event.token().0 & LISTENER != 0) {
@@ -219,7 +222,7 @@ impl Turns {
     /// Looks for an endpoint for a client.
     fn serve(&mut self, client: Client) {
         if client.is_redirected() {
-            let found = Search::new(client).go_on(Instant::now(), &mut self.buffer);
+            let found = Search::new(client).go_on(Instant::now(), &mut self.calls, &mut self.buffer);
             self.place(found);
         } else {
             client.refuse();
@@ -231,11 +234,10 @@ impl Turns {
         match found {
             Found::Joined(joined) => self.begin(Care::of(joined, 0)),
             Found::Asked(mut dial, until) => {
-                let interest = Interest::READABLE | Interest::WRITABLE;
                 let number = self.connections.vacant_key();
-                let (_, token) = tokens(number);
-                match self.poll.registry().register(&mut dial.stream, token, interest) {
+                match dial.call.wait_for(self.poll.registry(), interest(true)) {
                     Ok(()) => {
+                        self.calls.assign(&dial.call, number);
                         self.deadlines.insert((until, number));
                         self.connections.insert(Connection::Asked(dial, until));
                     }
@@ -262,25 +264,29 @@ impl Turns {
             return;
         };
         let registry = self.poll.registry();
-        let (client, endpoint) = tokens(number);
         let joined = &mut care.joined;
         joined.welcome();
+        self.calls.assign(&joined.endpoint, number);
         let registered = registry
-            .register(&mut joined.client, client, interest(care.tells_client))
-            .and_then(|()| registry.register(&mut joined.endpoint, endpoint, interest(care.tells_endpoint)));
+            .register(&mut joined.client, token(number), interest(care.tells_client))
+            .and_then(|()| match joined.endpoint.is_waited_for() {
+                true => Ok(()),
+                false => joined.endpoint.wait_for(registry, interest(false)),
+            });
         if let Err(error) = registered {
             cannot_wait(&error);
-            self.end(number);
+            self.end(number, Outcome::Broken);
         }
     }
 
     /// Goes on with a connection of which the kernel has told something.
-    fn go_on(&mut self, token: usize, event: &Event, hands: &[Hand]) {
-        let number = token / 2;
-        let (speaks, hears) = match token % 2 {
-            0 => (Way::Up, Way::Down),
-            _ => (Way::Down, Way::Up),
+    fn go_on(&mut self, event: &Event, hands: &[Hand]) {
+        let number = event.token().0 / 2;
+        let (number, speaks, hears) = match event.token().0 % 2 {
+            0 => (Some(number), Way::Up, Way::Down),
+            _ => (self.calls.user(number), Way::Down, Way::Up),
         };
+        let Some(number) = number else { return };
         match self.connections.get_mut(number) {
             None => {}
             Some(Connection::Asked(..)) => self.look(number, Dial::look),
@@ -317,36 +323,37 @@ impl Turns {
             return;
         };
         let Joined { client, endpoint, .. } = &mut *care.joined;
-        for stream in [client, endpoint] {
-            self.forget(stream);
+        let registry = self.poll.registry();
+        for forgotten in [registry.deregister(client), endpoint.let_be(registry)] {
+            if let Err(error) = forgotten {
+                tracing::debug!(%error, "a socket is still waited for");
+            }
         }
         self.lasting -= 1;
         other.load.fetch_add(1, Ordering::Relaxed);
         other.ask(Request::GoOn(care.joined));
     }
 
-    /// Has the kernel tell nothing more of a socket.
-    fn forget(&self, stream: &mut TcpStream) {
-        if let Err(error) = self.poll.registry().deregister(stream) {
-            tracing::debug!(%error, "a socket is still waited for");
-        }
-    }
-
-    /// Lets a connection end.
-    fn end(&mut self, number: usize) {
-        if let Some(Connection::Joined(care)) = self.connections.try_remove(number)
-            && care.turns >= LASTING_TURNS
-        {
+    /// Lets a connection end, and keeps what another one may have.
+    fn end(&mut self, number: usize, outcome: Outcome) {
+        let Some(Connection::Joined(care)) = self.connections.try_remove(number) else {
+            return;
+        };
+        if care.turns >= LASTING_TURNS {
             self.lasting -= 1;
+        }
+        if outcome == Outcome::Over
+            && let Some(call) = care.joined.finish()
+        {
+            self.calls.give_back(call, interest(false));
         }
     }
 
     /// Goes on with a connection in the making.
-    fn look(&mut self, number: usize, how: fn(Dial, Instant, &mut [u8]) -> Found) {
-        if let Some(Connection::Asked(mut dial, until)) = self.connections.try_remove(number) {
+    fn look(&mut self, number: usize, how: fn(Dial, Instant, &mut Calls, &mut [u8]) -> Found) {
+        if let Some(Connection::Asked(dial, until)) = self.connections.try_remove(number) {
             self.deadlines.remove(&(until, number));
-            self.forget(&mut dial.stream);
-            let found = how(dial, Instant::now(), &mut self.buffer);
+            let found = how(dial, Instant::now(), &mut self.calls, &mut self.buffer);
             self.place(found);
         }
     }
@@ -359,14 +366,15 @@ impl Turns {
         if care.is_soon[way as usize] {
             return;
         }
-        match care.joined.pump(way, &mut self.buffer) {
+        let outcome = care.joined.pump(way, &mut self.buffer);
+        match outcome {
             Outcome::Later => {}
             Outcome::Soon => {
                 care.is_soon[way as usize] = true;
                 self.soon.push((number, way));
             }
             Outcome::WhenWritable => self.tell_when_writable(number, way),
-            Outcome::Over => self.end(number),
+            Outcome::Over | Outcome::Broken => self.end(number, outcome),
         }
     }
 
@@ -386,19 +394,20 @@ impl Turns {
         let Some(Connection::Joined(care)) = self.connections.get_mut(number) else {
             return;
         };
-        let (client, endpoint) = tokens(number);
-        let (stream, token, is_told) = match way {
-            Way::Up => (&mut care.joined.endpoint, endpoint, &mut care.tells_endpoint),
-            Way::Down => (&mut care.joined.client, client, &mut care.tells_client),
+        let registry = self.poll.registry();
+        let told = match way {
+            Way::Up => care.joined.endpoint.wait_for(registry, interest(true)),
+            Way::Down if care.tells_client => Ok(()),
+            Way::Down => {
+                care.tells_client = true;
+                registry.reregister(&mut care.joined.client, token(number), interest(true))
+            }
         };
-        if std::mem::replace(is_told, true) {
-            return;
-        }
-        match self.poll.registry().reregister(stream, token, interest(true)) {
-            // It is registered when it begins.
+        match told {
+            // A client is registered when it begins.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 cannot_wait(&error);
-                self.end(number);
+                self.end(number, Outcome::Broken);
             }
             _ => {}
         }
@@ -427,9 +436,9 @@ impl Turns {
     }
 }
 
-/// The tokens of a connection's client and endpoint.
-const fn tokens(number: usize) -> (Token, Token) {
-    (Token(number * 2), Token(number * 2 + 1))
+/// The token of a connection's client.
+const fn token(number: usize) -> Token {
+    Token(number * 2)
 }
 
 fn interest(tells_when_writable: bool) -> Interest {
