@@ -187,12 +187,74 @@ fn a_stream_may_say_much_and_little_by_turns() {
 }
 
 #[test]
+fn connections_one_after_the_other_keep_their_words_apart() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let one_who_ends_first = endpoint(|mut stream, _| {
+            let mut heard = [0; 8];
+            stream.read_exact(&mut heard).unwrap();
+            stream.write_all(&heard).unwrap();
+        });
+        let many = |first: u64| {
+            for number in first..first + 200 {
+                let words = number.to_be_bytes();
+                let mut stream = connect();
+                stream.write_all(&words).unwrap();
+                let mut heard = Vec::new();
+                match number % 3 {
+                    // The client ends first, or last, or breaks off.
+                    0 => heard = said_by(stream, b""),
+                    1 => drop(stream.read_to_end(&mut heard).unwrap()),
+                    _ => continue,
+                }
+                assert!(heard.starts_with(&words), "{heard:?} for {words:?}");
+            }
+        };
+        for endpoint in [one_who_ends_first, echo()] {
+            machine.endpoints("TCP", &[endpoint]);
+            if endpoint == one_who_ends_first {
+                thread::scope(|scope| {
+                    (0..4).for_each(|client| drop(scope.spawn(move || many(client << 32))))
+                });
+            }
+            for number in 0..100_u64 {
+                let heard = said_by(connect(), &number.to_be_bytes());
+                assert!(heard.starts_with(&number.to_be_bytes()), "{heard:?} for {number}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_follows_urgent_words_is_passed_on() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = echo_after(b"!");
+        machine.endpoints("TCP", &[endpoint]);
+        for _ in 0..20 {
+            let mut stream = connect();
+            stream.read_exact(&mut [0]).unwrap();
+            stream.write_all(b"before").unwrap();
+            socket2::SockRef::from(&stream).send_out_of_band(b"u").unwrap();
+            assert_eq!(
+                said_by(stream, b"behind"),
+                format!("beforebehind{endpoint}").into_bytes()
+            );
+        }
+    });
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_is_replaced() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
         let endpoint = echo();
         machine.endpoints("TCP", &[nobody(), endpoint, nobody()]);
         for _ in 0..6 {
+            assert_eq!(
+                said_by(connect(), b"words"),
+                format!("words{endpoint}").into_bytes()
+            );
             assert_eq!(said_by(connect(), b""), endpoint.to_string().as_bytes());
         }
     });

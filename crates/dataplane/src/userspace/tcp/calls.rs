@@ -144,3 +144,6 @@ impl Calls {
 fn descriptor(stream: &TcpStream) -> usize {
     usize::try_from(stream.as_raw_fd()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,7 @@ fn what_is_said_is_heard_up_to_the_end() {
     assert_eq!(line.say(b" two"), 4);
     line.sender.shutdown(Shutdown::Write).unwrap();
     // The kernel tells once that this is the end, perhaps together with the words.
-    line.direction.note_end();
+    line.direction.note_end(false);
     assert_eq!(line.pump(), Pumped::Ended);
     assert_eq!(line.pump(), Pumped::Ended);
     assert_eq!(line.read(100), b"one two");
@@ -87,7 +87,7 @@ fn an_end_told_while_the_reader_is_slow_is_not_forgotten() {
         assert_ne!(line.say(&[1; 4_096]), 0, "nothing holds it up");
     }
     line.sender.shutdown(Shutdown::Write).unwrap();
-    line.direction.note_end();
+    line.direction.note_end(false);
     assert_eq!(line.pump(), Pumped::Full);
     let mut pumped = Pumped::Full;
     for _ in 0..10_000 {
@@ -98,6 +98,40 @@ fn an_end_told_while_the_reader_is_slow_is_not_forgotten() {
         }
     }
     assert_eq!(pumped, Pumped::Ended);
+}
+
+#[test]
+fn what_is_urgent_is_not_taken_for_the_end() {
+    let mut line = Line::new();
+    line.say(b"one");
+    // A read ends before what is urgent, as it does here before what is not said yet.
+    line.direction.note_end(true);
+    assert_eq!(line.pump(), Pumped::Empty);
+    line.say(b" two");
+    line.sender.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(line.pump(), Pumped::Ended);
+    assert_eq!(line.read(100), b"one two");
+}
+
+#[test]
+fn what_was_heard_is_said_to_whoever_becomes_the_reader() {
+    let mut line = Line::new();
+    line.direction.hear(&line.from, &mut line.buffer).unwrap();
+    assert!(!line.direction.has_rest(), "nothing was said");
+    line.say(b"one");
+    line.direction.hear(&line.from, &mut line.buffer).unwrap();
+    assert!(line.direction.has_rest() && !line.direction.has_spoken());
+    // The first one is gone.
+    let (gone, reader) = UnixStream::pair().unwrap();
+    drop(reader);
+    line.direction.say(&gone).unwrap_err();
+    line.say(b" two");
+    line.direction.hear(&line.from, &mut line.buffer).unwrap();
+    assert!(line.direction.say(&line.to).unwrap());
+    assert!(line.direction.has_spoken() && !line.direction.has_rest());
+    assert_eq!(line.read(100), b"one");
+    assert_eq!(line.pump(), Pumped::Empty);
+    assert_eq!(line.read(100), b" two");
 }
 
 #[test]
@@ -129,7 +163,7 @@ proptest! {
             check(&mut line, hear, &mut heard);
         }
         line.sender.shutdown(Shutdown::Write).unwrap();
-        line.direction.note_end();
+        line.direction.note_end(false);
         for _ in 0..10_000 {
             let pumped = line.pump();
             check(&mut line, 1 << 20, &mut heard);
