@@ -104,7 +104,7 @@ pub enum Found {
     /// An endpoint has answered.
     Joined(Box<Joined>),
     /// One is asked, until then at most.
-    Asked(Dial, Instant),
+    Asked(Box<Dial>, Instant),
     /// None answers: the client is told by a reset.
     Nobody,
 }
@@ -161,7 +161,7 @@ impl Search {
                         address,
                         counted,
                     };
-                    return Found::Asked(dial, now + *timeout);
+                    return Found::Asked(Box::new(dial), now + *timeout);
                 }
                 Err(error) => self.note(address, &error),
             }

@@ -55,7 +55,7 @@ pub struct Turns {
 /// A connection in a thread's care.
 enum Connection {
     /// An endpoint is asked until then.
-    Asked(Dial, Instant),
+    Asked(Box<Dial>, Instant),
     /// Both sides are joined.
     Joined(Care),
 }
@@ -353,7 +353,7 @@ impl Turns {
     fn look(&mut self, number: usize, how: fn(Dial, Instant, &mut Calls, &mut [u8]) -> Found) {
         if let Some(Connection::Asked(dial, until)) = self.connections.try_remove(number) {
             self.deadlines.remove(&(until, number));
-            let found = how(dial, Instant::now(), &mut self.calls, &mut self.buffer);
+            let found = how(*dial, Instant::now(), &mut self.calls, &mut self.buffer);
             self.place(found);
         }
     }
