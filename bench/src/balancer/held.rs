@@ -1,6 +1,6 @@
 //! Connections that are open while an address moves: what they say must be answered, by whom they were opened to.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -69,9 +69,48 @@ pub struct Held(Vec<TcpStream>);
 #[derive(Default)]
 pub struct Fate {
     count: usize,
-    lost: usize,
+    lost: Vec<Loss>,
     exchanges: usize,
     longest: Duration,
+}
+
+/// How a connection ended that should not have.
+struct Loss {
+    /// The client's port.
+    port: Option<u16>,
+    /// Since the first round.
+    after: Duration,
+    was_ending: bool,
+    error: std::io::Error,
+}
+
+impl Loss {
+    fn of(stream: &TcpStream, begin: Instant, was_ending: bool, error: std::io::Error) -> Self {
+        Self {
+            port: stream.local_addr().ok().map(|address| address.port()),
+            after: begin.elapsed(),
+            was_ending,
+            error,
+        }
+    }
+
+    fn tell(&self, during: &str) -> String {
+        let how = match self.error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {PATIENCE:?}"),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => format!("reset ({})", self.error),
+            _ => self.error.to_string(),
+        };
+        let when = if self.was_ending {
+            "when it was to end"
+        } else {
+            "while it spoke"
+        };
+        let port = self.port.map_or("?".to_owned(), |port| port.to_string());
+        format!(
+            "lost {during}: the connection from port {port}, {when}, {:.2} s after it began: {how}",
+            self.after.as_secs_f64()
+        )
+    }
 }
 
 impl Held {
@@ -93,33 +132,49 @@ impl Held {
             count: self.0.len(),
             ..Fate::default()
         };
+        let first = Instant::now();
         let mut open = self.0;
         loop {
             let is_last = is_over.load(Ordering::Acquire);
             open.retain(|stream| {
                 let begin = Instant::now();
-                let is_answered = say(stream).is_ok();
+                let said = say(stream);
                 fate.exchanges += 1;
                 fate.longest = fate.longest.max(begin.elapsed());
-                is_answered
+                let loss = said.err().map(|error| Loss::of(stream, first, false, error));
+                let is_lost = loss.is_some();
+                fate.lost.extend(loss);
+                !is_lost
             });
             if is_last {
                 break;
             }
             std::thread::sleep(PAUSE);
         }
-        let ended = open.iter().filter(|stream| end(stream).is_ok()).count();
-        fate.lost = fate.count - ended;
+        for stream in &open {
+            let loss = end(stream)
+                .err()
+                .map(|error| Loss::of(stream, first, true, error));
+            fate.lost.extend(loss);
+        }
         fate
     }
 }
 
 impl Fate {
+    /// Tells of each connection that was lost, and during what.
+    pub fn tell_losses(&self, during: &str) {
+        for loss in &self.lost {
+            println!("{}", loss.tell(during));
+        }
+    }
+
     /// Both.
-    pub fn and(self, other: Self) -> Self {
+    pub fn and(mut self, other: Self) -> Self {
+        self.lost.extend(other.lost);
         Self {
             count: self.count + other.count,
-            lost: self.lost + other.lost,
+            lost: self.lost,
             exchanges: self.exchanges + other.exchanges,
             longest: self.longest.max(other.longest),
         }
@@ -130,7 +185,7 @@ impl Fate {
         format!(
             "{} connections that were open, {} lost; {} exchanges, the longest took {:.0} ms",
             self.count,
-            self.lost,
+            self.lost.len(),
             self.exchanges,
             self.longest.as_secs_f64() * 1e3
         )

@@ -33,7 +33,7 @@ pub fn run(
 ) -> Result<(), Failure> {
     let asker = Asker::new(setting.cluster.outside()?)?;
     let (mut gaps, mut back) = (Vec::new(), Connections::default());
-    for _ in 0..kills {
+    for number in 1..=kills {
         std::thread::sleep(SETTLING);
         let owner = owner(&asker, nodes)?;
         set_link(setting, owner, false)?;
@@ -42,7 +42,8 @@ pub fn run(
         setting.cluster.outside()?.enter(|| reach(service))??;
         gaps.push(begin.elapsed());
         set_link(setting, owner, true)?;
-        back = back.and(connecting(setting, service, || {
+        let during = format!("when the address went back after kill {number}");
+        back = back.and(connecting(setting, service, &during, || {
             restart(setting, &asker, nodes, owner)
         })?);
     }
@@ -55,11 +56,12 @@ pub fn run(
         println!("the address back at its owner: {}", back.tell());
     }
     let mut moved = Connections::default();
-    for _ in 0..handovers {
+    for number in 1..=handovers {
         std::thread::sleep(SETTLING);
         let owner = owner(&asker, nodes)?;
         let hardware = nodes[owner].hardware;
-        moved = moved.and(connecting(setting, service, || {
+        let during = format!("when the owner was asked to end, time {number}");
+        moved = moved.and(connecting(setting, service, &during, || {
             nodes[owner].announcer.end_gracefully()?;
             asker.until(ADDRESS, |other| *other != hardware)?;
             Ok(())
@@ -146,6 +148,7 @@ impl Connections {
 fn connecting(
     setting: &Setting,
     service: SocketAddr,
+    during: &str,
     happening: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Connections, Failure> {
     let outside = setting.cluster.outside()?;
@@ -171,6 +174,7 @@ fn connecting(
         is_over.store(true, Ordering::Release);
         let mut connections = client.join().map_err(|_| "the client failed")??;
         connections.held = talking.join().map_err(|_| "the client failed")?;
+        connections.held.tell_losses(during);
         happened.map(|()| connections)
     })
 }

@@ -1,8 +1,22 @@
-//! What the kernel knows of a TCP connection (`struct tcp_info` of `linux/tcp.h`).
+//! What the kernel knows of a TCP connection (`struct tcp_info` of `linux/tcp.h`), and what rules look at in a TCP header
+//! (RFC 9293, 3.1).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
+
+/// The number of TCP in the IP header.
+pub const PROTOCOL: u8 = libc::IPPROTO_TCP as u8;
+/// Where a header has its flags.
+pub const FLAGS_OFFSET: u32 = 13;
+/// The flag of the last packet of one end.
+pub const FIN: u8 = 1;
+/// The flag of the first packet of each end.
+pub const SYN: u8 = 2;
+/// The flag of a packet that ends a connection at once.
+pub const RST: u8 = 4;
+/// The flag of every packet but the very first one.
+pub const ACK: u8 = 16;
 
 /// Where the structure has the shortest round trip so far, in microseconds (`tcpi_min_rtt`, since Linux 4.9).
 const MIN_RTT_OFFSET: usize = 148;

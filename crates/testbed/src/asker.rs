@@ -27,14 +27,16 @@ pub enum AskError {
     /// The member's links cannot be read.
     #[error("reading links: {0}")]
     Links(#[from] RouteError),
-    /// The member's link to the others is not there, or is no Ethernet link.
-    #[error("{MEMBER_LINK} of {member} has no Ethernet address")]
+    /// The member's link is not there, or is no Ethernet link.
+    #[error("{link} of {member} has no Ethernet address")]
     NoAddress {
+        /// The link.
+        link: String,
         /// The member.
         member: String,
     },
     /// Frames cannot be sent or received. `EPERM`: not root in the enclosure.
-    #[error("frames on {MEMBER_LINK}: {0}")]
+    #[error("frames on a member's link: {0}")]
     Frames(#[from] io::Error),
 }
 
@@ -52,7 +54,15 @@ impl Asker {
     /// # Errors
     /// See [`AskError`].
     pub fn new(member: &Member) -> Result<Self, AskError> {
-        let (link, hardware) = link_of(member)?;
+        Self::on(member, MEMBER_LINK)
+    }
+
+    /// Asks by one of the member's links.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn on(member: &Member, link: &str) -> Result<Self, AskError> {
+        let (link, hardware) = link_of(member, link)?;
         Ok(Self {
             socket: member.enter(|| PacketSocket::open(link, Frames::Arp))??,
             hardware,
@@ -80,16 +90,26 @@ impl Asker {
     /// # Errors
     /// Frames cannot be received.
     pub fn hear(&self, target: Ipv4Addr) -> io::Result<Vec<Hardware>> {
+        let heard = self.hear_all()?.into_iter();
+        let of_target = heard.filter(|(address, _)| *address == target);
+        Ok(of_target.map(|(_, hardware)| hardware).collect())
+    }
+
+    /// Who has said of which address that he has it, since the last call.
+    ///
+    /// # Errors
+    /// Frames cannot be received.
+    pub fn hear_all(&self) -> io::Result<Vec<(Ipv4Addr, Hardware)>> {
         let mut frame = [0; FRAME_BYTES];
         let mut heard = Vec::new();
         loop {
             match self.socket.receive(&mut frame) {
-                Ok(_) if frame[SENDER_ADDRESS] == target.octets() => {
-                    let mut hardware = Hardware::default();
+                Ok(_) => {
+                    let (mut address, mut hardware) = ([0; 4], Hardware::default());
+                    address.copy_from_slice(&frame[SENDER_ADDRESS]);
                     hardware.copy_from_slice(&frame[SENDER_HARDWARE]);
-                    heard.push(hardware);
+                    heard.push((address.into(), hardware));
                 }
-                Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(heard),
                 Err(error) => return Err(error),
             }
@@ -102,14 +122,15 @@ impl Asker {
 /// # Errors
 /// See [`AskError`].
 pub fn hardware_of(member: &Member) -> Result<Hardware, AskError> {
-    Ok(link_of(member)?.1)
+    Ok(link_of(member, MEMBER_LINK)?.1)
 }
 
-fn link_of(member: &Member) -> Result<(LinkIndex, Hardware), AskError> {
+fn link_of(member: &Member, name: &str) -> Result<(LinkIndex, Hardware), AskError> {
     let links = Connection::open_in(&member.namespace)?.links()?;
-    let link = links.into_iter().find(|link| link.name == MEMBER_LINK);
+    let link = links.into_iter().find(|link| link.name == name);
     let found = link.and_then(|Link { index, ethernet, .. }| Some((index, ethernet?)));
     found.ok_or_else(|| AskError::NoAddress {
+        link: name.to_owned(),
         member: member.plan.name.clone(),
     })
 }

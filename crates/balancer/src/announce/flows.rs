@@ -7,14 +7,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow, TcpState};
+use netlink::tcp;
 
 use super::tenures::Forgotten;
 
 #[cfg(test)]
 mod tests;
 
-/// `IPPROTO_TCP`.
-const TCP: u8 = 6;
 /// Up to so many addresses the kernel is asked for each of them; for more, for all that it knows.
 const ASKED_ONE_BY_ONE_MAX: usize = 8;
 /// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
@@ -43,7 +42,7 @@ pub fn find(wanted: &BTreeMap<IpAddr, Forgotten>) -> Result<Found, ConntrackErro
     if wanted.len() <= ASKED_ONE_BY_ONE_MAX {
         for (address, forgotten) in wanted {
             let is_wanted = |flow: &Flow| is_forgotten(flow, *forgotten, timeouts);
-            flows.extend(conntrack.flows_to(*address, TCP, is_wanted)?);
+            flows.extend(conntrack.flows_to(*address, tcp::PROTOCOL, is_wanted)?);
         }
     } else {
         for family in [Family::V4, Family::V6] {
@@ -51,7 +50,7 @@ pub fn find(wanted: &BTreeMap<IpAddr, Forgotten>) -> Result<Found, ConntrackErro
                 let forgotten = wanted.get(&flow.original.destination.ip());
                 forgotten.is_some_and(|forgotten| is_forgotten(flow, *forgotten, timeouts))
             };
-            flows.extend(conntrack.flows(family, TCP, is_wanted)?);
+            flows.extend(conntrack.flows(family, tcp::PROTOCOL, is_wanted)?);
         }
     }
     flows.truncate(FLOWS_MAX);

@@ -1,39 +1,39 @@
 //! The client, which asks by ARP who has an address.
 
-use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netlink::packet::{Frames, PacketSocket};
 use testbed::Cluster;
+use testbed::asker::{AskError, Hardware};
 
-use crate::setting::{ADDRESS, Hardware, OTHER, PATIENCE, QUESTION_PERIOD, link_of};
+use crate::setting::{ADDRESS, OTHER, PATIENCE, QUESTION_PERIOD};
 
 /// Questions of a moment's flood.
 const FLOOD: usize = 1_000;
 
 /// The client, on the outside.
 pub struct Asker {
-    socket: PacketSocket,
-    hardware: Hardware,
+    asker: testbed::asker::Asker,
     /// Who said that it has the address, one entry for each change.
     pub seen: Vec<Hardware>,
 }
 
 impl Asker {
     pub fn start(cluster: &Cluster) -> Self {
-        Self::on(cluster, "eth0")
+        let outside = cluster.outside().expect("the outside");
+        Self::of(testbed::asker::Asker::new(outside))
     }
 
     /// On one of its links.
     pub fn on(cluster: &Cluster, link: &str) -> Self {
         let outside = cluster.outside().expect("the outside");
-        let (link, hardware) = link_of(&outside.namespace, link);
-        let socket = outside.enter(|| PacketSocket::open(link, Frames::Arp));
+        Self::of(testbed::asker::Asker::on(outside, link))
+    }
+
+    fn of(asker: Result<testbed::asker::Asker, AskError>) -> Self {
         Self {
-            socket: socket.expect("the namespace").expect("a socket"),
-            hardware,
+            asker: asker.expect("a socket"),
             seen: Vec::new(),
         }
     }
@@ -91,41 +91,18 @@ impl Asker {
 
     /// Asks for an address as fast as the network takes it, for a moment.
     pub fn flood(&self, address: Ipv4Addr) {
-        let question = self.question(address);
         for _ in 0..FLOOD {
             // The network is full; that is what it is about.
-            drop(self.socket.send(&question));
+            drop(self.asker.ask(address));
         }
     }
 
     fn ask(&self, address: Ipv4Addr) {
-        self.socket.send(&self.question(address)).expect("sent");
+        self.asker.ask(address).expect("sent");
     }
 
-    fn question(&self, address: Ipv4Addr) -> Vec<u8> {
-        let mut frame = vec![0xff; 6];
-        frame.extend(self.hardware);
-        frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
-        frame.extend(self.hardware);
-        frame.extend([172, 30, 0, 100, 0, 0, 0, 0, 0, 0]);
-        frame.extend(address.octets());
-        frame
-    }
-
-    /// Who said of which address that it is there, since the last call.
     fn hear(&self) -> Vec<(Ipv4Addr, Hardware)> {
-        let mut frame = [0; 128];
-        let mut heard = Vec::new();
-        loop {
-            match self.socket.receive(&mut frame) {
-                Ok(_) => {
-                    let address: [u8; 4] = frame[28..32].try_into().expect("four bytes");
-                    heard.push((address.into(), frame[22..28].try_into().expect("six bytes")));
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return heard,
-                Err(error) => panic!("{error}"),
-            }
-        }
+        self.asker.hear_all().expect("frames")
     }
 
     /// Takes in what came; who said last that it has the address.

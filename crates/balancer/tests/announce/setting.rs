@@ -29,7 +29,7 @@ pub const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 /// Pause between two questions of the client.
 pub const QUESTION_PERIOD: Duration = Duration::from_millis(20);
 
-pub type Hardware = [u8; 6];
+pub use testbed::asker::Hardware;
 
 /// An announcer on a thread of its own in its node's namespace.
 pub struct Announcer {

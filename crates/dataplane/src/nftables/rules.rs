@@ -12,6 +12,7 @@ use netlink::nftables::{
     Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
     Rejection, Rule, Verdict,
 };
+use netlink::tcp;
 use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};
@@ -27,12 +28,6 @@ pub const MASQUERADE_BITS: u32 = 0b111;
 /// `IFNAMSIZ`: a whole name is compared with the zeros behind it.
 const INTERFACE_NAME_BYTES: usize = 16;
 
-/// Where a TCP header has its flags, and the flags.
-const TCP_FLAGS_OFFSET: u32 = 13;
-const TCP_FIN: u8 = 1;
-const TCP_SYN: u8 = 2;
-const TCP_RST: u8 = 4;
-const TCP_ACK: u8 = 16;
 /// What hashes begin with: any number does, and all nodes must have the same.
 const HASH_SEED: u32 = 0x706f_7274;
 
@@ -128,7 +123,7 @@ impl Writer {
     /// Only TCP.
     pub fn tcp(self) -> Self {
         self.meta(MetaKey::Protocol, START)
-            .compare(START, Comparison::Equal, &[libc::IPPROTO_TCP as u8])
+            .compare(START, Comparison::Equal, &[tcp::PROTOCOL])
     }
 
     /// Only what is amid a TCP connection: its first packet alone has SYN, and neither ACK, RST nor FIN.
@@ -136,16 +131,16 @@ impl Writer {
         self.tcp()
             .push(Expression::Payload {
                 base: PayloadBase::Transport,
-                offset: TCP_FLAGS_OFFSET,
+                offset: tcp::FLAGS_OFFSET,
                 bytes: 1,
                 into: START,
             })
             .push(Expression::Mask {
                 from: START,
                 into: START,
-                mask: vec![TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK],
+                mask: vec![tcp::FIN | tcp::SYN | tcp::RST | tcp::ACK],
             })
-            .compare(START, Comparison::NotEqual, &[TCP_SYN])
+            .compare(START, Comparison::NotEqual, &[tcp::SYN])
     }
 
     /// Refuses.

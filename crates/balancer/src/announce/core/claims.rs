@@ -137,6 +137,9 @@ impl Core {
         };
         if claim.is_held {
             self.tenures.end(now, address, has_votes);
+            if !self.demand.contains_key(&address) {
+                self.tenures.forget_address(address);
+            }
             self.lose(address, to);
         }
         for peer in self.peers.values_mut() {

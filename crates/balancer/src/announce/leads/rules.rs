@@ -9,6 +9,7 @@ use netlink::nftables::{
     TableFamily, Verdict,
 };
 use netlink::route::LinkIndex;
+use netlink::tcp;
 
 use super::super::entrance::Way;
 use super::super::frame::HardwareAddress;
@@ -25,13 +26,6 @@ const UNSETTLED: &str = "unsettled";
 /// The machines that are led to.
 const MACHINES: &str = "machines";
 
-/// `IPPROTO_TCP`.
-const TCP: u8 = 6;
-/// Where the flags are in a TCP header (RFC 9293, 3.1), and some of them.
-const TCP_FLAGS_OFFSET: u32 = 13;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
 /// Where a frame has its sender, in Ethernet's header.
 const SOURCE_OFFSET: u32 = 6;
 /// Most Ethernet addresses that are known as those of machines that are led to: some links of each member.
@@ -296,14 +290,19 @@ fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> 
 /// of it looks like that, and does no harm where it does not belong.
 fn strays(family: Family, is_loose: bool) -> Vec<Vec<Expression>> {
     let lead = || Expression::Verdict(Verdict::Goto(LEAD.to_owned()));
-    let mut in_the_middle = [protocol(TCP), state(CtState::New), flags(SYN, Comparison::Equal)].concat();
+    let mut in_the_middle = [
+        protocol(tcp::PROTOCOL),
+        state(CtState::New),
+        flags(tcp::SYN, Comparison::Equal),
+    ]
+    .concat();
     in_the_middle.push(lead());
     let mut ends = [
-        protocol(TCP),
+        protocol(tcp::PROTOCOL),
         state(CtState::Invalid),
         match is_loose {
-            true => flags(FIN | RST, Comparison::NotEqual),
-            false => flags(SYN, Comparison::Equal),
+            true => flags(tcp::FIN | tcp::RST, Comparison::NotEqual),
+            false => flags(tcp::SYN, Comparison::Equal),
         },
     ]
     .concat();
@@ -337,7 +336,7 @@ fn state(state: CtState) -> Vec<Expression> {
 
 /// Whether none of these flags is set, or any.
 fn flags(of: u8, comparison: Comparison) -> Vec<Expression> {
-    let load = payload(PayloadBase::Transport, TCP_FLAGS_OFFSET, 1);
+    let load = payload(PayloadBase::Transport, tcp::FLAGS_OFFSET, 1);
     vec![load, masked(&[of]), compare(comparison, &[0])]
 }
 

@@ -3,6 +3,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use netlink::conntrack::Conntrack;
+use netlink::tcp;
 use testbed::{Cluster, Topology};
 
 use super::super::entrance::Way;
@@ -169,8 +170,6 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
 
 /// How long something has to be missing, to be taken for missing: more than it takes TCP to send a packet once more.
 const MISSING: Duration = Duration::from_millis(500);
-/// `IPPROTO_TCP`.
-const TCP: u8 = 6;
 
 /// A connection that the node does not know any more is neither taken for a new one nor reset.
 #[test]
@@ -198,7 +197,7 @@ fn what_is_for_an_unsettled_address_waits_until_it_is_settled() {
         let mut conntrack = node.enter(Conntrack::open).unwrap().unwrap();
         let mut known = || {
             let of_client = |flow: &netlink::conntrack::Flow| flow.original.destination.port() == port;
-            conntrack.flows_to(address, TCP, of_client).unwrap()
+            conntrack.flows_to(address, tcp::PROTOCOL, of_client).unwrap()
         };
         let before = known();
         assert_eq!(before.len(), 1);
