@@ -9,10 +9,12 @@
 //! TCP sends it again.
 //!
 //! A table that nobody tends would lead packets astray one day. So its elements expire, and are given their time anew
-//! as long as the process lives. It begins with an empty table, and takes it away when it ends.
+//! as long as the process lives. It begins with an empty table, and takes it away when it ends. What does not expire is which
+//! addresses were answered for: so a process learns what was not given up by the one before, if that was killed.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::nftables::{CommitError, Nftables};
@@ -48,8 +50,8 @@ pub struct Leads {
     nftables: Option<Nftables>,
     families: [OfFamily; 2],
     tend_at: Time,
-    /// Whether there was a table that a process of before left.
-    was_left: bool,
+    /// What a process of before answered for that did not take its tables away.
+    left: BTreeSet<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -80,16 +82,13 @@ impl Leads {
             nftables,
             families: [of(Family::Ipv4), of(Family::Ipv6)],
             tend_at: now,
-            was_left: false,
+            left: BTreeSet::new(),
         };
         let Some(nftables) = &mut this.nftables else {
             return this;
         };
         for part in &mut this.families {
-            this.was_left |= matches!(
-                nftables.delete_table(part.family.table_family(), rules::TABLE),
-                Ok(true)
-            );
+            this.left.extend(part.left(nftables));
             part.refusal = part.write(nftables, &Wanted::default()).err().map(|error| {
                 // A part of it may be in force that was before.
                 if let Err(left) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
@@ -101,9 +100,9 @@ impl Leads {
         this
     }
 
-    /// Whether a process of before did not take its tables away: it did not end as one that is asked to.
-    pub fn were_left(&self) -> bool {
-        self.was_left
+    /// The addresses that a process of before answered for when it was killed, [`LED_MAX`] of each family at most.
+    pub fn left(&self) -> &BTreeSet<IpAddr> {
+        &self.left
     }
 
     /// Why the kernel does not lead packets of a family, for the families for which it does not.
@@ -127,7 +126,7 @@ impl Leads {
                 continue;
             }
             let wanted = wanted.of(part.family);
-            if part.in_force.as_ref() == Some(&wanted) && (!is_due || wanted.is_empty()) {
+            if part.in_force.as_ref() == Some(&wanted) && (!is_due || wanted.lasts()) {
                 continue;
             }
             // A change finds out that the table is not as it was left.
@@ -159,6 +158,22 @@ impl Leads {
 }
 
 impl OfFamily {
+    /// The addresses that the table of a process of before says it answered for.
+    fn left(&self, nftables: &mut Nftables) -> Vec<IpAddr> {
+        let family = self.family.table_family();
+        let read = nftables.elements_of_family(family, rules::TABLE, rules::HELD, |element| {
+            rules::address(element.key)
+        });
+        match read {
+            Ok(left) => left.into_iter().flatten().collect(),
+            // There is none, most likely.
+            Err(error) => {
+                tracing::debug!(%error, "no table of before");
+                Vec::new()
+            }
+        }
+    }
+
     /// Changes what has to be, if the table has all rules that it takes.
     fn change(&mut self, nftables: &mut Nftables, wanted: &Wanted) -> Result<(), CommitError> {
         let has_rules = wanted.led.values().all(|way| self.links.contains(&way.link));

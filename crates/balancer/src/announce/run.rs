@@ -226,9 +226,7 @@ impl Announcer {
             next_status: Time::ZERO,
         };
         this.tell_what_cannot_be_led();
-        if this.leads.were_left() {
-            this.core.inherit();
-        }
+        this.core.inherit(this.leads.left().iter().copied());
         Ok(this)
     }
 

@@ -34,8 +34,6 @@ pub enum Forgotten {
 #[derive(Debug, Default)]
 pub struct Tenures {
     of: BTreeMap<IpAddr, Tenure>,
-    /// Whether the process before this one ended without giving up what it answered for.
-    is_heir: bool,
 }
 
 /// The last time that this node answered for an address.
@@ -61,9 +59,13 @@ enum Memory {
 }
 
 impl Tenures {
-    /// The process before this one ended without giving up what it answered for.
-    pub fn inherit(&mut self) {
-        self.is_heir = true;
+    /// The process before this one ended without giving these addresses up, which it answered for.
+    pub fn inherit(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        for address in addresses {
+            if let Some(tenure) = self.of(address) {
+                tenure.memory = Memory::Broken;
+            }
+        }
     }
 
     /// This node answers for an address from now on; what is to be forgotten before.
@@ -127,6 +129,16 @@ impl Tenures {
         }
     }
 
+    /// What a process after this one is to [`Tenures::inherit`] if this one is killed: the addresses that this node answers
+    /// for, and those whose connections it will not trust.
+    pub fn bequest(&self) -> impl Iterator<Item = IpAddr> {
+        let uncertain = self
+            .of
+            .iter()
+            .filter(|(_, tenure)| tenure.is_here || tenure.memory != Memory::Whole);
+        uncertain.map(|(address, _)| *address)
+    }
+
     /// Nobody is to answer for an address any more.
     pub fn forget_address(&mut self, address: IpAddr) {
         self.of.remove(&address);
@@ -137,13 +149,9 @@ impl Tenures {
         if !self.of.contains_key(&address) && self.of.len() >= ADDRESSES_MAX {
             return None;
         }
-        let memory = match self.is_heir {
-            true => Memory::Broken,
-            false => Memory::Whole,
-        };
         Some(self.of.entry(address).or_insert(Tenure {
             is_here: false,
-            memory,
+            memory: Memory::Whole,
             is_followed: false,
             successor_gone: None,
         }))

@@ -189,10 +189,21 @@ impl Nftables {
         &mut self,
         table: &str,
         set: &str,
+        read: impl FnMut(Element<'_>) -> T,
+    ) -> Result<Vec<T>, ReadError> {
+        self.elements_of_family(TableFamily::Inet, table, set, read)
+    }
+
+    /// The same of a table of a family.
+    pub fn elements_of_family<T>(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
         mut read: impl FnMut(Element<'_>) -> T,
     ) -> Result<Vec<T>, ReadError> {
-        self.fold_elements(table, set, |found: &mut Vec<T>, element| {
-            found.push(read(element))
+        self.fold_elements_of_family(family, table, set, |found: &mut Vec<T>, element| {
+            found.push(read(element));
         })
     }
 
@@ -202,22 +213,37 @@ impl Nftables {
         &mut self,
         table: &str,
         set: &str,
+        add: impl FnMut(&mut A, Element<'_>),
+    ) -> Result<A, ReadError> {
+        self.fold_elements_of_family(TableFamily::Inet, table, set, add)
+    }
+
+    fn fold_elements_of_family<A: Default>(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
         mut add: impl FnMut(&mut A, Element<'_>),
     ) -> Result<A, ReadError> {
         let filter = |writer: &mut Writer| {
             writer.text(wire::LIST_TABLE, table).text(wire::LIST_SET, set);
         };
-        let (operation, family) = ("list elements", TableFamily::Inet);
-        self.dump_messages(operation, family, wire::GETSETELEM, filter, |message, found| {
-            let lists = message
-                .attributes(wire::GENERIC_BYTES)
-                .filter(|attribute| attribute.kind == wire::LIST_ELEMENTS);
-            for element in lists.flat_map(|list| list.nested()) {
-                if let Some(element) = Element::decode(element.nested()) {
-                    add(found, element);
+        self.dump_messages(
+            "list elements",
+            family,
+            wire::GETSETELEM,
+            filter,
+            |message, found| {
+                let lists = message
+                    .attributes(wire::GENERIC_BYTES)
+                    .filter(|attribute| attribute.kind == wire::LIST_ELEMENTS);
+                for element in lists.flat_map(|list| list.nested()) {
+                    if let Some(element) = Element::decode(element.nested()) {
+                        add(found, element);
+                    }
                 }
-            }
-        })
+            },
+        )
     }
 
     fn dump<T>(

@@ -132,9 +132,14 @@ impl Core {
         }
     }
 
-    /// The process before this one ended without giving up what it answered for.
-    pub fn inherit(&mut self) {
-        self.tenures.inherit();
+    /// The process before this one ended without giving these addresses up, which it answered for.
+    pub fn inherit(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.tenures.inherit(addresses);
+    }
+
+    /// The addresses that a process after this one is to inherit if this one is killed.
+    pub fn bequest(&self) -> impl Iterator<Item = IpAddr> {
+        self.tenures.bequest()
     }
 
     /// Who may answer for addresses; `None` if nobody is to any more.

@@ -23,6 +23,9 @@ const STRAYS: &str = "strays";
 const LEAD: &str = "lead";
 /// The addresses of which it is not known yet where to lead.
 const UNSETTLED: &str = "unsettled";
+/// The addresses that are answered for, or were without a good end: nobody looks them up but the process after this one, if
+/// this one is killed.
+pub const HELD: &str = "held";
 /// The machines that are led to.
 const MACHINES: &str = "machines";
 
@@ -99,21 +102,27 @@ pub struct Wanted {
     pub led: BTreeMap<IpAddr, Way>,
     /// They are dropped.
     pub unsettled: BTreeSet<IpAddr>,
+    /// Nothing: that these addresses are answered for is only written down.
+    pub held: BTreeSet<IpAddr>,
 }
 
 impl Wanted {
     /// What is wanted of one family, as far as there is room.
     pub fn of(&self, family: Family) -> Self {
         let led = self.led.iter().filter(|(address, _)| family.has(**address));
-        let unsettled = self.unsettled.iter().filter(|address| family.has(**address));
+        let of_family = |addresses: &BTreeSet<IpAddr>| {
+            let addresses = addresses.iter().filter(|address| family.has(**address));
+            addresses.take(LED_MAX).copied().collect()
+        };
         Self {
             led: led.take(LED_MAX).map(|(address, way)| (*address, *way)).collect(),
-            unsettled: unsettled.take(LED_MAX).copied().collect(),
+            unsettled: of_family(&self.unsettled),
+            held: of_family(&self.held),
         }
     }
 
-    /// Whether nothing is.
-    pub fn is_empty(&self) -> bool {
+    /// Whether there is nothing that expires.
+    pub fn lasts(&self) -> bool {
         self.led.is_empty() && self.unsettled.is_empty()
     }
 }
@@ -143,16 +152,10 @@ pub fn table(family: Family, links: &BTreeSet<LinkIndex>, wanted: &Wanted, is_lo
         &set(MACHINES.to_owned(), Field::Ethernet, SetValue::None, MACHINES_MAX),
         0,
     );
-    batch.set(
-        Change::Add,
-        &set(
-            UNSETTLED.to_owned(),
-            family.field(),
-            SetValue::None,
-            LED_MAX as u32,
-        ),
-        0,
-    );
+    for name in [UNSETTLED, HELD] {
+        let set = set(name.to_owned(), family.field(), SetValue::None, LED_MAX as u32);
+        batch.set(Change::Add, &set, 0);
+    }
     for link in links {
         let value = SetValue::Fields(vec![family.field()]);
         batch.set(
@@ -186,19 +189,23 @@ pub fn changes(family: Family, before: &Wanted, after: &Wanted) -> Batch {
 }
 
 fn change(batch: &mut Batch, before: &Wanted, after: &Wanted) {
-    for address in before.unsettled.difference(&after.unsettled) {
-        let key = bytes(*address);
-        batch
-            .elements(Change::Delete, UNSETTLED, 0)
-            .push(&Element::key(&key));
-    }
-    for address in after.unsettled.difference(&before.unsettled) {
-        let key = bytes(*address);
-        let element = Element {
-            timeout_ms: u64::try_from(UNSETTLED_LASTS.as_millis()).ok(),
-            ..Element::key(&key)
-        };
-        batch.elements(Change::Add, UNSETTLED, 0).push(&element);
+    let unsettled_ms = u64::try_from(UNSETTLED_LASTS.as_millis()).ok();
+    for (set, before, after, timeout_ms) in [
+        (UNSETTLED, &before.unsettled, &after.unsettled, unsettled_ms),
+        (HELD, &before.held, &after.held, None),
+    ] {
+        for address in before.difference(after) {
+            let key = bytes(*address);
+            batch.elements(Change::Delete, set, 0).push(&Element::key(&key));
+        }
+        for address in after.difference(before) {
+            let key = bytes(*address);
+            let element = Element {
+                timeout_ms,
+                ..Element::key(&key)
+            };
+            batch.elements(Change::Add, set, 0).push(&element);
+        }
     }
     change_led(batch, &before.led, &after.led);
 }
@@ -383,6 +390,14 @@ fn chain(name: &str, base: Option<BaseChain>) -> Chain {
 /// The map of what is led by a link.
 fn map(link: LinkIndex) -> String {
     format!("link{}", link.0)
+}
+
+/// The address of a key.
+pub fn address(key: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(key) {
+        return Some(octets.into());
+    }
+    <[u8; 16]>::try_from(key).ok().map(IpAddr::from)
 }
 
 fn bytes(address: IpAddr) -> Vec<u8> {

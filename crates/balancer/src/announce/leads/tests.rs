@@ -36,7 +36,7 @@ fn ipv6(number: u16) -> IpAddr {
 fn leading<const N: usize>(led: [(IpAddr, Way); N]) -> Wanted {
     Wanted {
         led: led.into(),
-        unsettled: BTreeSet::new(),
+        ..Wanted::default()
     }
 }
 
@@ -87,6 +87,7 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
         }
         let last = Wanted {
             unsettled: [ipv4(202), ipv6(9)].into(),
+            held: [ipv4(203), ipv6(10)].into(),
             ..leading([way(1, 2, ipv4(200)), way(1, 3, ipv4(201)), way(1, 2, ipv6(7))])
         };
         leads.lead(NOW, &last);
@@ -112,6 +113,7 @@ fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
             leading([way(1, 3, ipv6(7)), way(1, 3, ipv6(8)), way(1, 2, ipv4(201))]),
             Wanted {
                 unsettled: [ipv4(200), ipv4(202)].into(),
+                held: [ipv6(10), ipv6(11)].into(),
                 ..Wanted::default()
             },
         ] {
@@ -142,7 +144,11 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
             return;
         };
         let empty = listed().unwrap();
-        let led = leading([way(1, 2, ipv4(200))]);
+        let held = BTreeSet::from([ipv4(200), ipv6(7)]);
+        let led = Wanted {
+            held: held.clone(),
+            ..leading([way(1, 2, ipv4(200))])
+        };
         leads.lead(NOW, &led);
         let before = listed().unwrap();
         assert!(
@@ -156,15 +162,15 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
         leads.lead(NOW + TEND_PERIOD, &led);
         assert_eq!(listed().unwrap(), before);
         // Killed, and started anew.
-        assert!(!leads.were_left());
+        assert_eq!(leads.left(), &BTreeSet::new());
         drop(leads);
         assert_eq!(listed().unwrap(), before);
         let leads = Leads::start(NOW);
-        assert!(leads.were_left());
+        assert_eq!(leads.left(), &held);
         assert_eq!(listed().unwrap(), empty);
         // Asked to end, and started anew.
         leads.end();
-        assert!(!Leads::start(NOW).were_left());
+        assert_eq!(Leads::start(NOW).left(), &BTreeSet::new());
     });
 }
 

@@ -19,7 +19,9 @@ impl Announcer {
             self.writes.spawn(writing);
         }
         let effects = self.core.take_effects();
-        if effects.contains(&Effect::Led) {
+        let is_kernels =
+            |effect: &Effect| matches!(effect, Effect::Led | Effect::Gained(_) | Effect::Lost(_));
+        if effects.iter().any(is_kernels) {
             self.lead();
         }
         for effect in effects {

@@ -34,6 +34,7 @@ impl Announcer {
         let wanted = Wanted {
             led: self.ways().map(|(address, _, way)| (address, way)).collect(),
             unsettled: self.core.unsettled().collect(),
+            held: self.core.bequest().collect(),
         };
         self.metrics.set_led(wanted.led.len());
         self.leads.lead(since_boot(), &wanted);

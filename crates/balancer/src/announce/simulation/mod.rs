@@ -80,8 +80,8 @@ struct Machine {
     is_old: bool,
     /// Whether its process was asked to end.
     is_leaving: bool,
-    /// Whether its last process ended without being asked to.
-    was_killed: bool,
+    /// What its last process answered for when it ended without being asked to.
+    left: Vec<IpAddr>,
 }
 
 /// A cluster.
@@ -163,7 +163,7 @@ impl Cluster {
             means: Means::default(),
             is_old: self.is_old,
             is_leaving: false,
-            was_killed: false,
+            left: Vec::new(),
         });
         self.tell_nodes();
         self.boot(number);
@@ -203,9 +203,7 @@ impl Cluster {
         core.tell_nodes(now, self.nodes.clone());
         let machine = &mut self.machines[node];
         machine.is_leaving = false;
-        if machine.was_killed {
-            core.inherit();
-        }
+        core.inherit(std::mem::take(&mut machine.left));
         if !machine.is_old {
             core.tell_means(now, machine.means.clone());
         }
@@ -222,8 +220,8 @@ impl Cluster {
     /// A process ends at once.
     pub(super) fn kill(&mut self, node: usize) {
         let machine = &mut self.machines[node];
-        if machine.core.take().is_some() {
-            machine.was_killed = !machine.is_leaving;
+        if let Some(core) = machine.core.take().filter(|_| !machine.is_leaving) {
+            machine.left = core.bequest().collect();
         }
         machine.is_frozen = false;
         machine.backlog.clear();

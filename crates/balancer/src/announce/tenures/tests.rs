@@ -68,17 +68,32 @@ fn connections_that_spoke_elsewhere_are_forgotten_after_a_loss() {
 }
 
 #[test]
-fn the_heir_of_a_killed_process_trusts_nothing_that_it_has_not_had() {
+fn the_heir_of_a_killed_process_trusts_nothing_of_what_that_had() {
     let mut known = Tenures::default();
-    known.inherit();
+    known.inherit([ADDRESS]);
+    assert_eq!(
+        known.bequest().collect::<Vec<_>>(),
+        [ADDRESS],
+        "it may be killed, too"
+    );
     assert_eq!(known.begin(NOW, ADDRESS), None, "nobody else had it");
+    assert_eq!(known.bequest().collect::<Vec<_>>(), [ADDRESS]);
     known.end(NOW, ADDRESS, true);
+    assert_eq!(known.bequest().count(), 0);
     known.gave_up(ADDRESS);
     assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
     let mut known = Tenures::default();
-    known.inherit();
+    known.inherit([ADDRESS]);
     known.gave_up(ADDRESS);
     assert_eq!(known.begin(NOW, ADDRESS), ALL);
+    let mut known = Tenures::default();
+    known.inherit(["192.0.2.201".parse().unwrap()]);
+    known.gave_up(ADDRESS);
+    assert_eq!(
+        known.begin(NOW, ADDRESS),
+        Some(Forgotten::Ended),
+        "it had another one"
+    );
 }
 
 #[test]
