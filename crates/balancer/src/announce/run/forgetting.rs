@@ -14,8 +14,8 @@ use super::super::tenures::Forgotten;
 use super::super::{Metrics, Time};
 use super::Announcer;
 
-/// How long an address is not announced at most because connections to it are looked for. A table of 262,144 takes a third
-/// of that.
+/// How long an address is not announced at most because connections to it are looked for: longer than reading a large table
+/// takes.
 const LOOKING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is being forgotten.
