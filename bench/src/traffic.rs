@@ -23,8 +23,6 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// connections.
 const STREAM_TURN: Duration = Duration::from_secs(1);
 const RATE_TURN: Duration = Duration::from_millis(200);
-/// Turns of connections in a second.
-const RATE_TURNS: u64 = 5;
 /// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing at all.
 const ANSWER: u8 = b'a';
 const COUNT: u8 = b'c';
@@ -203,14 +201,17 @@ fn connections(
 /// Both ways by turns, with several clients at the same time.
 fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
-    let turns = flags.seconds * RATE_TURNS;
-    for _ in 0..turns {
+    let turns = flags.seconds as f64 / RATE_TURN.as_secs_f64();
+    let mut passed = 0.0;
+    for _ in 0..turns as u64 {
         direct_sum += at_once(flags.clients, RATE_TURN, || exchange(direct))?;
         let before = proxy.cpu()?;
-        service_sum += at_once(flags.clients, RATE_TURN, || exchange(service))?;
+        let began = Instant::now();
+        let rate = at_once(flags.clients, RATE_TURN, || exchange(service))?;
+        passed += rate * began.elapsed().as_secs_f64();
+        service_sum += rate;
         cpu += proxy.cpu()? - before;
     }
-    let (turns, seconds) = (turns as f64, flags.seconds as f64);
     println!(
         "{} clients at once, {turns} times {:.1} s each: direct {:.0} connections a second, Service {:.0}; \
          {:.2} x direct; {:.1} us of the proxy's CPU each",
@@ -219,7 +220,7 @@ fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measure
         direct_sum / turns,
         service_sum / turns,
         service_sum / direct_sum,
-        cpu.as_secs_f64() * 1e6 / (service_sum / turns * seconds),
+        cpu.as_secs_f64() * 1e6 / passed,
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! From the write of a Service until its address is answered for.
 
 use std::net::Ipv4Addr;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use super::asker::Asker;
@@ -17,8 +17,8 @@ pub fn run(count: u8, setting: &Setting) -> Result<(), Failure> {
         return Ok(());
     }
     let asker = Asker::new(setting.cluster.outside()?)?;
-    let (order, orders) = channel::<Ipv4Addr>();
-    let (begun, begins) = channel::<Instant>();
+    let (order, orders) = sync_channel::<Ipv4Addr>(1);
+    let (begun, begins) = sync_channel::<Instant>(1);
     let latencies = std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
             setting.with_api(async move || {

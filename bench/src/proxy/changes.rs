@@ -1,7 +1,7 @@
 //! From the write of a change until a connection is led by it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use client::{Client, MERGE_PATCH};
@@ -26,8 +26,8 @@ pub fn run(
     if changes == 0 {
         return Ok(());
     }
-    let (order, orders) = channel::<IpAddr>();
-    let (begun, begins) = channel::<Instant>();
+    let (order, orders) = sync_channel::<IpAddr>(1);
+    let (begun, begins) = sync_channel::<Instant>(1);
     let latencies = std::thread::scope(|scope| {
         let writer = scope
             .spawn(move || setting.with_api(async move || write(&setting.client()?, &orders, &begun).await));
@@ -48,7 +48,11 @@ pub fn run(
 }
 
 /// Replaces the measured Service's endpoint by those that are asked for, and tells when it begins to.
-async fn write(client: &Client, orders: &Receiver<IpAddr>, begun: &Sender<Instant>) -> Result<(), Failure> {
+async fn write(
+    client: &Client,
+    orders: &Receiver<IpAddr>,
+    begun: &SyncSender<Instant>,
+) -> Result<(), Failure> {
     // The connection is not to be part of the first change.
     client.get::<serde_json::Value>("/version").await?;
     while let Ok(backend) = orders.recv() {
@@ -72,7 +76,7 @@ fn measure(
     changes: usize,
     service: SocketAddr,
     backends: [IpAddr; 2],
-    order: Sender<IpAddr>,
+    order: SyncSender<IpAddr>,
     begins: &Receiver<Instant>,
 ) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::with_capacity(changes);

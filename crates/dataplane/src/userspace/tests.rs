@@ -245,6 +245,60 @@ fn what_follows_urgent_words_is_passed_on() {
 }
 
 #[test]
+fn an_answer_that_breaks_off_does_not_look_whole() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let endpoint = endpoint(|mut stream, _| {
+            let mut first = [0];
+            stream.read_exact(&mut first).unwrap();
+            if first == *b"e" {
+                stream.read_to_end(&mut Vec::new()).unwrap();
+            }
+            stream.write_all(b"half of").unwrap();
+            socket2::SockRef::from(&stream)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+        });
+        machine.endpoints("TCP", &[endpoint]);
+        // The client has not ended by then, or it has.
+        for words in [b"w", b"e"].repeat(20) {
+            let mut stream = connect();
+            stream.write_all(words).unwrap();
+            if words == b"e" {
+                stream.shutdown(Shutdown::Write).unwrap();
+            }
+            let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        }
+    });
+}
+
+#[test]
+fn who_breaks_off_is_not_taken_for_having_said_all() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        let (telling, told) = std::sync::mpsc::sync_channel(1);
+        let endpoint = endpoint(move |mut stream, _| {
+            stream.write_all(b"!").unwrap();
+            let result = stream.read_to_end(&mut Vec::new());
+            telling.send(result.map_err(|error| error.kind())).unwrap();
+        });
+        machine.endpoints("TCP", &[endpoint]);
+        for _ in 0..20 {
+            let mut stream = connect();
+            stream.read_exact(&mut [0]).unwrap();
+            stream.write_all(b"half of").unwrap();
+            socket2::SockRef::from(&stream)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+            drop(stream);
+            let result = told.recv_timeout(PATIENCE).unwrap();
+            assert_eq!(result, Err(ErrorKind::ConnectionReset));
+        }
+    });
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_is_replaced() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));

@@ -1,10 +1,14 @@
-//! The sockets that endpoints are called with. To make one and to take it down costs as much as to connect it; so one whose
-//! connection is over, as both sides know, is used for the next one, with all that it was set to.
+//! The sockets that endpoints are called with. To make one and to take it down costs nearly as much as to connect it; so one
+//! whose connection is over, as both sides know, is used for the next one to the same endpoint, with all that it was set to.
+//! Not to another one: the kernel goes on with the sequence numbers of such a socket, which who knows the last connection
+//! could tell (RFC 6528).
 //!
 //! The kernel goes on to tell of such a socket under its number. What it told before the socket was used anew is of its
 //! former life.
 
+use std::collections::VecDeque;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use mio::net::TcpStream;
@@ -14,7 +18,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::CongestionControl;
 
-/// Sockets of a family that a thread keeps for further connections: as many as end at about the same time.
+/// Sockets that a thread keeps for further connections: as many as end at about the same time, to some endpoints.
 const SPARE_MAX: usize = 64;
 
 /// A socket to an endpoint.
@@ -22,7 +26,8 @@ const SPARE_MAX: usize = 64;
 pub struct Call {
     /// The connection.
     pub stream: TcpStream,
-    domain: Domain,
+    /// The endpoint.
+    address: SocketAddr,
     /// What the kernel tells this thread of it.
     told: Option<Interest>,
 }
@@ -32,8 +37,8 @@ pub struct Call {
 pub struct Calls {
     /// Whose they are, by their descriptors.
     users: Vec<User>,
-    /// Those for further connections, for IPv4 and IPv6.
-    spare: [Vec<Call>; 2],
+    /// Those for further connections, in the order in which they ended.
+    spare: VecDeque<Call>,
     turn: u64,
 }
 
@@ -50,7 +55,8 @@ impl Call {
         if self.told == Some(interest) {
             return Ok(());
         }
-        let token = Token(2 * descriptor(&self.stream) + 1);
+        let descriptor = descriptor(&self.stream).ok_or(io::ErrorKind::InvalidInput)?;
+        let token = Token(2 * descriptor + 1);
         match self.told {
             Some(_) => registry.reregister(&mut self.stream, token, interest)?,
             None => registry.register(&mut self.stream, token, interest)?,
@@ -66,10 +72,11 @@ impl Call {
 
     /// Has the kernel tell nothing more of it.
     pub fn let_be(&mut self, registry: &Registry) -> io::Result<()> {
-        match self.told.take() {
-            Some(_) => registry.deregister(&mut self.stream),
-            None => Ok(()),
+        if self.is_waited_for() {
+            registry.deregister(&mut self.stream)?;
         }
+        self.told = None;
+        Ok(())
     }
 }
 
@@ -79,17 +86,19 @@ impl Calls {
         self.turn += 1;
     }
 
-    /// A socket that is not connected.
-    pub fn take(&mut self, domain: Domain, congestion: &CongestionControl) -> io::Result<Call> {
-        if let Some(call) = self.spare_of(domain).pop() {
+    /// A socket to call an endpoint with: it is not connected.
+    pub fn take(&mut self, address: SocketAddr, congestion: &CongestionControl) -> io::Result<Call> {
+        let known = self.spare.iter().rposition(|call| call.address == address);
+        if let Some(call) = known.and_then(|index| self.spare.remove(index)) {
             return Ok(call);
         }
+        let domain = Domain::for_address(address);
         let socket = Socket::new(domain, Type::STREAM.nonblocking(), None)?;
         socket.set_tcp_nodelay(true)?;
         congestion.begin(&socket);
         Ok(Call {
             stream: TcpStream::from_std(socket.into()),
-            domain,
+            address,
             told: None,
         })
     }
@@ -99,31 +108,49 @@ impl Calls {
         self.set_user(call, Some(connection));
     }
 
-    /// The connection that news of a socket are for.
+    /// News of a socket are for nobody here any more.
+    pub fn unassign(&mut self, call: &Call) {
+        self.set_user(call, None);
+    }
+
+    /// The connection that news of a socket are for. Nothing is lost by those of the turn in which it was given the socket:
+    /// the kernel looks at a socket when it tells of it, and so tells again in the next turn what happened since.
     pub fn user(&self, descriptor: usize) -> Option<usize> {
         let user = self.users.get(descriptor)?;
         user.connection.filter(|_| user.since < self.turn)
     }
 
     /// Keeps a socket whose connection has ended on both sides for another one. It is closed if the kernel has not ended the
-    /// connection yet, if it tells more of it than what it tells of a new one, or if there are enough.
-    pub fn give_back(&mut self, call: Call, told: Interest) {
-        let is_of_use = call.told == Some(told) && self.spare_of(call.domain).len() < SPARE_MAX;
+    /// connection yet, or if it tells more of it than `at_first`, what it tells of a new one. The one that was kept longest makes
+    /// room.
+    pub fn give_back(&mut self, call: Call, at_first: Interest) {
+        // A socket of IPv6 that was connected to an address of IPv4 is one of IPv4 for good.
+        let is_mapped = matches!(call.address.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
         // What waits for its end to be acknowledged still has a peer.
-        if !is_of_use || call.stream.peer_addr().is_ok() {
+        if call.told != Some(at_first) || is_mapped || call.stream.peer_addr().is_ok() {
             return;
         }
         match connect_unspec(&call.stream) {
             Ok(()) => {
-                self.set_user(&call, None);
-                self.spare_of(call.domain).push(call);
+                self.unassign(&call);
+                if self.spare.len() >= SPARE_MAX {
+                    self.spare.pop_front();
+                }
+                self.spare.push_back(call);
             }
             Err(error) => tracing::debug!(%error, "a socket is used once only"),
         }
     }
 
+    /// Closes what is kept for further connections.
+    pub fn close_spare(&mut self) {
+        self.spare.clear();
+    }
+
     fn set_user(&mut self, call: &Call, connection: Option<usize>) {
-        let descriptor = descriptor(&call.stream);
+        let Some(descriptor) = descriptor(&call.stream) else {
+            return;
+        };
         if self.users.len() <= descriptor {
             self.users.resize(descriptor + 1, User::default());
         }
@@ -134,15 +161,11 @@ impl Calls {
             };
         }
     }
-
-    fn spare_of(&mut self, domain: Domain) -> &mut Vec<Call> {
-        &mut self.spare[usize::from(domain == Domain::IPV6)]
-    }
 }
 
 /// As an index: the kernel gives the smallest number that is free.
-fn descriptor(stream: &TcpStream) -> usize {
-    usize::try_from(stream.as_raw_fd()).unwrap_or_default()
+fn descriptor(stream: &TcpStream) -> Option<usize> {
+    usize::try_from(stream.as_raw_fd()).ok()
 }
 
 #[cfg(test)]

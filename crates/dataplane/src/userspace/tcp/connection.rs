@@ -59,7 +59,7 @@ pub enum Outcome {
     Soon,
     /// Not at all: both have ended.
     Over,
-    /// Not at all: it broke. Both are reset when it is dropped.
+    /// Not at all: it broke. Both are to be reset.
     Broken,
 }
 
@@ -87,13 +87,18 @@ impl Joined {
         }
     }
 
-    /// Takes note that who speaks in a direction will say no more than what the kernel has, and whether some of that is
-    /// urgent.
-    pub fn note_end(&mut self, way: Way, has_urgent: bool) {
+    /// One direction, to take note of what the kernel tells of it.
+    pub fn direction(&mut self, way: Way) -> &mut Direction {
         match way {
-            Way::Up => self.up.note_end(has_urgent),
-            Way::Down => self.down.note_end(has_urgent),
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
         }
+    }
+
+    /// Has both told by a reset that it broke, as soon as it is dropped.
+    pub fn reset(&self) {
+        reset_at_close(&self.client);
+        reset_at_close(&self.endpoint.stream);
     }
 
     /// Whether the client's first words have gone to the endpoint, and none of them wait.
@@ -163,8 +168,6 @@ impl Joined {
         }
         result.unwrap_or_else(|error| {
             tracing::trace!(%error, "a connection broke");
-            reset_at_close(&self.client);
-            reset_at_close(&self.endpoint.stream);
             Outcome::Broken
         })
     }

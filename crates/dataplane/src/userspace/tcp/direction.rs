@@ -49,19 +49,23 @@ pub struct Direction {
     is_newly_large: bool,
     /// The kernel has told that the sender has ended; it does not tell it again.
     is_last: bool,
-    /// Nothing of what the kernel had then was urgent: one read takes all of it.
-    is_plain: bool,
+    /// A read may end before all that the kernel has.
+    reads_on: bool,
     /// The reader has taken something.
     has_spoken: bool,
     is_ended: bool,
 }
 
 impl Direction {
-    /// Takes note that the sender will say no more than what the kernel has already; whether something of that is urgent,
-    /// as a read ends before what is (`tcp(7)`, "sockatmark").
-    pub fn note_end(&mut self, has_urgent: bool) {
+    /// Takes note that the sender will say no more than what the kernel has already.
+    pub fn note_end(&mut self) {
         self.is_last = true;
-        self.is_plain = !has_urgent;
+    }
+
+    /// Takes note that a read may end before all that the kernel has: before what is urgent (`tcp(7)`, "sockatmark"), and
+    /// before the error that tells that the connection broke.
+    pub fn read_on(&mut self) {
+        self.reads_on = true;
     }
 
     /// Whether the sender may go on, and perhaps not before what it said is known to be taken.
@@ -92,8 +96,11 @@ impl Direction {
 
     /// Tells a reader who may not be connected yet what was heard. Whether it took something: then it is.
     pub fn say(&mut self, to: &impl AsFd) -> io::Result<bool> {
-        self.flush(to)?;
-        Ok(self.has_spoken)
+        match self.flush(to) {
+            // What it took nobody else may hear: with the next words it is found broken.
+            Err(error) if !self.has_spoken => Err(error),
+            _ => Ok(self.has_spoken),
+        }
     }
 
     /// Whether it has turned out since the last call that there is much to pass on.
@@ -150,6 +157,7 @@ impl Direction {
     /// A step of a stream that says little. `None` if it may go on at once.
     fn copy(&mut self, from: &impl AsFd, to: &impl AsFd, buffer: &mut [u8]) -> io::Result<Option<Pumped>> {
         let Some((bytes, _)) = or_later(|| recv(from, &mut *buffer, RecvFlags::DONTWAIT))? else {
+            self.reads_on = false;
             return Ok(Some(Pumped::Empty));
         };
         if bytes == 0 {
@@ -174,8 +182,8 @@ impl Direction {
             self.is_newly_large = true;
             self.pipe = Pipe::open();
         }
-        // A read that does not fill the buffer has read all that there was.
-        if is_full || self.has_rest() || (self.is_last && !self.is_plain) {
+        // Another read that does not fill the buffer has read all that there was.
+        if is_full || self.has_rest() || self.reads_on {
             return Ok(None);
         }
         Ok(Some(match self.is_last {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use rustix::io::Errno;
-use socket2::{Domain, SockRef};
+use socket2::SockRef;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::{Call, Calls};
@@ -37,7 +37,7 @@ pub struct Client {
     pub door: Arc<Door>,
     /// Its place among those that may be open.
     pub permit: OwnedSemaphorePermit,
-    /// What it says.
+    /// What it has said, as far as no endpoint has taken it.
     up: Direction,
 }
 
@@ -105,7 +105,7 @@ pub enum Found {
     Joined(Box<Joined>),
     /// One is asked, until then at most.
     Asked(Box<Dial>, Instant),
-    /// None answers: the client is told by a reset.
+    /// None answers, or the client is gone: it is told by a reset.
     Nobody,
 }
 
@@ -203,6 +203,11 @@ impl Dial {
         }
     }
 
+    /// Has the client told by a reset that nothing comes of it, as soon as it is dropped.
+    pub fn refuse(&self) {
+        self.search.client.refuse();
+    }
+
     /// Asks another endpoint, since this one did not answer in time.
     pub fn time_out(self, now: Instant, calls: &mut Calls, buffer: &mut [u8]) -> Found {
         self.give_up(&io::ErrorKind::TimedOut.into(), now, calls, buffer)
@@ -217,7 +222,7 @@ impl Dial {
 
 /// Begins a connection.
 fn dial(address: SocketAddr, calls: &mut Calls, congestion: &CongestionControl) -> io::Result<Call> {
-    let call = calls.take(Domain::for_address(address), congestion)?;
+    let call = calls.take(address, congestion)?;
     let socket = SockRef::from(&call.stream);
     // That the handshake is complete is told with the first words, which mostly are there by now.
     if let Err(error) = socket.set_tcp_quickack(false) {

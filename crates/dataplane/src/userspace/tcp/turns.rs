@@ -40,7 +40,7 @@ pub struct Turns {
     listeners: HashMap<usize, Arc<Door>>,
     connections: Slab<Connection>,
     calls: Calls,
-    /// How many of them last.
+    /// How many connections last.
     lasting: usize,
     /// When connections in the making are given up.
     deadlines: BTreeSet<(Instant, usize)>,
@@ -198,6 +198,8 @@ impl Turns {
             Ok(None) => {}
             Err(error) => {
                 tracing::debug!(%error, "a connection is not taken yet");
+                // It may be descriptors that are short.
+                self.calls.close_spare();
                 self.let_be(door);
                 self.waiting.insert(number);
                 self.look_at = Some(Instant::now() + ACCEPT_PAUSE);
@@ -241,7 +243,10 @@ impl Turns {
                         self.deadlines.insert((until, number));
                         self.connections.insert(Connection::Asked(dial, until));
                     }
-                    Err(error) => cannot_wait(&error),
+                    Err(error) => {
+                        cannot_wait(&error);
+                        dial.refuse();
+                    }
                 }
             }
             Found::Nobody => {}
@@ -292,7 +297,10 @@ impl Turns {
             Some(Connection::Asked(..)) => self.look(number, Dial::look),
             Some(Connection::Joined(care)) => {
                 if event.is_read_closed() {
-                    care.joined.note_end(speaks, event.is_priority());
+                    care.joined.direction(speaks).note_end();
+                }
+                if event.is_priority() || event.is_error() {
+                    care.joined.direction(speaks).read_on();
                 }
                 care.turns = care.turns.saturating_add(1);
                 let lasts_from_now_on = care.turns == LASTING_TURNS;
@@ -324,11 +332,9 @@ impl Turns {
         };
         let Joined { client, endpoint, .. } = &mut *care.joined;
         let registry = self.poll.registry();
-        for forgotten in [registry.deregister(client), endpoint.let_be(registry)] {
-            if let Err(error) = forgotten {
-                tracing::debug!(%error, "a socket is still waited for");
-            }
-        }
+        forgotten(registry.deregister(client));
+        forgotten(endpoint.let_be(registry));
+        self.calls.unassign(endpoint);
         self.lasting -= 1;
         other.load.fetch_add(1, Ordering::Relaxed);
         other.ask(Request::GoOn(care.joined));
@@ -342,17 +348,19 @@ impl Turns {
         if care.turns >= LASTING_TURNS {
             self.lasting -= 1;
         }
-        if outcome == Outcome::Over
-            && let Some(call) = care.joined.finish()
-        {
+        if outcome == Outcome::Broken {
+            care.joined.reset();
+        } else if let Some(call) = care.joined.finish() {
             self.calls.give_back(call, interest(false));
         }
     }
 
     /// Goes on with a connection in the making.
     fn look(&mut self, number: usize, how: fn(Dial, Instant, &mut Calls, &mut [u8]) -> Found) {
-        if let Some(Connection::Asked(dial, until)) = self.connections.try_remove(number) {
+        if let Some(Connection::Asked(mut dial, until)) = self.connections.try_remove(number) {
             self.deadlines.remove(&(until, number));
+            // It is waited for anew when it is joined, and all that there is by then is told again.
+            forgotten(dial.call.let_be(self.poll.registry()));
             let found = how(*dial, Instant::now(), &mut self.calls, &mut self.buffer);
             self.place(found);
         }
@@ -446,6 +454,12 @@ fn interest(tells_when_writable: bool) -> Interest {
     match tells_when_writable {
         true => readable | Interest::WRITABLE,
         false => readable,
+    }
+}
+
+fn forgotten(result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "a socket is still waited for");
     }
 }
 

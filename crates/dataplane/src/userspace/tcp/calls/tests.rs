@@ -28,11 +28,8 @@ impl Setting {
 
     /// A socket for a connection, connected, and the endpoint's side.
     fn call(&mut self, connection: usize) -> (Call, std::net::TcpStream) {
-        let mut call = self
-            .calls
-            .take(Domain::IPV4, &CongestionControl::default())
-            .unwrap();
         let address = self.listener.local_addr().unwrap();
+        let mut call = self.calls.take(address, &CongestionControl::default()).unwrap();
         let connected = SockRef::from(&call.stream).connect(&address.into());
         assert!(
             connected.is_ok() || connected.unwrap_err().raw_os_error() == Some(115),
@@ -65,6 +62,9 @@ fn a_socket_whose_connection_is_over_calls_again() {
     first.stream.shutdown(Shutdown::Write).unwrap();
     setting.calls.give_back(first, READABLE);
     assert!(setting.news().iter().all(Option::is_none), "nobody has it");
+    let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let another = setting.calls.take(other, &CongestionControl::default()).unwrap();
+    assert_ne!(descriptor(&another.stream), number, "it calls its endpoint only");
     let (second, mut endpoint) = setting.call(2);
     assert_eq!(descriptor(&second.stream), number);
     std::io::Write::write_all(&mut endpoint, b"a").unwrap();
@@ -77,7 +77,7 @@ fn a_socket_whose_end_is_not_known_to_the_other_side_is_closed() {
     let (call, _endpoint) = setting.call(1);
     call.stream.shutdown(Shutdown::Write).unwrap();
     setting.calls.give_back(call, READABLE);
-    assert!(setting.calls.spare.iter().all(Vec::is_empty));
+    assert!(setting.calls.spare.is_empty());
 }
 
 #[test]
@@ -89,7 +89,23 @@ fn a_socket_of_which_more_is_told_is_closed() {
     drop(endpoint);
     call.stream.shutdown(Shutdown::Write).unwrap();
     setting.calls.give_back(call, READABLE);
-    assert!(setting.calls.spare.iter().all(Vec::is_empty));
+    assert!(setting.calls.spare.is_empty());
+}
+
+#[test]
+fn no_more_sockets_are_kept_than_may_be() {
+    let mut setting = Setting::new();
+    let open: Vec<_> = (0..SPARE_MAX + 2).map(|number| setting.call(number)).collect();
+    let last = descriptor(&open.last().unwrap().0.stream);
+    for (call, endpoint) in open {
+        drop(endpoint);
+        call.stream.shutdown(Shutdown::Write).unwrap();
+        setting.calls.give_back(call, READABLE);
+    }
+    assert_eq!(setting.calls.spare.len(), SPARE_MAX);
+    assert_eq!(descriptor(&setting.call(0).0.stream), last);
+    setting.calls.close_spare();
+    assert!(setting.calls.spare.is_empty());
 }
 
 #[test]
@@ -97,7 +113,7 @@ fn news_from_before_a_socket_was_used_anew_are_nobodys() {
     let mut setting = Setting::new();
     let (call, _endpoint) = setting.call(1);
     setting.calls.next_turn();
-    let number = descriptor(&call.stream);
+    let number = descriptor(&call.stream).unwrap();
     assert_eq!(setting.calls.user(number), Some(1));
     // In the same turn, others of its news may still wait.
     setting.calls.assign(&call, 2);

@@ -73,7 +73,7 @@ fn what_is_said_is_heard_up_to_the_end() {
     assert_eq!(line.say(b" two"), 4);
     line.sender.shutdown(Shutdown::Write).unwrap();
     // The kernel tells once that this is the end, perhaps together with the words.
-    line.direction.note_end(false);
+    line.direction.note_end();
     assert_eq!(line.pump(), Pumped::Ended);
     assert_eq!(line.pump(), Pumped::Ended);
     assert_eq!(line.read(100), b"one two");
@@ -87,7 +87,7 @@ fn an_end_told_while_the_reader_is_slow_is_not_forgotten() {
         assert_ne!(line.say(&[1; 4_096]), 0, "nothing holds it up");
     }
     line.sender.shutdown(Shutdown::Write).unwrap();
-    line.direction.note_end(false);
+    line.direction.note_end();
     assert_eq!(line.pump(), Pumped::Full);
     let mut pumped = Pumped::Full;
     for _ in 0..10_000 {
@@ -105,12 +105,34 @@ fn what_is_urgent_is_not_taken_for_the_end() {
     let mut line = Line::new();
     line.say(b"one");
     // A read ends before what is urgent, as it does here before what is not said yet.
-    line.direction.note_end(true);
+    line.direction.note_end();
+    line.direction.read_on();
     assert_eq!(line.pump(), Pumped::Empty);
+    line.direction.read_on();
     line.say(b" two");
     line.sender.shutdown(Shutdown::Write).unwrap();
     assert_eq!(line.pump(), Pumped::Ended);
     assert_eq!(line.read(100), b"one two");
+}
+
+#[test]
+fn who_has_taken_some_words_is_told_the_rest() {
+    let mut line = Line::new();
+    // More than a reader takes at once.
+    let words = vec![7; BUFFER_BYTES];
+    for _ in 0..64 {
+        line.say(&words);
+        line.direction.hear(&line.from, &mut line.buffer).unwrap();
+        assert!(line.direction.say(&line.to).unwrap());
+        if line.direction.has_rest() {
+            break;
+        }
+    }
+    assert!(line.direction.has_rest(), "the reader takes everything");
+    drop(std::mem::replace(&mut line.reader, UnixStream::pair().unwrap().0));
+    assert!(line.direction.say(&line.to).unwrap(), "nobody else is");
+    let result = line.direction.pump(&line.from, &line.to, &mut line.buffer);
+    assert!(result.is_err());
 }
 
 #[test]
@@ -163,7 +185,7 @@ proptest! {
             check(&mut line, hear, &mut heard);
         }
         line.sender.shutdown(Shutdown::Write).unwrap();
-        line.direction.note_end(false);
+        line.direction.note_end();
         for _ in 0..10_000 {
             let pumped = line.pump();
             check(&mut line, 1 << 20, &mut heard);
