@@ -86,14 +86,15 @@ fn is_forgotten(flow: &Flow, forgotten: Forgotten, timeouts: Option<Timeouts>) -
     }
 }
 
-/// Whether nothing of a connection is on its way any more that matters. One that was not answered yet begins anew with
-/// the next SYN. One whose ends both said that they are done may still have something to be sent again, until that is
+/// Whether nothing of a connection is on its way any more that matters. One that was not answered yet may
+/// have been opened a moment ago. One whose ends both said that they are done may still have something to be sent again, until that is
 /// acknowledged.
 fn is_over(state: Option<TcpState>) -> bool {
     match state {
-        Some(TcpState::TimeWait | TcpState::Close | TcpState::SynSent) => true,
+        Some(TcpState::TimeWait | TcpState::Close) => true,
         Some(
-            TcpState::SynReceived
+            TcpState::SynSent
+            | TcpState::SynReceived
             | TcpState::Established
             | TcpState::FinWait
             | TcpState::CloseWait
