@@ -1,23 +1,26 @@
 //! Making the kernel forget TCP connections to addresses that come back ([`super::tenures`]): those are found first, and then
 //! forgotten. Both take a while where there are many, and are not for the loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow, TcpState};
+use netlink::route::LinkIndex;
 use netlink::tcp;
 
 use super::tenures::Forgotten;
+use senders::Senders;
 
+mod senders;
 #[cfg(test)]
 mod tests;
 
 /// Up to so many addresses the kernel is asked for each of them; for more, for all that it knows.
 const ASKED_ONE_BY_ONE_MAX: usize = 8;
 /// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
-/// machines. Those beyond are forgotten when the address comes back the next time.
+/// machines. Those beyond are kept.
 const FLOWS_MAX: usize = 262_144;
 /// What tells how long connection tracking remembers connections: those that go on, and those of which something is not
 /// acknowledged or is sent again and again.
@@ -31,24 +34,33 @@ pub struct Found {
     flows: Vec<Flow>,
 }
 
-/// Finds what the kernel is to forget.
+/// Finds what the kernel is to forget. `links` are those that addresses are announced on: only connections from there went to
+/// other nodes meanwhile. Pods of this machine and the machine itself reach an address by its proxy, wherever it is announced.
 ///
 /// # Errors
 /// See [`ConntrackError`].
-pub fn find(wanted: &BTreeMap<IpAddr, Forgotten>) -> Result<Found, ConntrackError> {
+pub fn find(
+    wanted: &BTreeMap<IpAddr, Forgotten>,
+    links: &BTreeSet<LinkIndex>,
+) -> Result<Found, ConntrackError> {
     let mut conntrack = Conntrack::open()?;
     let timeouts = Timeouts::read();
+    let mut senders = Senders::behind(links);
+    let mut is_meant = |flow: &Flow, forgotten: Forgotten| {
+        is_forgotten(flow, forgotten, timeouts)
+            && (is_over(flow.tcp_state) || senders.have(flow.original.source.ip()))
+    };
     let mut flows = Vec::new();
     if wanted.len() <= ASKED_ONE_BY_ONE_MAX {
         for (address, forgotten) in wanted {
-            let is_wanted = |flow: &Flow| is_forgotten(flow, *forgotten, timeouts);
+            let is_wanted = |flow: &Flow| is_meant(flow, *forgotten);
             flows.extend(conntrack.flows_to(*address, tcp::PROTOCOL, is_wanted)?);
         }
     } else {
         for family in [Family::V4, Family::V6] {
             let is_wanted = |flow: &Flow| {
                 let forgotten = wanted.get(&flow.original.destination.ip());
-                forgotten.is_some_and(|forgotten| is_forgotten(flow, *forgotten, timeouts))
+                forgotten.is_some_and(|forgotten| is_meant(flow, *forgotten))
             };
             flows.extend(conntrack.flows(family, tcp::PROTOCOL, is_wanted)?);
         }
@@ -64,17 +76,28 @@ impl Found {
             .retain(|flow| is_over(flow.tcp_state) || !addresses.contains(&flow.original.destination.ip()));
     }
 
-    /// Makes the kernel forget them; how many there were.
-    ///
-    /// # Errors
-    /// See [`ConntrackError`].
-    pub fn forget(mut self) -> Result<u64, ConntrackError> {
-        let mut count = 0;
+    /// Makes the kernel forget them; how many there were, and the first failure.
+    pub fn forget(mut self) -> (u64, Option<ConntrackError>) {
+        let (mut count, mut failure) = (0, None);
         for flow in &self.flows {
-            count += u64::from(self.conntrack.forget(flow)?);
+            match forget(&mut self.conntrack, flow) {
+                Ok(was_there) => count += u64::from(was_there),
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
-        Ok(count)
+        (count, failure)
     }
+}
+
+/// Makes the kernel forget a connection, unless it was over and a new one has its place.
+fn forget(conntrack: &mut Conntrack, flow: &Flow) -> Result<bool, ConntrackError> {
+    if is_over(flow.tcp_state) {
+        let now = conntrack.current(flow)?;
+        if !now.is_some_and(|now| is_over(now.tcp_state)) {
+            return Ok(false);
+        }
+    }
+    conntrack.forget(flow)
 }
 
 fn is_forgotten(flow: &Flow, forgotten: Forgotten, timeouts: Option<Timeouts>) -> bool {

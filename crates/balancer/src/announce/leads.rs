@@ -88,8 +88,13 @@ impl Leads {
             return this;
         };
         for part in &mut this.families {
-            this.left.extend(part.left(nftables));
-            part.refusal = part.write(nftables, &Wanted::default()).err().map(|error| {
+            let left = Wanted {
+                held: part.left(nftables).into_iter().collect(),
+                ..Wanted::default()
+            };
+            this.left.extend(&left.held);
+            // It stays written down until this process has made it its own.
+            part.refusal = part.write(nftables, &left).err().map(|error| {
                 // A part of it may be in force that was before.
                 if let Err(left) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
                     tracing::debug!(error = %left, within = ?UNTENDED_LASTS, "a table of before runs empty, if there is one");

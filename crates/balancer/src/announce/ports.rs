@@ -127,6 +127,11 @@ impl Ports {
         self.silenced = now;
     }
 
+    /// The links of the network.
+    pub(super) fn links(&self) -> BTreeSet<LinkIndex> {
+        self.open.values().map(|open| open.port.link).collect()
+    }
+
     /// Where this node takes packets that others send on to it.
     pub(super) fn entrances(&self) -> Vec<Entrance> {
         let hardware = |link: LinkIndex| self.open.get(&link.0).map(|open| open.port.hardware);

@@ -72,12 +72,13 @@ impl Predecessors {
         }
         let trail = self.of.entry(address).or_default();
         // It is said again until it was heard.
-        if !is(trail.before.as_ref(), by) {
-            trail.before = Some(Predecessor {
-                node: NodeName::clone(by),
-                gave_up_at: now,
-            });
+        if is(trail.before.as_ref(), by) {
+            return;
         }
+        trail.before = Some(Predecessor {
+            node: NodeName::clone(by),
+            gave_up_at: now,
+        });
         let is_led = is(trail.led.as_ref(), by);
         if is_here && !is_led {
             self.take(now, address);

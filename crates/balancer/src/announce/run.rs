@@ -306,7 +306,11 @@ impl Announcer {
                 }
             }
             News::Time => self.core.tick(since_boot()),
-            News::Served => self.announce_served(),
+            News::Served => {
+                // What is gained by now may have to wait.
+                self.follow_up();
+                self.announce_served();
+            }
             News::Written(outcome) => self.take_outcome(outcome),
             News::Forgetting(step) => self.take_forgetting(step),
             News::Lease(event) => self.take_lease(event),

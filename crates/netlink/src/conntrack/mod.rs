@@ -122,7 +122,8 @@ pub struct Flow {
     pub tcp_state: Option<TcpState>,
     /// When the kernel forgets it by itself if nothing more is seen of it; 0 if it does not say.
     pub expires_in_seconds: u32,
-    /// What most often tells it from a later flow with the same addresses.
+    /// What may tell it from a later flow with the same addresses. It does not where that took its place in the kernel's memory,
+    /// as one does that begins where an ended one is still remembered.
     id: u32,
     /// The conntrack zone, 0 where none is used.
     zone: u16,
@@ -189,6 +190,23 @@ impl Conntrack {
             }
         }
         Ok(flows)
+    }
+
+    /// How a flow is by now; `None` if the kernel has forgotten it, or knows another one with its addresses that can be told
+    /// from it.
+    pub fn current(&mut self, flow: &Flow) -> Result<Option<Flow>, ConntrackError> {
+        let sequence = self.socket.next_sequence();
+        let mut request = Writer::default();
+        wire::write_get(&mut request, sequence, flow);
+        let mut found = None;
+        match self
+            .socket
+            .exchange(request.finish(), sequence, |message| found = wire::read(message))
+        {
+            Ok(_) => Ok(found.filter(|found| found.id == flow.id)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(source) => Err(ConntrackError::List(source)),
+        }
     }
 
     /// Makes the kernel forget a flow; tells whether it was still there. The flow's next packet is treated

@@ -161,7 +161,10 @@ fn the_kernel_forgets_what_it_is_told_to() {
         });
         let stale = stale.expect("a list");
         assert_eq!(answered_by(&stale), ["10.244.2.2:5353"]);
+        let now = conntrack.current(&stale[0]).expect("it is looked for");
+        assert_eq!(now.map(|flow| flow.original), Some(stale[0].original));
         assert!(conntrack.forget(&stale[0]).expect("it is forgotten"));
+        assert_eq!(conntrack.current(&stale[0]).expect("it is looked for"), None);
         assert!(!conntrack.forget(&stale[0]).expect("it is gone"));
         let left = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");
         assert_eq!(answered_by(&left), ["10.244.2.3:5353"]);

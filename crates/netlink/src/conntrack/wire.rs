@@ -80,12 +80,21 @@ pub(super) fn write_list(
     request.end(filter);
 }
 
+/// Writes a request for the flow that has a flow's addresses now.
+pub(super) fn write_get(request: &mut Writer, sequence: u32, flow: &Flow) {
+    write_addressed(request, GET, sequence, flow);
+}
+
 /// Writes a request to forget a flow, and not another that has its addresses by now if its id differs.
 pub(super) fn write_forget(request: &mut Writer, sequence: u32, flow: &Flow) {
-    let family = Family::of(flow.original.source.ip());
-    begin(request, DELETE, libc::NLM_F_ACK, sequence, family);
-    write_direction(request, ORIGINAL, flow.protocol, &flow.original);
+    write_addressed(request, DELETE, sequence, flow);
     request.u32_be(ID, flow.id);
+}
+
+fn write_addressed(request: &mut Writer, kind: u16, sequence: u32, flow: &Flow) {
+    let family = Family::of(flow.original.source.ip());
+    begin(request, kind, libc::NLM_F_ACK, sequence, family);
+    write_direction(request, ORIGINAL, flow.protocol, &flow.original);
     if flow.zone != 0 {
         request.attribute(ZONE, &flow.zone.to_be_bytes());
     }

@@ -1,12 +1,13 @@
 //! Making the kernel forget connections beside the loop: one look at its table at a time, for all addresses that came back
 //! until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use netlink::clock::since_boot;
 use netlink::conntrack::ConntrackError;
+use netlink::route::LinkIndex;
 use tokio::task::JoinSet;
 
 use super::super::flows::{self, Found};
@@ -17,6 +18,8 @@ use super::Announcer;
 /// How long an address is not announced at most because connections to it are looked for: longer than reading a large table
 /// takes.
 const LOOKING_PATIENCE: Duration = Duration::from_secs(1);
+/// What was found is forgotten beside further looks, so much of it at the same time.
+const FORGETTING_MAX: usize = 4;
 
 /// What is being forgotten.
 #[derive(Debug, Default)]
@@ -25,8 +28,9 @@ pub(super) struct Forgetting {
     wanted: BTreeMap<IpAddr, Forgotten>,
     /// Addresses that are not announced before connections to them are found, and until when at most.
     awaited: BTreeMap<IpAddr, Time>,
-    /// One step at a time.
-    step: JoinSet<Step>,
+    /// One at a time.
+    look: JoinSet<Step>,
+    forgetting: JoinSet<Step>,
 }
 
 /// What was done.
@@ -34,8 +38,8 @@ pub(super) struct Forgetting {
 pub(super) enum Step {
     /// Connections to these addresses were looked for.
     Looked(Vec<IpAddr>, Result<Found, ConntrackError>),
-    /// So many were forgotten.
-    Forgotten(Result<u64, ConntrackError>),
+    /// So many were forgotten, and some perhaps not.
+    Forgotten(u64, Option<ConntrackError>),
 }
 
 impl Forgetting {
@@ -50,12 +54,21 @@ impl Forgetting {
 
     /// The next step that is done; `None` if there is none.
     pub(super) async fn next(&mut self) -> Option<Step> {
-        self.step.join_next().await.and_then(Result::ok)
+        let step = tokio::select! {
+            Some(step) = self.look.join_next() => step,
+            Some(step) = self.forgetting.join_next() => step,
+            else => return None,
+        };
+        step.ok()
     }
 
     /// The same, without waiting.
     pub(super) fn done(&mut self) -> Option<Step> {
-        self.step.try_join_next().and_then(Result::ok)
+        let step = self
+            .look
+            .try_join_next()
+            .or_else(|| self.forgetting.try_join_next());
+        step.and_then(Result::ok)
     }
 
     /// Whether an address is not to be announced yet: connections that are opened from then on would be forgotten with those
@@ -65,13 +78,13 @@ impl Forgetting {
         until.is_some_and(|until| since_boot() < *until)
     }
 
-    fn look(&mut self) {
-        if self.wanted.is_empty() || !self.step.is_empty() {
+    fn look(&mut self, links: BTreeSet<LinkIndex>) {
+        if self.wanted.is_empty() || !self.look.is_empty() || self.forgetting.len() >= FORGETTING_MAX {
             return;
         }
         let wanted = std::mem::take(&mut self.wanted);
-        self.step.spawn_blocking(move || {
-            let found = flows::find(&wanted);
+        self.look.spawn_blocking(move || {
+            let found = flows::find(&wanted, &links);
             Step::Looked(wanted.into_keys().collect(), found)
         });
     }
@@ -88,7 +101,10 @@ impl Forgetting {
             }
         }
         found.keep_open(&late);
-        self.step.spawn_blocking(|| Step::Forgotten(found.forget()));
+        self.forgetting.spawn_blocking(|| {
+            let (count, failure) = found.forget();
+            Step::Forgotten(count, failure)
+        });
         in_time
     }
 }
@@ -101,7 +117,7 @@ impl Announcer {
 
     /// Begins to look, if nothing else is under way.
     pub(super) fn look_for_forgotten(&mut self) {
-        self.forgetting.look();
+        self.forgetting.look(self.ports.links());
     }
 
     /// Goes on after a step.
@@ -114,15 +130,22 @@ impl Announcer {
                     }
                 }
             }
-            Step::Forgotten(Ok(count)) => Metrics::add(&self.metrics.forgotten, count),
-            Step::Looked(_, Err(error)) | Step::Forgotten(Err(error)) => {
-                // What is awaited is answered for in a moment.
-                tracing::warn!(
-                    %error,
-                    "connections to addresses that came back may hang if their clients' ports were used before"
-                );
+            // What is awaited is answered for in a moment.
+            Step::Looked(_, Err(error)) => cannot_forget(&error),
+            Step::Forgotten(count, failure) => {
+                Metrics::add(&self.metrics.forgotten, count);
+                if let Some(error) = failure {
+                    cannot_forget(&error);
+                }
             }
         }
         self.look_for_forgotten();
     }
+}
+
+fn cannot_forget(error: &ConntrackError) {
+    tracing::warn!(
+        %error,
+        "connections to addresses that came back may hang if their clients' ports were used before"
+    );
 }

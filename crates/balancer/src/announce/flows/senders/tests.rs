@@ -1,0 +1,41 @@
+use super::*;
+
+const NETWORK: LinkIndex = LinkIndex(2);
+const PODS: LinkIndex = LinkIndex(3);
+
+#[test]
+fn the_longest_route_says_who_comes_by_a_link() {
+    let network = |text: &str| -> IpNet { text.parse().unwrap() };
+    let gateway = "192.0.2.1".parse().unwrap();
+    let routes = [
+        Route::new(
+            network("0.0.0.0/0"),
+            Action::Via {
+                gateway,
+                link: Some(NETWORK),
+            },
+        ),
+        Route::on_link(network("192.0.2.0/24"), NETWORK),
+        Route::new(network("192.0.2.5/32"), Action::Local(NETWORK)),
+        Route::on_link(network("10.244.1.0/24"), PODS),
+        Route::new(network("203.0.113.0/24"), Action::Blackhole),
+    ];
+    let mut senders = Senders::new(&routes, &BTreeSet::from([NETWORK]));
+    for (address, are_behind) in [
+        ("198.51.100.7", true),
+        ("192.0.2.9", true),
+        ("192.0.2.5", false),
+        ("10.244.1.4", false),
+        ("10.244.2.4", true),
+        ("203.0.113.1", false),
+        ("fd00::1", false),
+    ] {
+        assert_eq!(senders.have(address.parse().unwrap()), are_behind, "{address}");
+    }
+}
+
+#[test]
+fn nobody_is_behind_links_without_routes() {
+    let mut senders = Senders::new(&[], &BTreeSet::from([NETWORK]));
+    assert!(!senders.have("192.0.2.9".parse().unwrap()));
+}
