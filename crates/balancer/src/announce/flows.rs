@@ -20,7 +20,7 @@ mod tests;
 /// Up to so many addresses the kernel is asked for each of them; for more, for all that it knows.
 const ASKED_ONE_BY_ONE_MAX: usize = 8;
 /// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
-/// machines. Those beyond are kept.
+/// machines. Those beyond are kept, and what was listed of them is let go.
 const FLOWS_MAX: usize = 262_144;
 /// What tells how long connection tracking remembers connections: those that go on, and those of which something is not
 /// acknowledged or is sent again and again.

@@ -81,8 +81,8 @@ pub enum Effect {
     /// The kernel is to forget connections to the address. The network is not to be told of the address before these are
     /// found: those that are opened from then on are none of them.
     Forget(IpAddr, Forgotten),
-    /// Packets are to be sent on to others than before ([`Core::led`], [`Core::unsettled`]). It is to be so before any message of the same time
-    /// goes out: others rely on what these say.
+    /// Packets are to be sent on to others than before, or dropped ([`Core::led`], [`Core::unsettled`]). It is to be so before
+    /// any message of the same time goes out: others rely on what these say.
     Led,
 }
 

@@ -50,7 +50,7 @@ struct User {
 }
 
 impl Call {
-    /// Has the kernel tell of it from now on, of new ones what there is already.
+    /// Has the kernel tell of it from now on, of new ones what there is already. An error, of `epoll_ctl(2)`, leaves it as it was.
     pub fn wait_for(&mut self, registry: &Registry, interest: Interest) -> io::Result<()> {
         if self.told == Some(interest) {
             return Ok(());
@@ -70,7 +70,7 @@ impl Call {
         self.told.is_some()
     }
 
-    /// Has the kernel tell nothing more of it.
+    /// Has the kernel tell nothing more of it. After an error it may still do so.
     pub fn let_be(&mut self, registry: &Registry) -> io::Result<()> {
         if self.is_waited_for() {
             registry.deregister(&mut self.stream)?;
@@ -86,7 +86,7 @@ impl Calls {
         self.turn += 1;
     }
 
-    /// A socket to call an endpoint with: it is not connected.
+    /// A socket to call an endpoint with: it is not connected. An error if no descriptor is left.
     pub fn take(&mut self, address: SocketAddr, congestion: &CongestionControl) -> io::Result<Call> {
         let known = self.spare.iter().rposition(|call| call.address == address);
         if let Some(call) = known.and_then(|index| self.spare.remove(index)) {

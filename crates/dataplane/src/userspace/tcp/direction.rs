@@ -84,7 +84,7 @@ impl Direction {
     }
 
     /// Reads what the sender has said by now, if nothing is left of what it said before: it is known then, whoever will be
-    /// the reader.
+    /// the reader. An error is the sender's.
     pub fn hear(&mut self, from: &impl AsFd, buffer: &mut [u8]) -> io::Result<()> {
         if !self.has_rest()
             && let Some((bytes, _)) = or_later(|| recv(from, &mut *buffer, RecvFlags::DONTWAIT))?
@@ -94,7 +94,8 @@ impl Direction {
         Ok(())
     }
 
-    /// Tells a reader who may not be connected yet what was heard. Whether it took something: then it is.
+    /// Tells a reader who may not be connected yet what was heard. Whether it took something: then it is. An error is one of a
+    /// reader that has taken nothing: another one may be told instead.
     pub fn say(&mut self, to: &impl AsFd) -> io::Result<bool> {
         match self.flush(to) {
             // What it took nobody else may hear: with the next words it is found broken.
@@ -182,7 +183,7 @@ impl Direction {
             self.is_newly_large = true;
             self.pipe = Pipe::open();
         }
-        // Another read that does not fill the buffer has read all that there was.
+        // Any other read has taken all that there was.
         if is_full || self.has_rest() || self.reads_on {
             return Ok(None);
         }
