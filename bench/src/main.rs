@@ -48,6 +48,9 @@ enum Benchmark {
     Proxy(proxy::Flags),
     /// Give Services load balancers' addresses: time until one is announced, and until it moves when its owner dies
     Balancer(balancer::Flags),
+    /// Replace the process that announces and serves an address of the edge, as an upgrade does: how long nobody says who has
+    /// it, and what clients notice
+    Upgrades(balancer::upgrades::Flags),
     /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Benchmark::List(flags) => lists::run(&flags),
         Benchmark::Proxy(flags) => proxy::run(&flags),
         Benchmark::Balancer(flags) => balancer::run(&flags),
+        Benchmark::Upgrades(flags) => balancer::upgrades::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),

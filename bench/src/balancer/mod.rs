@@ -4,6 +4,7 @@ mod asker;
 mod assigned;
 mod held;
 mod moves;
+pub mod upgrades;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
@@ -53,7 +54,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let outside = setting.cluster.outside()?;
         let backends = backends(outside)?;
         let held = held::backend(outside)?;
-        setting.with_api(async || prepare(&setting.client()?).await)?;
+        setting.with_api(async || prepare(&setting.client()?, NODES).await)?;
         let control_plane = setting.cluster.control_plane()?;
         let mut assigner = command(&setting)?;
         assigner.arg("--leader-elect=false");
@@ -127,8 +128,8 @@ fn command(setting: &Setting) -> Result<Command, Failure> {
 }
 
 /// Creates the Nodes and the pools.
-async fn prepare(client: &Client) -> Result<(), Failure> {
-    for number in 1..=NODES {
+async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
+    for number in 1..=nodes {
         let name = format!("node-{number}");
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         client

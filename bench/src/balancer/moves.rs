@@ -21,7 +21,7 @@ const MOVE_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a node is back, so that the three have found each other.
 const SETTLING: Duration = Duration::from_millis(2_500);
 /// Pause between two connections.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// Lets owners die, and end.
 pub fn run(
@@ -102,7 +102,7 @@ fn reach(service: SocketAddr) -> Result<(), Failure> {
     Err("the address is not served any more".into())
 }
 
-fn connect(service: SocketAddr, patience: Duration) -> std::io::Result<()> {
+pub(super) fn connect(service: SocketAddr, patience: Duration) -> std::io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&service, patience)?;
     stream.set_read_timeout(Some(patience))?;
     let mut text = String::new();
