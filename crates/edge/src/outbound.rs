@@ -1,5 +1,7 @@
 //! Connections to backends.
 
+pub(crate) mod spare;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -7,11 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -19,7 +22,7 @@ use crate::backends::Chosen;
 use crate::peer::Peer;
 use crate::port::{Current, Port};
 use crate::proxy_protocol::{Addresses, Header, write_version1, write_version2};
-use crate::relay::{BreakOff, Side};
+use crate::relay::{BreakOff, FirstWords, Side};
 use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 use crate::tls::{self, TlsConnection};
 
@@ -99,7 +102,7 @@ pub(crate) async fn connect(
     chosen: &Chosen,
     peer: &Peer,
 ) -> Result<Outbound, ConnectError> {
-    connect_with(port, chosen, peer, true).await
+    connect_with(port, chosen, peer, true, &mut FirstWords::default()).await
 }
 
 /// The same, with HTTP/2 not offered to the backend: other protocols can take the place of HTTP/1.1 only.
@@ -108,7 +111,7 @@ pub(crate) async fn connect_http1(
     chosen: &Chosen,
     peer: &Peer,
 ) -> Result<Outbound, ConnectError> {
-    connect_with(port, chosen, peer, false).await
+    connect_with(port, chosen, peer, false, &mut FirstWords::default()).await
 }
 
 async fn connect_with(
@@ -116,6 +119,7 @@ async fn connect_with(
     chosen: &Chosen,
     peer: &Peer,
     offers_http2: bool,
+    first: &mut FirstWords,
 ) -> Result<Outbound, ConnectError> {
     let current = port.current();
     let to = chosen.backend.address;
@@ -141,7 +145,8 @@ async fn connect_with(
     };
     let tls = protocols.map(|protocols| (&port.shared.tls_to_backends, protocols));
     let limit = current.service.policy.connect_timeout;
-    let opened = timeout(limit, open(to, introduction(&current, header, Some(peer)), tls)).await;
+    let introduction = introduction(&current, header, Some(peer));
+    let opened = timeout(limit, open(to, introduction, tls, first)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
     // Bytes end with their client, or by silence; only what is kept for other requests can outlive its backend unnoticed.
     if let (true, Ok(stream)) = (is_http, &result)
@@ -157,15 +162,20 @@ async fn connect_with(
     result
 }
 
-/// The same with another backend where one fails, as often as that makes sense, each chosen by [`Port::choose`].
-pub(crate) async fn connect_any(port: &Arc<Port>, peer: &Peer) -> Result<(Chosen, Outbound), ConnectError> {
+/// The same with another backend where one fails, as often as that makes sense, each chosen by [`Port::choose`]. One that is
+/// near, and is to be told nothing else before, is told what the client has said at once.
+pub(crate) async fn connect_any(
+    port: &Arc<Port>,
+    peer: &Peer,
+    first: &mut FirstWords,
+) -> Result<(Chosen, Outbound), ConnectError> {
     let mut tried = Vec::new();
     let mut last = ConnectError::Nobody;
     while tried.len() < TRIES_MAX {
         let Some(chosen) = port.choose(peer.ip(), &tried) else {
             break;
         };
-        match connect(port, &chosen, peer).await {
+        match connect_with(port, &chosen, peer, true, first).await {
             Ok(stream) => return Ok((chosen, stream)),
             Err(error) => last = error,
         }
@@ -182,7 +192,8 @@ pub(crate) async fn connect_to_check(
     is_tls: bool,
 ) -> Result<Outbound, ConnectError> {
     let tls = is_tls.then(|| (&port.shared.tls_to_backends, Vec::new()));
-    open(to, introduction(current, Header::Own, None), tls).await
+    let introduction = introduction(current, Header::Own, None);
+    open(to, introduction, tls, &mut FirstWords::default()).await
 }
 
 /// The PROXY header that a backend is sent, if it is sent one.
@@ -199,13 +210,16 @@ fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Optio
     Some(bytes)
 }
 
-/// Connects, with TLS if that is given, which offers these protocols by ALPN.
+/// Connects, with TLS if that is given, which offers these protocols by ALPN. Where there is nothing to be said before, the
+/// client's first words may be said already.
 async fn open(
     to: SocketAddr,
     introduction: Option<Vec<u8>>,
     tls: Option<(&Arc<ClientConfig>, Vec<Vec<u8>>)>,
+    first: &mut FirstWords,
 ) -> Result<Outbound, ConnectError> {
-    let mut stream = dial(to)
+    let first = (introduction.is_none() && tls.is_none()).then_some(first);
+    let mut stream = dial(to, first)
         .await
         .map_err(|source| ConnectError::Connect { to, source })?;
     if let Some(bytes) = introduction {
@@ -222,17 +236,29 @@ async fn open(
     Ok(Outbound::Tls(Box::new(TlsConnection::new(stream))))
 }
 
-async fn dial(to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = match to {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    socket.set_nodelay(true)?;
+async fn dial(to: SocketAddr, first: Option<&mut FirstWords>) -> io::Result<TcpStream> {
+    let socket = spare::take(to)?;
     // That the handshake is complete is told with the first words, which mostly follow at once.
-    if let Err(error) = SockRef::from(&socket).set_tcp_quickack(false) {
+    if let Err(error) = socket.set_tcp_quickack(false) {
         tracing::debug!(%error, "a backend is told twice that it is connected");
     }
-    socket.connect(to).await
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from_std(socket.into())?;
+    // The last thing that may fail: what it took nobody else is told.
+    let is_connected = first.map_or(Ok(false), |first| first.say(&stream))?;
+    if !is_connected {
+        // Of one that has failed the kernel tells its end too.
+        let ready = stream.ready(Interest::WRITABLE).await?;
+        if ready.is_write_closed()
+            && let Some(error) = stream.take_error()?
+        {
+            return Err(error);
+        }
+    }
+    Ok(stream)
 }
 
 /// Tells a backend that it is connected, where no words do: it may be the one to speak first.

@@ -14,7 +14,7 @@ use crate::port::Transport;
 
 /// Connections that wait to be taken; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
-/// Descriptors that are not for connections: listening sockets, pipes, logs, health checks.
+/// Descriptors that are not for connections: listening sockets, pipes, logs, health checks, sockets that are to be used again.
 const DESCRIPTORS_RESERVED: u64 = 2_048;
 /// Each connection has one to the client and one to the backend.
 const DESCRIPTORS_EACH: u64 = 2;

@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 use crate::backends::Backend;
 use crate::inbound::{self, Arrival};
 use crate::load::Load;
+use crate::outbound::spare;
 use crate::port::{Port, Seat};
 use crate::sockets;
 
@@ -219,6 +220,7 @@ async fn take_connections(worker: Arc<Worker>, team: Arc<[Arc<Worker>]>, door: D
                 Ok(Err(error)) if is_gone(&error) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(%error, %at, "a connection is not taken yet");
+                    spare::close_all();
                     tokio::time::sleep(PAUSE).await;
                     break;
                 }

@@ -14,11 +14,11 @@ use tokio::time::timeout;
 
 use crate::counters::Refusal;
 use crate::http;
-use crate::outbound;
+use crate::outbound::{self, Outbound, spare};
 use crate::peer::Peer;
 use crate::port::{Current, Port, Seat};
 use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Read};
-use crate::relay::{BreakOff, Side, end_early, relay};
+use crate::relay::{BreakOff, FirstWords, Outcome, Side, end_early, relay};
 use crate::settings::Frontend;
 use crate::tls::{self, TlsConnection};
 use crate::workers::Place;
@@ -192,7 +192,16 @@ async fn forward<S: Side>(
     place: &Place,
 ) -> Result<(), Refusal> {
     let mut account = Account::new(peer, port, current);
-    let connected = Box::pin(outbound::connect_any(port, peer)).await;
+    let mut first = match stream.bare().map(FirstWords::hear).transpose() {
+        Ok(first) => first.unwrap_or_default(),
+        Err(error) => {
+            tracing::trace!(%error, "a client has gone before a backend was called");
+            stream.break_off();
+            account.end = Some(End::Relayed(Outcome::Broken));
+            return Ok(());
+        }
+    };
+    let connected = Box::pin(outbound::connect_any(port, peer, &mut first)).await;
     let Ok((chosen, mut backend)) = connected else {
         account.end = Some(End::NoBackend);
         end_early(stream);
@@ -208,7 +217,14 @@ async fn forward<S: Side>(
         return Ok(());
     }
     let (idle, counters) = (current.service.policy.idle_timeout, port.counters());
-    let outcome = relay(stream, &mut backend, idle, counters, &mut account.passed).await;
+    let is_near = first.are_taken();
+    let outcome = relay(stream, &mut backend, first, idle, counters, &mut account.passed).await;
     account.end = Some(End::Relayed(outcome));
+    if let (Outcome::Finished, Outbound::Plain(backend), true) = (outcome, backend, is_near)
+        && account.passed.is_little()
+        && let Some(chosen) = &account.chosen
+    {
+        spare::give_back(backend, chosen.backend.address);
+    }
     Ok(())
 }

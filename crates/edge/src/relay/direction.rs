@@ -10,6 +10,7 @@ use rustix::net::{SendFlags, send};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::first_words::FirstWords;
 use super::pipe::Pipe;
 use super::{Side, is_end};
 
@@ -28,7 +29,7 @@ const LITTLE_STEPS: u32 = 16;
 const TURN_STEPS: u32 = 32;
 
 thread_local! {
-    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
+    pub(super) static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
 }
 
 /// The state of a direction.
@@ -74,6 +75,16 @@ enum Step {
 }
 
 impl Direction {
+    /// One that goes on with what was heard already.
+    pub fn following(first: FirstWords) -> Self {
+        Self {
+            rest: first.words,
+            taken: first.taken,
+            passed_bytes: first.taken as u64,
+            ..Self::default()
+        }
+    }
+
     /// Whether all was passed on; the reader may not know yet that it was all.
     pub fn is_read(&self) -> bool {
         self.stage != Stage::Open && self.rest.is_empty()

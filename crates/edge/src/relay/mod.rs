@@ -2,6 +2,7 @@
 //! other.
 
 mod direction;
+mod first_words;
 mod pipe;
 
 use std::future::poll_fn;
@@ -18,6 +19,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::counters::Counters;
 use crate::outbound;
 use direction::Direction;
+pub(crate) use first_words::FirstWords;
+
+/// What a connection passes at most in either direction to have passed little: the kernel lets the buffers of a socket grow with
+/// what goes over it, and they stay as they are.
+const LITTLE_BYTES: u64 = 64 << 10;
 
 /// A side of a relay.
 pub(crate) trait Side: AsyncRead + AsyncWrite + BreakOff + Unpin {
@@ -115,23 +121,30 @@ pub(crate) struct Passed {
     pub sent_bytes: u64,
 }
 
-/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`. `passed` is true
-/// at any time, also if this is dropped before that.
+impl Passed {
+    /// Whether it is so little that the kernel has not fitted the sockets to it.
+    pub fn is_little(self) -> bool {
+        self.received_bytes.max(self.sent_bytes) <= LITTLE_BYTES
+    }
+}
+
+/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`; `first` is what the
+/// client has said already. `passed` is true at any time, also if this is dropped before that.
 pub(crate) async fn relay<C: Side, B: Side>(
     client: &mut C,
     backend: &mut B,
+    first: FirstWords,
     idle: Duration,
     counters: &Counters,
     passed: &mut Passed,
 ) -> Outcome {
-    let (mut up, mut down) = (Direction::default(), Direction::default());
+    let (mut up, mut down) = (Direction::following(first), Direction::default());
     let mut last = Instant::now();
     let mut timer = pin!(sleep_until(last + idle));
     let mut others = pin!(yield_now());
     let (mut had_others_a_turn, mut is_begun) = (false, false);
     let outcome = poll_fn(|cx| {
         loop {
-            let before = (up.passed_bytes(), down.passed_bytes());
             let both = [
                 up.poll(cx, client, backend, down.is_read(), !had_others_a_turn),
                 down.poll(cx, backend, client, up.is_read(), !had_others_a_turn),
@@ -142,15 +155,15 @@ pub(crate) async fn relay<C: Side, B: Side>(
             {
                 outbound::acknowledge(socket);
             }
-            let has_moved = before != (up.passed_bytes(), down.passed_bytes());
-            if has_moved {
+            let now_passed = Passed {
+                received_bytes: up.passed_bytes(),
+                sent_bytes: down.passed_bytes(),
+            };
+            if now_passed != *passed {
                 last = Instant::now();
-                counters.received(up.passed_bytes() - before.0);
-                counters.sent(down.passed_bytes() - before.1);
-                *passed = Passed {
-                    received_bytes: up.passed_bytes(),
-                    sent_bytes: down.passed_bytes(),
-                };
+                counters.received(now_passed.received_bytes - passed.received_bytes);
+                counters.sent(now_passed.sent_bytes - passed.sent_bytes);
+                *passed = now_passed;
             }
             match both {
                 [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {

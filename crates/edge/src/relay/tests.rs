@@ -21,7 +21,15 @@ async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<(Outcome, P
     let counted = counters.clone();
     let task = tokio::spawn(async move {
         let mut passed = Passed::default();
-        let outcome = relay(&mut from_client, &mut to_backend, idle, &counted, &mut passed).await;
+        let outcome = relay(
+            &mut from_client,
+            &mut to_backend,
+            FirstWords::default(),
+            idle,
+            &counted,
+            &mut passed,
+        )
+        .await;
         (outcome, passed)
     });
     (client, backend, task, counters)
@@ -49,6 +57,40 @@ async fn each_direction_ends_by_itself() {
     assert_eq!(outcome, Outcome::Finished);
     assert_eq!((passed.received_bytes, passed.sent_bytes), (8, 13));
     assert_eq!(counters.bytes(), (8, 13));
+}
+
+#[tokio::test]
+async fn the_backend_hears_the_rest_of_the_first_words_before_all_others() {
+    let (mut client, mut from_client) = pair().await;
+    let (mut to_backend, mut backend) = pair().await;
+    client.write_all(b" and more").await.expect("written");
+    client.shutdown().await.expect("ended");
+    let first = FirstWords {
+        words: b"question"[..].into(),
+        taken: 3,
+    };
+    let counters = Arc::new(Counters::default());
+    let counted = counters.clone();
+    let relaying = tokio::spawn(async move {
+        let mut passed = Passed::default();
+        let relaying = relay(
+            &mut from_client,
+            &mut to_backend,
+            first,
+            LONG,
+            &counted,
+            &mut passed,
+        );
+        (relaying.await, passed)
+    });
+    let mut heard = String::new();
+    backend.read_to_string(&mut heard).await.expect("read to the end");
+    assert_eq!(heard, "stion and more");
+    drop(backend);
+    let (outcome, passed) = relaying.await.expect("it ends");
+    assert_eq!(outcome, Outcome::Finished);
+    assert_eq!(passed.received_bytes, 17, "what was taken before among them");
+    assert_eq!(counters.bytes(), (17, 0));
 }
 
 #[tokio::test]
@@ -83,7 +125,16 @@ async fn last_words_that_find_no_room_come_before_the_end() {
     backend.shutdown().await.expect("ended");
     let relaying = tokio::spawn(async move {
         let (counters, mut passed) = (Counters::default(), Passed::default());
-        relay(&mut from_client, &mut to_backend, LONG, &counters, &mut passed).await
+        let first = FirstWords::default();
+        relay(
+            &mut from_client,
+            &mut to_backend,
+            first,
+            LONG,
+            &counters,
+            &mut passed,
+        )
+        .await
     });
     let mut received = Vec::new();
     client.read_to_end(&mut received).await.expect("read to the end");

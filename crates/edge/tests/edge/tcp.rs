@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use edge::Options;
 use edge::settings::{Balance, Frontend, Stickiness};
+use socket2::SockRef;
 
-use crate::setting::{Setting, backend, exchange, greeting, is_closed, named, nobody, service};
+use crate::setting::{Setting, backend, echo, exchange, greeting, is_closed, named, nobody, service};
 
 #[test]
 fn both_directions_pass_and_end_by_themselves() {
@@ -136,6 +138,89 @@ fn another_backend_takes_what_one_refuses() {
         setting.metric("portolan_edge_refused_total", "no_backend"),
         Some(0)
     );
+}
+
+#[test]
+fn another_backend_hears_what_one_refused_to_hear() {
+    let setting = Setting::new(service(Frontend::Tcp, &[nobody(), backend(echo)]));
+    for words in ["one", "two", "three", "four", "five", "six"] {
+        let mut client = setting.connect();
+        assert_eq!(exchange(&mut client, words).expect("an echo"), words);
+    }
+}
+
+#[test]
+fn short_connections_end_as_their_backend_ends_them() {
+    // Near ones take the sockets of those before.
+    let backend = backend(|mut stream| {
+        let mut word = [0];
+        stream.read_exact(&mut word)?;
+        match word {
+            [b'r'] => SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
+            _ => stream.write_all(&word),
+        }
+    });
+    let setting = Setting::new(service(Frontend::Tcp, &[backend]));
+    for word in b"aabarracrrbcaaaarab".repeat(4) {
+        let mut client = setting.connect();
+        client.write_all(&[word]).expect("written");
+        let mut heard = Vec::new();
+        let end = client.read_to_end(&mut heard);
+        match word {
+            b'r' => assert_eq!(
+                end.expect_err("a reset").kind(),
+                std::io::ErrorKind::ConnectionReset
+            ),
+            _ => assert_eq!((end.expect("an end"), heard), (1, vec![word])),
+        }
+    }
+}
+
+#[test]
+fn a_client_that_breaks_off_breaks_its_backend_off() {
+    let (ends, end) = mpsc::channel();
+    let backend = backend(move |mut stream| {
+        let mut words = [0; 2];
+        stream.read_exact(&mut words)?;
+        stream.write_all(&words)?;
+        let ended = stream.read(&mut words).map_err(|error| error.kind());
+        ends.send(ended).map_err(std::io::Error::other)
+    });
+    let setting = Setting::new(service(Frontend::Tcp, &[backend]));
+    for breaks_off in [false, true, false, true, true, false] {
+        let mut client = setting.connect();
+        assert_eq!(exchange(&mut client, "hi").expect("an echo"), "hi");
+        if breaks_off {
+            SockRef::from(&client)
+                .set_linger(Some(Duration::ZERO))
+                .expect("it breaks off");
+        }
+        drop(client);
+        let expected = match breaks_off {
+            true => Err(std::io::ErrorKind::ConnectionReset),
+            false => Ok(0),
+        };
+        assert_eq!(end.recv().expect("it ends"), expected);
+    }
+}
+
+#[test]
+fn a_long_first_word_passes_whole() {
+    let setting = Setting::new(service(Frontend::Tcp, &[backend(echo)]));
+    for length in [1 << 20, 70_000, 1 << 16] {
+        let words: Vec<u8> = (0..length).map(|number| (number % 251) as u8).collect();
+        let mut client = setting.connect();
+        let mut writer = client.try_clone().expect("a second handle");
+        let sent = words.clone();
+        let writing = std::thread::spawn(move || {
+            writer.write_all(&sent).expect("written");
+            writer.shutdown(Shutdown::Write).expect("ended");
+        });
+        let mut heard = Vec::new();
+        client.read_to_end(&mut heard).expect("read to the end");
+        writing.join().expect("it was written");
+        assert!(heard == words, "{} of {} bytes", heard.len(), words.len());
+    }
 }
 
 #[test]
