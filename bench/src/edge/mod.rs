@@ -3,6 +3,7 @@
 
 mod backend;
 mod clients;
+mod turns;
 mod under_test;
 
 use std::fs;
@@ -20,6 +21,7 @@ use crate::Failure;
 use crate::at_once::{at_once, lend_ports_again};
 use crate::process::{Measured, quiet};
 use crate::setting::{PATIENCE, enclosed_at};
+use turns::{Rounds, by_turns};
 pub use under_test::Flags as UnderTestFlags;
 pub use under_test::run as under_test;
 
@@ -35,12 +37,18 @@ const PORTS_OTHER_BUILD: (u16, u16) = (3_080, 3_443);
 /// Flags of `bench edge`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Rounds; in each, both proxies have their turn at everything
-    #[arg(long, default_value_t = 5)]
+    /// Rounds of connections and of handshakes; in each, all proxies have their turn, and another one begins than in the last
+    #[arg(long, default_value_t = 40)]
     rounds: usize,
-    /// Seconds of each turn
-    #[arg(long, default_value_t = 2)]
-    seconds: u64,
+    /// Seconds of each of these turns
+    #[arg(long, default_value_t = 0.25, value_parser = seconds)]
+    seconds: f64,
+    /// Rounds of streams
+    #[arg(long, default_value_t = 5)]
+    stream_rounds: usize,
+    /// Seconds of each stream
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    stream_seconds: f64,
     /// Clients at the same time that connect, ask, and close
     #[arg(long, default_value_t = 16)]
     clients: usize,
@@ -72,7 +80,30 @@ enum Part {
     Handshakes,
 }
 
+/// A time that a turn may have.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok();
+    let possible = seconds.filter(|seconds| (0.01..=3_600.0).contains(seconds));
+    possible.ok_or_else(|| format!("expected seconds from 0.01 to 3600, got {text:?}"))
+}
+
 impl Flags {
+    /// The rounds of connections and handshakes.
+    fn short_turns(&self) -> Rounds {
+        Rounds {
+            count: self.rounds,
+            turn: Duration::from_secs_f64(self.seconds),
+        }
+    }
+
+    /// The rounds of streams.
+    fn streams(&self) -> Rounds {
+        Rounds {
+            count: self.stream_rounds,
+            turn: Duration::from_secs_f64(self.stream_seconds),
+        }
+    }
+
     fn has(&self, part: Part) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
@@ -210,76 +241,15 @@ impl Place<'_> {
     }
 }
 
-/// What a proxy reached in its turns, and the processor time that it took.
-struct Outcome {
-    name: &'static str,
-    amounts: Vec<f64>,
-    cpu: Duration,
-}
-
-impl Outcome {
-    /// The median of its turns.
-    fn median(&self) -> f64 {
-        let mut amounts = self.amounts.clone();
-        amounts.sort_unstable_by(f64::total_cmp);
-        amounts.get(amounts.len() / 2).copied().unwrap_or_default()
-    }
-
-    /// Microseconds of processor time for one of what was done.
-    fn cpu_each(&self, flags: &Flags) -> f64 {
-        let all: f64 = self.amounts.iter().sum::<f64>() * flags.seconds as f64;
-        self.cpu.as_secs_f64() * 1e6 / all.max(1.0)
-    }
-}
-
-/// All have their turn at `work`, again and again; it returns how much was done. The first is haproxy, which the others are
-/// compared with.
-fn by_turns(
-    flags: &Flags,
-    proxies: &[Proxy],
-    (what, unit): (&str, &str),
-    work: impl Fn(&Proxy, Duration) -> Result<f64, Failure>,
-) -> Result<(), Failure> {
-    let mut outcomes: Vec<Outcome> = proxies
-        .iter()
-        .map(|proxy| Outcome {
-            name: proxy.name,
-            amounts: Vec::new(),
-            cpu: Duration::ZERO,
-        })
-        .collect();
-    for _ in 0..flags.rounds {
-        for (proxy, outcome) in proxies.iter().zip(&mut outcomes) {
-            let cpu = proxy.process.cpu()?;
-            let amount = work(proxy, Duration::from_secs(flags.seconds))?;
-            outcome.amounts.push(amount);
-            outcome.cpu += proxy.process.cpu()? - cpu;
-        }
-    }
-    let (haproxy, others) = outcomes.split_first().ok_or("there is no proxy")?;
-    for other in others {
-        let [ours, theirs] = [other, haproxy].map(Outcome::median);
-        let [our_cpu, their_cpu] = [other, haproxy].map(|of| of.cpu_each(flags));
-        println!(
-            "{what}: {} {ours:.2} {unit}, haproxy {theirs:.2} {unit}; {:.2} x haproxy; \
-             CPU of the proxy for one: {our_cpu:.2} us and {their_cpu:.2} us, {:.2} x",
-            other.name,
-            ours / theirs,
-            our_cpu / their_cpu,
-        );
-    }
-    Ok(())
-}
-
 fn streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
-    by_turns(flags, proxies, ("one stream", "MB/s"), |proxy, time| {
+    by_turns(flags.streams(), proxies, ("one stream", "MB/s"), |proxy, time| {
         clients::stream(proxy.plain, time)
     })
 }
 
 fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     by_turns(
-        flags,
+        flags.short_turns(),
         proxies,
         ("connect, request, close", "a second"),
         |proxy, time| at_once(flags.clients, time, || clients::exchange(proxy.plain)),
@@ -289,7 +259,7 @@ fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
 fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
     let what = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
-    by_turns(flags, proxies, what, |proxy, time| {
+    by_turns(flags.short_turns(), proxies, what, |proxy, time| {
         at_once(flags.clients, time, || clients::shake_hands(proxy.tls, &tls))
     })
 }
