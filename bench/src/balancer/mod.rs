@@ -2,29 +2,33 @@
 
 mod asker;
 mod assigned;
+mod faults;
 mod held;
 mod moves;
 pub mod upgrades;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use client::{Client, JSON, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
-use testbed::Member;
+use testbed::{Member, write_sysctl};
 
 use crate::Failure;
 use crate::process::{Measured, portolan};
 use crate::proxy::{backends, changes, wait_for};
-use crate::setting::{Setting, enclosed_with};
+use crate::setting::{PATIENCE, Setting, enclosed_with};
 use crate::world;
 
 /// Nodes of the testbed.
 const NODES: usize = 3;
 /// The measured Service's address.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 128);
+/// Pause between two looks at what the API says.
+const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// The port of another Service at the same address, whose connections stay open.
 const HELD_PORT: u16 = 81;
 
@@ -46,12 +50,16 @@ pub struct Flags {
     /// How often the owner is asked to end
     #[arg(long, default_value_t = 10)]
     handovers: usize,
+    /// How often each fault befalls the owner: probes that are lost, its link cut, its process that stands still
+    #[arg(long, default_value_t = 10)]
+    faults: usize,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     enclosed_with(NODES, false, |setting| {
         let outside = setting.cluster.outside()?;
+        outside.enter(forget_ends)??;
         let backends = backends(outside)?;
         let held = held::backend(outside)?;
         setting.with_api(async || prepare(&setting.client()?, NODES).await)?;
@@ -69,6 +77,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         outside.enter(|| held::wait_for((ADDRESS, HELD_PORT).into()))??;
         assigned::run(flags.assignments, &setting)?;
         setting.with_api(async || many(&setting, flags.services).await)?;
+        setting.with_api(async || members(&setting.client()?).await)?;
         println!(
             "{} Services of type LoadBalancer, and the measured one",
             flags.services
@@ -80,8 +89,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             nodes[0].announcer.resident_mib()?
         );
         moves::run(flags.kills, flags.handovers, &setting, &mut nodes, service)?;
+        faults::run(flags.faults, &setting, &nodes)?;
         Ok(())
     })
+}
+
+/// Has backends remember no connection that is over. Nodes give connections ports of their own by chance; one that a backend
+/// remembers is refused, and the client tries again, after a second if it happens twice.
+fn forget_ends() -> std::io::Result<()> {
+    write_sysctl("net.ipv4.tcp_max_tw_buckets", "0")
 }
 
 /// What runs on a node.
@@ -184,6 +200,25 @@ async fn measured_services(client: &Client, short: IpAddr, held: IpAddr) -> Resu
     Ok(())
 }
 
+/// Waits until all nodes are members: before that, those that are left of them may be too few to take over.
+async fn members(client: &Client) -> Result<(), Failure> {
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        let lease: Value = client.get(LEASE).await?;
+        let list = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();
+        let list: Value = serde_json::from_str(list.unwrap_or("null"))?;
+        let are_members = list["members"]
+            .as_object()
+            .is_some_and(|members| members.len() == NODES);
+        if are_members && list["joining"].is_null() {
+            return Ok(());
+        }
+        tokio::time::sleep(POLL_PERIOD).await;
+    }
+    Err("the nodes have not become members".into())
+}
+
 async fn many(setting: &Setting, services: usize) -> Result<(), Failure> {
     let client = setting.client()?;
     for number in 0..services {
@@ -199,6 +234,6 @@ async fn many(setting: &Setting, services: usize) -> Result<(), Failure> {
         if items.iter().filter(has_address).count() > services {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(POLL_PERIOD).await;
     }
 }

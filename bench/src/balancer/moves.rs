@@ -19,7 +19,9 @@ const TRY: Duration = Duration::from_millis(20);
 /// How long a connection may take while the address moves as planned: TCP sends a lost packet again after a second.
 const MOVE_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a node is back, so that the three have found each other.
-const SETTLING: Duration = Duration::from_millis(2_500);
+pub(super) const SETTLING: Duration = Duration::from_millis(2_500);
+/// A connection that takes so long lost a packet: TCP sends none again earlier.
+const SLOW: Duration = Duration::from_millis(200);
 /// Pause between two connections.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
@@ -102,15 +104,29 @@ fn reach(service: SocketAddr) -> Result<(), Failure> {
     Err("the address is not served any more".into())
 }
 
-pub(super) fn connect(service: SocketAddr, patience: Duration) -> std::io::Result<()> {
+/// Connects, and hears what the backend says; how it was opened.
+pub(super) fn connect(service: SocketAddr, patience: Duration) -> std::io::Result<Opened> {
+    let begin = Instant::now();
     let mut stream = TcpStream::connect_timeout(&service, patience)?;
+    let opened = Opened {
+        port: stream.local_addr()?.port(),
+        after: begin.elapsed(),
+    };
     stream.set_read_timeout(Some(patience))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     match text.is_empty() {
         true => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(()),
+        false => Ok(opened),
     }
+}
+
+/// A connection that was opened.
+pub(super) struct Opened {
+    /// The client's port.
+    port: u16,
+    /// How long the handshake took.
+    after: Duration,
 }
 
 /// Connections while something went on.
@@ -159,11 +175,24 @@ fn connecting(
         let client = scope.spawn(|| {
             outside.enter(|| {
                 let mut connections = Connections::default();
+                let first = Instant::now();
                 while !is_over.load(Ordering::Acquire) {
                     let begin = Instant::now();
-                    connections.failed += usize::from(connect(service, MOVE_PATIENCE).is_err());
+                    let opened = connect(service, MOVE_PATIENCE);
+                    let lasted = begin.elapsed();
+                    connections.failed += usize::from(opened.is_err());
                     connections.count += 1;
-                    connections.longest = connections.longest.max(begin.elapsed());
+                    connections.longest = connections.longest.max(lasted);
+                    if let Some(opened) = opened.ok().filter(|_| lasted >= SLOW) {
+                        println!(
+                            "slow {during}: the connection from port {}, {:.3} s after the first, took {:.0} ms, of \
+                             which its handshake {:.0} ms",
+                            opened.port,
+                            (begin - first).as_secs_f64(),
+                            lasted.as_secs_f64() * 1e3,
+                            opened.after.as_secs_f64() * 1e3
+                        );
+                    }
                     std::thread::sleep(PAUSE);
                 }
                 connections
@@ -180,7 +209,7 @@ fn connecting(
 }
 
 /// Sets a node's port of the bridge up or down.
-fn set_link(setting: &Setting, node: usize, is_up: bool) -> Result<(), Failure> {
+pub(super) fn set_link(setting: &Setting, node: usize, is_up: bool) -> Result<(), Failure> {
     let mut connection = Connection::open_in(&setting.cluster.underlay().namespace)?;
     let link = connection.link_index(&format!("port{}", node + 1).parse()?)?;
     let change = LinkChange {

@@ -17,10 +17,10 @@ mod senders;
 #[cfg(test)]
 mod tests;
 
-/// Up to so many addresses the kernel is asked for each of them; for more, for all that it knows.
+/// Up to so many IPv4 addresses the kernel is asked for each of them; for more, and for those of IPv6, for all that it knows.
 const ASKED_ONE_BY_ONE_MAX: usize = 8;
 /// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
-/// machines. Those beyond are kept, and what was listed of them is let go.
+/// machines. Those beyond are kept.
 const FLOWS_MAX: usize = 262_144;
 /// What tells how long connection tracking remembers connections: those that go on, and those of which something is not
 /// acknowledged or is sent again and again.
@@ -50,22 +50,24 @@ pub fn find(
         is_forgotten(flow, forgotten, timeouts)
             && (is_over(flow.tcp_state) || senders.have(flow.original.source.ip()))
     };
-    let mut flows = Vec::new();
-    if wanted.len() <= ASKED_ONE_BY_ONE_MAX {
-        for (address, forgotten) in wanted {
-            let is_wanted = |flow: &Flow| is_meant(flow, *forgotten);
-            flows.extend(conntrack.flows_to(*address, tcp::PROTOCOL, is_wanted)?);
+    let mut is_wanted = |flow: &Flow| {
+        let forgotten = wanted.get(&flow.original.destination.ip());
+        forgotten.is_some_and(|forgotten| is_meant(flow, *forgotten))
+    };
+    let mut flows: Vec<Flow> = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let of_family = || wanted.keys().filter(|address| Family::of(**address) == family);
+        let count = of_family().count();
+        if count > 0 && (family == Family::V6 || count > ASKED_ONE_BY_ONE_MAX) {
+            let most = FLOWS_MAX.saturating_sub(flows.len());
+            flows.extend(conntrack.flows_at_most(most, family, tcp::PROTOCOL, &mut is_wanted)?);
+            continue;
         }
-    } else {
-        for family in [Family::V4, Family::V6] {
-            let is_wanted = |flow: &Flow| {
-                let forgotten = wanted.get(&flow.original.destination.ip());
-                forgotten.is_some_and(|forgotten| is_meant(flow, *forgotten))
-            };
-            flows.extend(conntrack.flows(family, tcp::PROTOCOL, is_wanted)?);
+        for address in of_family() {
+            let most = FLOWS_MAX.saturating_sub(flows.len());
+            flows.extend(conntrack.flows_to(most, *address, tcp::PROTOCOL, &mut is_wanted)?);
         }
     }
-    flows.truncate(FLOWS_MAX);
     Ok(Found { conntrack, flows })
 }
 

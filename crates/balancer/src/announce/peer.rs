@@ -122,6 +122,11 @@ impl Peer {
         true
     }
 
+    /// Whether the process that was heard last is that one.
+    pub(super) fn is_process(&self, incarnation: u64) -> bool {
+        self.heard.is_some_and(|heard| heard.incarnation == incarnation)
+    }
+
     /// Whether it was heard lately.
     pub(super) fn is_heard(&self, now: Time) -> bool {
         self.is_heard_within(now, SUSPECT_AFTER)

@@ -151,20 +151,32 @@ impl Conntrack {
         protocol: u8,
         wanted: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
-        self.list(family, protocol, None, wanted)
+        self.list(family, protocol, None, usize::MAX, wanted)
     }
 
-    /// The same of flows whose clients send to an address. The kernel leaves out those to other IPv4 addresses itself; those to
+    /// The same, `most` of them at most: which ones, where there are more, nobody knows.
+    pub fn flows_at_most(
+        &mut self,
+        most: usize,
+        family: Family,
+        protocol: u8,
+        wanted: impl FnMut(&Flow) -> bool,
+    ) -> Result<Vec<Flow>, ConntrackError> {
+        self.list(family, protocol, None, most, wanted)
+    }
+
+    /// The same of flows whose clients send to an address, `most` of them at most. The kernel leaves out those to other IPv4 addresses itself; those to
     /// other IPv6 addresses it does not, since it takes equal ones for different ones (`ctnetlink_filter_match_tuple`, as of
     /// Linux 6.18).
     pub fn flows_to(
         &mut self,
+        most: usize,
         destination: IpAddr,
         protocol: u8,
         mut wanted: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let compared = Some(destination).filter(IpAddr::is_ipv4);
-        self.list(Family::of(destination), protocol, compared, |flow| {
+        self.list(Family::of(destination), protocol, compared, most, |flow| {
             flow.original.destination.ip() == destination && wanted(flow)
         })
     }
@@ -174,6 +186,7 @@ impl Conntrack {
         family: Family,
         protocol: u8,
         destination: Option<IpAddr>,
+        most: usize,
         mut wanted: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let mut flows = Vec::new();
@@ -183,7 +196,9 @@ impl Conntrack {
             let mut request = Writer::default();
             wire::write_list(&mut request, sequence, family, protocol, destination);
             let list = self.socket.exchange(request.finish(), sequence, |message| {
-                flows.extend(wire::read(message).filter(|flow| wanted(flow)));
+                if flows.len() < most {
+                    flows.extend(wire::read(message).filter(|flow| wanted(flow)));
+                }
             });
             if !list.map_err(ConntrackError::List)?.torn {
                 break;

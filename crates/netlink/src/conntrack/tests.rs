@@ -213,7 +213,9 @@ fn the_kernel_tells_how_far_connections_to_an_address_are() {
         create(&mut conntrack, &dns);
         let mut found = |address: &str| {
             let address = address.parse().expect("an address");
-            let mut found = conntrack.flows_to(address, TCP, |_| true).expect("a list");
+            let mut found = conntrack
+                .flows_to(usize::MAX, address, TCP, |_| true)
+                .expect("a list");
             found.sort_by_key(|flow| flow.reply.source.port());
             let told = found.iter().map(|flow| {
                 assert!((1..=600).contains(&flow.expires_in_seconds), "{flow:?}");
@@ -225,5 +227,12 @@ fn the_kernel_tells_how_far_connections_to_an_address_are() {
         assert_eq!(found("192.0.2.200"), both);
         assert_eq!(found("fd00::200"), [(4, Some(TcpState::FinWait))]);
         assert_eq!(found("192.0.2.202"), []);
+        for (most, expected) in [(0, 0), (1, 1), (2, 2), (3, 2)] {
+            let address = "192.0.2.200".parse().expect("an address");
+            let found = conntrack.flows_to(most, address, TCP, |_| true).expect("a list");
+            assert_eq!(found.len(), expected, "{most}");
+            let found = conntrack.flows_at_most(most, Family::V6, TCP, |_| true);
+            assert_eq!(found.expect("a list").len(), expected, "{most}");
+        }
     });
 }

@@ -54,7 +54,7 @@ impl Core {
                 let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
                 if is_granted && self.ballot.ask(now, sender, address) {
                     self.predecessors.lent(address, &sender.name);
-                    self.tenures.lent(address, sender);
+                    self.tenures.lent(now, address, sender);
                     self.answer(now, &sender.name, Entry::Vote(address));
                 }
             }
@@ -93,11 +93,9 @@ impl Core {
     fn gave_up(&mut self, now: Time, by: &Voted, address: IpAddr) {
         let is_here = self.claims.is_held(address);
         self.predecessors.gave_up(now, address, &by.name, is_here);
-        if let Some(forgotten) = self.tenures.gave_up(address) {
+        let is_ending = self.peers.get(&by.name).is_some_and(|peer| peer.is_leaving);
+        if let Some(forgotten) = self.tenures.gave_up(now, address, by, is_ending) {
             self.effects.push(Effect::Forget(address, forgotten));
-        }
-        if self.peers.get(&by.name).is_some_and(|peer| peer.is_leaving) {
-            self.tenures.gone(now, address, by);
         }
     }
 
@@ -122,7 +120,7 @@ impl Core {
             self.claims.are_votes_stale = true;
         } else {
             self.predecessors.lent(address, &to.name);
-            self.tenures.lent(address, to);
+            self.tenures.lent(now, address, to);
             self.answer(now, &to.name, Entry::Vote(address));
         }
     }

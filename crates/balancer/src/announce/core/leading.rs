@@ -65,10 +65,18 @@ impl Core {
         self.predecessors.follow(now, may_lead, is_told);
         if self.leads_due <= now {
             self.leads_due = now + LOOK_AFTER_PERIOD;
-            self.predecessors.expire(now, |node| match peers.get(node) {
+            let presence = |node: &NodeName| match peers.get(node) {
                 None => Presence::Gone,
                 Some(peer) if peer.is_leaving => Presence::Ending,
                 Some(peer) => Presence::Silent(peer.silent_for(now)),
+            };
+            self.predecessors.expire(now, presence);
+            self.tenures.look(now, |voted| {
+                let peer = peers.get(&voted.name);
+                match peer.is_some_and(|peer| peer.is_process(voted.incarnation)) {
+                    true => presence(&voted.name),
+                    false => Presence::Gone,
+                }
             });
         }
         if self.predecessors.take_changed() {

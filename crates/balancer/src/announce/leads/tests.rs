@@ -213,7 +213,9 @@ fn what_is_for_an_unsettled_address_waits_until_it_is_settled() {
         let mut conntrack = node.enter(Conntrack::open).unwrap().unwrap();
         let mut known = || {
             let of_client = |flow: &netlink::conntrack::Flow| flow.original.destination.port() == port;
-            conntrack.flows_to(address, tcp::PROTOCOL, of_client).unwrap()
+            conntrack
+                .flows_to(usize::MAX, address, tcp::PROTOCOL, of_client)
+                .unwrap()
         };
         let before = known();
         assert_eq!(before.len(), 1);

@@ -89,23 +89,28 @@ impl Forgetting {
         });
     }
 
-    /// Connections were found; the addresses that this was awaited for.
-    fn forget(&mut self, looked_for: &[IpAddr], mut found: Found) -> Vec<IpAddr> {
-        let (mut in_time, mut late) = (Vec::new(), Vec::new());
-        for address in looked_for {
-            match self.awaited.remove(address) {
-                Some(until) if since_boot() < until => in_time.push(*address),
-                // It is answered for since then.
-                Some(_) => late.push(*address),
-                None => {}
-            }
-        }
-        found.keep_open(&late);
+    /// Connections to addresses were looked for: those that this was awaited for, and those that it was awaited for
+    /// too long.
+    fn looked_for(&mut self, addresses: &[IpAddr]) -> (Vec<IpAddr>, Vec<IpAddr>) {
+        let now = since_boot();
+        let awaited = addresses
+            .iter()
+            .filter_map(|address| Some((*address, self.awaited.remove(address)?)));
+        let (in_time, late): (Vec<_>, Vec<_>) = awaited.partition(|(_, until)| now < *until);
+        let address = |(address, _)| address;
+        (
+            in_time.into_iter().map(address).collect(),
+            late.into_iter().map(address).collect(),
+        )
+    }
+
+    /// Connections were found. Those to addresses that are `late`, and so are answered for since, are kept if they go on.
+    fn forget(&mut self, mut found: Found, late: &[IpAddr]) {
+        found.keep_open(late);
         self.forgetting.spawn_blocking(|| {
             let (count, failure) = found.forget();
             Step::Forgotten(count, failure)
         });
-        in_time
     }
 }
 
@@ -123,15 +128,18 @@ impl Announcer {
     /// Goes on after a step.
     pub(super) fn take_forgetting(&mut self, step: Step) {
         match step {
-            Step::Looked(addresses, Ok(found)) => {
-                for address in self.forgetting.forget(&addresses, found) {
+            Step::Looked(addresses, looked) => {
+                let (in_time, late) = self.forgetting.looked_for(&addresses);
+                match looked {
+                    Ok(found) => self.forgetting.forget(found, &late),
+                    Err(error) => cannot_forget(&error),
+                }
+                for address in in_time {
                     if self.may_answer(address) {
                         self.announce(address);
                     }
                 }
             }
-            // What is awaited is answered for in a moment.
-            Step::Looked(_, Err(error)) => cannot_forget(&error),
             Step::Forgotten(count, failure) => {
                 Metrics::add(&self.metrics.forgotten, count);
                 if let Some(error) = failure {

@@ -158,7 +158,7 @@ fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
 fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
     /// What happens to the owner until it has the address again.
     type Happening = fn(&mut Cluster, usize);
-    let happenings: [(&str, Happening, fn(Forgotten) -> bool); 4] = [
+    let happenings: [(&str, Happening, fn(Forgotten) -> bool); 6] = [
         (
             "asked for it",
             |cluster, first| {
@@ -167,6 +167,32 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 cluster.want(address(0), &[0, 1, 2]);
             },
             |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "asked for it by two after one another",
+            |cluster, first| {
+                move_to(cluster, address(0), (first + 1) % 3);
+                move_to(cluster, address(0), (first + 2) % 3);
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "asked for it by two, of whom one began anew",
+            |cluster, first| {
+                let next = (first + 1) % 3;
+                move_to(cluster, address(0), next);
+                move_to(cluster, address(0), (first + 2) % 3);
+                cluster.kill(next);
+                cluster.run(Duration::from_secs(2));
+                cluster.boot(next);
+                cluster.run(Duration::from_secs(5));
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| match forgotten {
+                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_secs(30),
+                Forgotten::Ended => false,
+            },
         ),
         (
             "asked to end",
@@ -229,7 +255,9 @@ fn connections_are_kept_if_nobody_else_had_their_address() {
         cluster.join();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
-        assert_eq!(cluster.forgotten, [], "seed {seed}");
+        for (node, _, forgotten) in &cluster.forgotten {
+            assert_eq!((*node, *forgotten), (first, Forgotten::Ended), "seed {seed}");
+        }
     }
 }
 

@@ -17,6 +17,11 @@ fn process(name: &str) -> Voted {
     }
 }
 
+/// Some node gave the address up.
+fn gave_up(known: &mut Tenures) -> Option<Forgotten> {
+    known.gave_up(NOW, ADDRESS, &process("b"), false)
+}
+
 /// What a node knows that answered for the address until `NOW`.
 fn ended(on_purpose: bool) -> Tenures {
     let mut known = Tenures::default();
@@ -26,17 +31,21 @@ fn ended(on_purpose: bool) -> Tenures {
 }
 
 #[test]
-fn connections_that_are_over_are_forgotten_if_somebody_else_had_the_address() {
+fn connections_that_are_over_are_forgotten_when_an_address_comes_back() {
     let mut known = ended(true);
-    assert_eq!(known.begin(LATER, ADDRESS), None, "nobody else had it");
+    assert_eq!(
+        known.begin(LATER, ADDRESS),
+        Some(Forgotten::Ended),
+        "who had it may have died"
+    );
     known.end(LATER, ADDRESS, true);
-    assert_eq!(known.gave_up(ADDRESS), None);
-    assert_eq!(known.gave_up(ADDRESS), None, "it is said again");
+    assert_eq!(gave_up(&mut known), None);
+    assert_eq!(gave_up(&mut known), None, "it is said again");
     assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
-    assert_eq!(known.gave_up(ADDRESS), None, "and again");
+    assert_eq!(gave_up(&mut known), None, "and again");
     // Also by a process that knows of nothing before.
     let mut known = Tenures::default();
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(NOW, ADDRESS), Some(Forgotten::Ended));
 }
 
@@ -44,9 +53,9 @@ fn connections_that_are_over_are_forgotten_if_somebody_else_had_the_address() {
 fn what_is_heard_late_ends_nothing_that_goes_on() {
     for on_purpose in [true, false] {
         let mut known = ended(on_purpose);
-        assert_eq!(known.begin(LATER, ADDRESS), None);
-        assert_eq!(known.gave_up(ADDRESS), Some(Forgotten::Ended));
-        assert_eq!(known.gave_up(ADDRESS), None);
+        assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
+        assert_eq!(gave_up(&mut known), Some(Forgotten::Ended));
+        assert_eq!(gave_up(&mut known), None);
     }
 }
 
@@ -55,15 +64,15 @@ fn connections_that_spoke_elsewhere_are_forgotten_after_a_loss() {
     let mut known = ended(false);
     assert_eq!(
         known.begin(LATER, ADDRESS),
-        None,
-        "nobody else had it: they go on"
+        Some(Forgotten::Ended),
+        "nobody else had it: the others go on"
     );
     let mut known = ended(false);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(LATER, ADDRESS), SPOKEN);
     // All is well from then on.
     known.end(LATER, ADDRESS, true);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
 }
 
@@ -76,19 +85,23 @@ fn the_heir_of_a_killed_process_trusts_nothing_of_what_that_had() {
         [ADDRESS],
         "it may be killed, too"
     );
-    assert_eq!(known.begin(NOW, ADDRESS), None, "nobody else had it");
+    assert_eq!(
+        known.begin(NOW, ADDRESS),
+        Some(Forgotten::Ended),
+        "nobody else had it"
+    );
     assert_eq!(known.bequest().collect::<Vec<_>>(), [ADDRESS]);
     known.end(NOW, ADDRESS, true);
     assert_eq!(known.bequest().count(), 0);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
     let mut known = Tenures::default();
     known.inherit([ADDRESS]);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(NOW, ADDRESS), ALL);
     let mut known = Tenures::default();
     known.inherit(["192.0.2.201".parse().unwrap()]);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(
         known.begin(NOW, ADDRESS),
         Some(Forgotten::Ended),
@@ -105,29 +118,105 @@ fn the_way_to_this_node_is_cut_when_who_had_the_address_next_is_followed_by_anot
     };
     for (next, expected) in [(&b, Some(Forgotten::Ended)), (&c, SPOKEN), (&restarted, SPOKEN)] {
         let mut known = ended(true);
-        known.lent(ADDRESS, &b);
+        known.lent(NOW, ADDRESS, &b);
         known.gone(NOW, ADDRESS, &b);
-        known.lent(ADDRESS, next);
-        known.gave_up(ADDRESS);
+        known.lent(NOW, ADDRESS, next);
+        assert_eq!(known.gave_up(NOW, ADDRESS, next, false), None);
         assert_eq!(known.begin(LATER, ADDRESS), expected, "{next:?}");
     }
     // Who takes over itself goes on with all that it knows.
     let mut known = ended(true);
-    known.lent(ADDRESS, &b);
+    known.lent(NOW, ADDRESS, &b);
     known.gone(NOW, ADDRESS, &b);
-    assert_eq!(known.begin(LATER, ADDRESS), None);
+    assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
     // Nothing is cut while it answers, nor by what is of no concern to it.
     known.gone(NOW, ADDRESS, &b);
-    known.lent(ADDRESS, &c);
+    known.lent(NOW, ADDRESS, &c);
     known.end(LATER, ADDRESS, true);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     assert_eq!(known.begin(LATER, ADDRESS), Some(Forgotten::Ended));
 }
 
 #[test]
 fn an_address_that_is_nobodys_is_not_remembered() {
     let mut known = ended(false);
-    known.gave_up(ADDRESS);
+    gave_up(&mut known);
     known.forget_address(ADDRESS);
     assert_eq!(known.begin(LATER, ADDRESS), None);
+}
+
+#[test]
+fn who_was_missed_only_goes_on_to_send_on() {
+    let [b, c] = ["b", "c"].map(process);
+    for is_heard_first in [true, false] {
+        for (is_ending, expected) in [(false, Forgotten::Ended), (true, SPOKEN.expect("it is one"))] {
+            let mut known = ended(true);
+            known.lent(NOW, ADDRESS, &b);
+            known.gone(NOW, ADDRESS, &b);
+            let give_up = |known: &mut Tenures| {
+                assert_eq!(known.gave_up(NOW, ADDRESS, &b, is_ending), None);
+            };
+            if is_heard_first {
+                give_up(&mut known);
+                known.lent(NOW, ADDRESS, &c);
+            } else {
+                known.lent(NOW, ADDRESS, &c);
+                give_up(&mut known);
+            }
+            assert_eq!(
+                known.begin(LATER, ADDRESS),
+                Some(expected),
+                "heard before the next one: {is_heard_first}, ending: {is_ending}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_way_to_this_node_is_cut_when_somebody_between_dies() {
+    let [b, c] = ["b", "c"].map(process);
+    let silent = Presence::Silent(SILENCE_MAX + WHILE / 2);
+    let missed = Presence::Silent(SILENCE_MAX);
+    for (of_b, of_c, expected) in [
+        (missed, missed, Some(Forgotten::Ended)),
+        (missed, Presence::Gone, Some(Forgotten::Ended)),
+        (Presence::Gone, missed, SPOKEN),
+        (Presence::Ending, missed, SPOKEN),
+        (
+            silent,
+            missed,
+            Some(Forgotten::SpokenWithin((SILENCE_MAX + WHILE / 2) * 2 + SLACK)),
+        ),
+    ] {
+        let mut known = ended(true);
+        known.lent(NOW, ADDRESS, &b);
+        known.lent(NOW, ADDRESS, &c);
+        let at = match of_b {
+            Presence::Silent(_) => LATER,
+            _ => NOW,
+        };
+        known.look(at, |voted| if *voted == b { of_b } else { of_c });
+        gave_up(&mut known);
+        assert_eq!(known.begin(LATER, ADDRESS), expected, "{of_b:?}, {of_c:?}");
+    }
+}
+
+#[test]
+fn the_way_to_this_node_is_cut_when_somebody_has_the_address_twice() {
+    let [b, c] = ["b", "c"].map(process);
+    let mut known = ended(true);
+    for to in [&b, &b, &c] {
+        known.lent(NOW, ADDRESS, to);
+    }
+    assert_eq!(known.bequest().count(), 0);
+    known.lent(NOW, ADDRESS, &b);
+    gave_up(&mut known);
+    assert_eq!(known.begin(LATER, ADDRESS), SPOKEN);
+    // A way that is too long is not to be remembered.
+    let mut known = ended(true);
+    for number in 0..=WAY_MAX {
+        assert_eq!(known.bequest().count(), 0);
+        known.lent(NOW, ADDRESS, &process(&number.to_string()));
+    }
+    assert_eq!(known.bequest().count(), 1);
 }
