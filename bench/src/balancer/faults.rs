@@ -22,8 +22,8 @@ const WATCHED: Duration = Duration::from_millis(500);
 const FENCE: Duration = Duration::from_millis(700);
 /// The table of rules by which probes are lost.
 const TABLE: &str = "bench-fault";
-/// What probes come from and go to.
-const PROBES: &str = "udp dport 7947 drop";
+/// Loses probes that come, of whoever sends them.
+const LOSES_ALL: &str = "udp dport 7947 drop";
 
 /// What befalls an owner.
 #[derive(Clone, Copy)]
@@ -69,7 +69,11 @@ pub fn run(count: usize, setting: &Setting, nodes: &[Node]) -> Result<(), Failur
             befall(fault, setting, &nodes[node], node, || {
                 witness.until(|last| last != owner)?;
                 away.push(witness.pause());
-                witness.watch(STAYS)
+                witness.watch(STAYS)?;
+                match witness.last()? == owner {
+                    true => Err("the owner answers while it must not".into()),
+                    false => Ok(()),
+                }
             })?;
             witness.until(|last| last == owner)?;
             back.push(witness.pause());
@@ -103,26 +107,33 @@ fn befall(
     number: usize,
     act: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let hooks: &[&str] = match fault {
-        Fault::Unheard => &["output"],
-        Fault::Deaf => &["input"],
-        Fault::Apart => &["output", "input"],
+    let owner = setting.cluster.member(&node.name)?;
+    let others = setting
+        .cluster
+        .nodes()
+        .filter(|member| member.plan.name != node.name);
+    let from_owner = format!("ip saddr {} {LOSES_ALL}", owner.plan.address.ipv4);
+    let unheard = others.map(|other| (other, from_owner.as_str()));
+    let deaf = [(owner, LOSES_ALL)];
+    let losing: Vec<(&Member, &str)> = match fault {
+        Fault::Unheard => unheard.collect(),
+        Fault::Deaf => deaf.into(),
+        Fault::Apart => unheard.chain(deaf).collect(),
         Fault::Cut => {
             set_link(setting, number, false)?;
             let result = act();
-            set_link(setting, number, true)?;
-            return result;
+            return set_link(setting, number, true).and(result);
         }
         Fault::Frozen => return node.announcer.stopped(act),
     };
-    let chains = hooks
-        .iter()
-        .map(|hook| format!("chain {hook} {{ type filter hook {hook} priority 0; {PROBES}; }};"));
-    let chains: String = chains.collect();
-    let member = setting.cluster.member(&node.name)?;
-    nft(member, &format!("table inet {TABLE} {{ {chains} }}"))?;
+    for (member, rule) in &losing {
+        let chain = format!("chain lose {{ type filter hook input priority 0; {rule}; }};");
+        nft(member, &format!("table inet {TABLE} {{ {chain} }}"))?;
+    }
     let result = act();
-    nft(member, &format!("delete table inet {TABLE}"))?;
+    for (member, _) in &losing {
+        nft(member, &format!("delete table inet {TABLE}"))?;
+    }
     result
 }
 
@@ -198,14 +209,19 @@ impl Witness {
         }
     }
 
-    /// How long one node went on to answer, at most, after another one had begun to.
+    /// How long, at most, one node went on to answer after another one had begun to, each within the time that votes last.
     fn longest_both(&self) -> Duration {
-        let triples = self.stints.windows(3).filter_map(|stints| match stints {
-            [one, other, again] if one.by == again.by && again.first - one.last < FENCE => {
-                Some(again.first - other.first)
+        let mut longest = Duration::ZERO;
+        let mut since = None;
+        for stints in self.stints.windows(3) {
+            let [one, other, again] = stints else { continue };
+            if one.by != again.by || again.first - one.last >= FENCE {
+                since = None;
+                continue;
             }
-            _ => None,
-        });
-        triples.max().unwrap_or_default()
+            let since = *since.get_or_insert(other.first);
+            longest = longest.max(again.first - since);
+        }
+        longest
     }
 }

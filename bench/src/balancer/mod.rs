@@ -94,8 +94,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Has backends remember no connection that is over. Nodes give connections ports of their own by chance; one that a backend
-/// remembers is refused, and the client tries again, after a second if it happens twice.
+/// Has backends, and the client, remember no connection that is over. Nodes give connections ports of their own by chance; one
+/// that a backend remembers is refused, and the client tries again, after a second if it happens twice. That is so without any
+/// move, with any proxy that rewrites clients' addresses.
 fn forget_ends() -> std::io::Result<()> {
     write_sysctl("net.ipv4.tcp_max_tw_buckets", "0")
 }

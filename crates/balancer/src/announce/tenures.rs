@@ -8,14 +8,16 @@
 //! connections that spoke meanwhile were ended by who had the address; this node heard nothing of it, and forgets them too.
 //!
 //! The way goes through all who had the address since, one by one ([`super::predecessors`]). It is cut when one of them
-//! ends or dies, and when one of them gets the address again: who answers for an address sends on to one other node only.
+//! ends or dies, when one of them gives the address up a second time (who answers for an address sends on to one other node
+//! only), and in the end by age. Not known are ways that were cut because a node had no room for them or was not on the link,
+//! and those of before this process.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::ballot::Voted;
-use super::predecessors::{Presence, SILENCE_MAX};
+use super::predecessors::{LED_FOR, Presence, SILENCE_MAX};
 use super::{ADDRESSES_MAX, FENCE, Time};
 
 #[cfg(test)]
@@ -23,8 +25,10 @@ mod tests;
 
 /// How much longer than the address was away: votes last so long without being heard, and the kernel counts whole seconds.
 const SLACK: Duration = FENCE.saturating_add(Duration::from_secs(2));
-/// Most who had an address one after the other that are remembered of it. A longer way is taken for one that is cut.
+/// How many later owners of an address are remembered at most. A longer way is taken for one that is cut.
 const WAY_MAX: usize = 16;
+/// How long ago at most a process ended when this node hears that another one has its place.
+const REPLACED_WITHIN: Duration = SILENCE_MAX.saturating_mul(2);
 
 /// What is to be forgotten of the TCP connections to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,16 +50,16 @@ pub struct Tenures {
 #[derive(Debug)]
 struct Tenure {
     is_here: bool,
-    /// Whether this node answered for it before, as far as it knows.
-    was_here: bool,
+    /// When it ended, if there was one.
+    ended: Option<Time>,
     memory: Memory,
-    /// Whose silence or end broke the memory.
-    broken_by: Option<Voted>,
     /// Whether another node is known to have had the address since.
     is_followed: bool,
-    /// Who may have had the address since, by the votes of this node. The last one may have it still.
+    /// Who had the address since and gave it up on purpose, one after the other.
     way: Vec<Voted>,
-    /// Who had the address when that node was heard last, and when it fell silent or said that its process ends.
+    /// Who may have the address, by the vote of this node.
+    successor: Option<Voted>,
+    /// Who had this node's vote until it fell silent or said that its process ends, and when that was.
     successor_gone: Option<(Voted, Time)>,
 }
 
@@ -63,20 +67,44 @@ impl Tenure {
     fn new() -> Self {
         Self {
             is_here: false,
-            was_here: false,
+            ended: None,
             memory: Memory::Whole,
-            broken_by: None,
             is_followed: false,
             way: Vec::new(),
+            successor: None,
             successor_gone: None,
         }
     }
 
     /// What happens to connections from then on is not heard of here.
-    fn cut(&mut self, at: Time, by: Option<Voted>) {
+    fn cut(&mut self, at: Time) {
         if self.memory == Memory::Whole {
             self.memory = Memory::BrokenAt(at);
-            self.broken_by = by;
+        }
+    }
+
+    /// Through whom the way goes: all who gave the address up, but the last one where that gave it to this node.
+    fn between(&self) -> &[Voted] {
+        match self.way.split_last() {
+            Some((last, rest)) if self.successor.as_ref().is_none_or(|next| next == last) => rest,
+            _ => &self.way,
+        }
+    }
+
+    /// Looks whether the way is still there.
+    fn look(&mut self, now: Time, presence: impl Fn(&Voted) -> Presence) {
+        if self.is_here || self.memory != Memory::Whole {
+            return;
+        }
+        let cut_at = self.between().iter().filter_map(|voted| match presence(voted) {
+            Presence::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
+            Presence::Ending => Some(now.saturating_sub(SILENCE_MAX)),
+            Presence::Silent(lasts) => (lasts > SILENCE_MAX).then(|| now.saturating_sub(lasts)),
+        });
+        let aged_at = self.ended.map(|ended| ended + LED_FOR);
+        let cut_at = cut_at.chain(aged_at.filter(|aged_at| *aged_at <= now)).min();
+        if let Some(at) = cut_at {
+            self.cut(at);
         }
     }
 }
@@ -102,12 +130,18 @@ impl Tenures {
         }
     }
 
-    /// This node answers for an address from now on; what is to be forgotten before.
-    pub fn begin(&mut self, now: Time, address: IpAddr) -> Option<Forgotten> {
+    /// This node answers for an address from now on; what is to be forgotten before. `presence` is as for [`Tenures::look`].
+    pub fn begin(
+        &mut self,
+        now: Time,
+        address: IpAddr,
+        presence: impl Fn(&Voted) -> Presence,
+    ) -> Option<Forgotten> {
         let tenure = self.of(address)?;
+        tenure.look(now, presence);
+        let is_new = tenure.memory == Memory::Whole && tenure.ended.is_none();
         let forgotten = match tenure.memory {
-            Memory::Whole if !tenure.is_followed && !tenure.was_here => None,
-            _ if !tenure.is_followed => Some(Forgotten::Ended),
+            _ if !tenure.is_followed => (!is_new).then_some(Forgotten::Ended),
             Memory::Whole => Some(Forgotten::Ended),
             // Who was silent for as long before as the address was away is taken to be silent still.
             Memory::BrokenAt(at) => Some(Forgotten::SpokenWithin(now.saturating_sub(at) * 2 + SLACK)),
@@ -115,7 +149,6 @@ impl Tenures {
         };
         *tenure = Tenure {
             is_here: true,
-            was_here: true,
             is_followed: tenure.is_followed,
             ..Tenure::new()
         };
@@ -126,7 +159,7 @@ impl Tenures {
     pub fn end(&mut self, now: Time, address: IpAddr, on_purpose: bool) {
         if let Some(tenure) = self.of(address) {
             *tenure = Tenure {
-                was_here: true,
+                ended: Some(now),
                 memory: match on_purpose {
                     true => Memory::Whole,
                     false => Memory::BrokenAt(now),
@@ -145,14 +178,16 @@ impl Tenures {
         if tenure.is_here {
             return is_news.then_some(Forgotten::Ended);
         }
-        if is_ending {
-            tenure.successor_gone = Some((by.clone(), now));
-        } else {
-            // It was only missed, and goes on to send packets on to here.
-            tenure.successor_gone.take_if(|(gone, _)| gone == by);
-            if tenure.broken_by.take_if(|broken_by| broken_by == by).is_some() {
-                tenure.memory = Memory::Whole;
+        // It is said again until it was heard.
+        if tenure.way.last() != Some(by) {
+            if tenure.way.contains(by) || tenure.way.len() >= WAY_MAX {
+                tenure.cut(now);
+            } else {
+                tenure.way.push(by.clone());
             }
+        }
+        if is_ending && tenure.way.last() == Some(by) {
+            tenure.successor_gone = Some((by.clone(), now));
         }
         None
     }
@@ -165,41 +200,23 @@ impl Tenures {
     }
 
     /// This node's vote for an address went to somebody else. If who had it before is gone, the way to here is cut.
-    pub fn lent(&mut self, now: Time, address: IpAddr, to: &Voted) {
+    pub fn lent(&mut self, address: IpAddr, to: &Voted) {
         let Some(tenure) = self.of.get_mut(&address).filter(|tenure| !tenure.is_here) else {
             return;
         };
         if let Some((gone, at)) = tenure.successor_gone.take()
             && gone != *to
         {
-            tenure.cut(at, Some(gone));
+            tenure.cut(at);
         }
-        if tenure.way.last() == Some(to) {
-            return;
-        }
-        if tenure.way.contains(to) || tenure.way.len() >= WAY_MAX {
-            tenure.cut(now, None);
-        } else {
-            tenure.way.push(to.clone());
-        }
+        tenure.successor = Some(to.clone());
     }
 
-    /// Looks whether the ways to here are still there: whether all live through whom they go, but for the last ones, who
-    /// [`Tenures::gone`] is about.
+    /// Looks whether the ways to here are still there: whether all live through whom they go, by what `presence` knows of
+    /// their processes.
     pub fn look(&mut self, now: Time, presence: impl Fn(&Voted) -> Presence) {
-        let away = self.of.values_mut().filter(|tenure| !tenure.is_here);
-        for tenure in away.filter(|tenure| tenure.memory == Memory::Whole) {
-            let Some((_, between)) = tenure.way.split_last() else {
-                continue;
-            };
-            let cut_at = between.iter().find_map(|voted| match presence(voted) {
-                Presence::Gone | Presence::Ending => Some(now),
-                Presence::Silent(lasts) if lasts > SILENCE_MAX => Some(now.saturating_sub(lasts)),
-                Presence::Silent(_) => None,
-            });
-            if let Some(at) = cut_at {
-                tenure.cut(at, None);
-            }
+        for tenure in self.of.values_mut() {
+            tenure.look(now, &presence);
         }
     }
 

@@ -165,9 +165,9 @@ impl Conntrack {
         self.list(family, protocol, None, most, wanted)
     }
 
-    /// The same of flows whose clients send to an address, `most` of them at most. The kernel leaves out those to other IPv4 addresses itself; those to
-    /// other IPv6 addresses it does not, since it takes equal ones for different ones (`ctnetlink_filter_match_tuple`, as of
-    /// Linux 6.18).
+    /// The same of flows whose clients send to an address, `most` of them at most. The kernel leaves out those to other IPv4
+    /// addresses itself; those to other IPv6 addresses it does not, since it takes equal ones for different ones
+    /// (`ctnetlink_filter_match_tuple`, as of Linux 6.18).
     pub fn flows_to(
         &mut self,
         most: usize,
@@ -190,6 +190,9 @@ impl Conntrack {
         mut wanted: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let mut flows = Vec::new();
+        if most == 0 {
+            return Ok(flows);
+        }
         for _ in 0..TORN_LISTS_MAX {
             flows.clear();
             let sequence = self.socket.next_sequence();

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Core, Effect};
+use super::{Core, Effect, leading};
+use crate::announce::ballot::Voted;
 use crate::announce::means::Means;
 use crate::announce::{ANNOUNCED_AFTER, NodeName, Time, rendezvous};
 
@@ -268,7 +269,9 @@ impl Core {
             }
             claim.gives_up_at = gives_up_at;
             if is_held {
-                let forgotten = self.tenures.begin(now, address);
+                let peers = &self.peers;
+                let presence = |voted: &Voted| leading::presence_of(peers, now, voted);
+                let forgotten = self.tenures.begin(now, address, presence);
                 let forget = forgotten.map(|forgotten| Effect::Forget(address, forgotten));
                 self.effects
                     .extend(forget.into_iter().chain([Effect::Gained(address)]));

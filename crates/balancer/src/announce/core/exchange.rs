@@ -54,7 +54,7 @@ impl Core {
                 let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
                 if is_granted && self.ballot.ask(now, sender, address) {
                     self.predecessors.lent(address, &sender.name);
-                    self.tenures.lent(now, address, sender);
+                    self.tenures.lent(address, sender);
                     self.answer(now, &sender.name, Entry::Vote(address));
                 }
             }
@@ -120,7 +120,7 @@ impl Core {
             self.claims.are_votes_stale = true;
         } else {
             self.predecessors.lent(address, &to.name);
-            self.tenures.lent(now, address, to);
+            self.tenures.lent(address, to);
             self.answer(now, &to.name, Entry::Vote(address));
         }
     }

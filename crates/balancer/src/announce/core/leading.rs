@@ -1,11 +1,13 @@
 //! Which packets this node sends on to whom, and where nodes take such packets.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Core, Effect};
 use crate::announce::ballot::Voted;
 use crate::announce::entrance::Entrance;
+use crate::announce::peer::Peer;
 use crate::announce::predecessors::Presence;
 use crate::announce::{NodeName, Time};
 
@@ -65,22 +67,29 @@ impl Core {
         self.predecessors.follow(now, may_lead, is_told);
         if self.leads_due <= now {
             self.leads_due = now + LOOK_AFTER_PERIOD;
-            let presence = |node: &NodeName| match peers.get(node) {
-                None => Presence::Gone,
-                Some(peer) if peer.is_leaving => Presence::Ending,
-                Some(peer) => Presence::Silent(peer.silent_for(now)),
-            };
-            self.predecessors.expire(now, presence);
-            self.tenures.look(now, |voted| {
-                let peer = peers.get(&voted.name);
-                match peer.is_some_and(|peer| peer.is_process(voted.incarnation)) {
-                    true => presence(&voted.name),
-                    false => Presence::Gone,
-                }
-            });
+            self.predecessors.expire(now, |node| presence(peers, now, node));
+            self.tenures.look(now, |voted| presence_of(peers, now, voted));
         }
         if self.predecessors.take_changed() {
             self.effects.push(Effect::Led);
         }
+    }
+}
+
+/// How a node is.
+fn presence(peers: &BTreeMap<NodeName, Peer>, now: Time, node: &NodeName) -> Presence {
+    match peers.get(node) {
+        None => Presence::Gone,
+        Some(peer) if peer.is_leaving => Presence::Ending,
+        Some(peer) => Presence::Silent(peer.silent_for(now)),
+    }
+}
+
+/// How a process is: gone, too, if another one has its place.
+pub(super) fn presence_of(peers: &BTreeMap<NodeName, Peer>, now: Time, voted: &Voted) -> Presence {
+    let peer = peers.get(&voted.name);
+    match peer.is_some_and(|peer| peer.is_process(voted.incarnation)) {
+        true => presence(peers, now, &voted.name),
+        false => Presence::Gone,
     }
 }

@@ -89,12 +89,13 @@ impl Forgetting {
         });
     }
 
-    /// Connections to addresses were looked for: those that this was awaited for, and those that it was awaited for
-    /// too long.
+    /// Connections to addresses were looked for. The addresses that are announced now, since that was awaited, and those that
+    /// were announced before, since it took too long. Those that are to be looked for again stay awaited.
     fn looked_for(&mut self, addresses: &[IpAddr]) -> (Vec<IpAddr>, Vec<IpAddr>) {
         let now = since_boot();
         let awaited = addresses
             .iter()
+            .filter(|address| !self.wanted.contains_key(address))
             .filter_map(|address| Some((*address, self.awaited.remove(address)?)));
         let (in_time, late): (Vec<_>, Vec<_>) = awaited.partition(|(_, until)| now < *until);
         let address = |(address, _)| address;
