@@ -211,7 +211,10 @@ async fn forward<S: Side>(
     let is_late = chosen.backend.has_left() && chosen.backend.is_cut_off();
     account.chosen = Some(chosen);
     if is_late {
-        // Its connections were cut off before this was known to be one.
+        // Its connections were cut off before this was known to be one. What it was told was not all.
+        backend.break_off();
+        account.passed.received_bytes = first.taken_bytes();
+        port.counters().received(first.taken_bytes());
         account.end = Some(End::BackendLeft);
         end_early(stream);
         return Ok(());
@@ -223,6 +226,7 @@ async fn forward<S: Side>(
     if let (Outcome::Finished, Outbound::Plain(backend), true) = (outcome, backend, is_near)
         && account.passed.is_little()
         && let Some(chosen) = &account.chosen
+        && !chosen.backend.has_left()
     {
         spare::give_back(backend, chosen.backend.address);
     }

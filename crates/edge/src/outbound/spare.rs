@@ -1,13 +1,19 @@
 //! Sockets that backends are called with. To make one and to take it down costs a good part of what a short connection does; so
 //! one whose connection is over, as both sides know, is used for the next one to the same backend, with all that it was
 //! set to. Not to another one: the kernel goes on with the sequence numbers of such a socket, which who knows the last
-//! connection could tell (RFC 6528).
+//! connection could tell (RFC 6528). For the same reason it is kept for a moment only, and only where both ends send
+//! timestamps: a backend that remembers a connection from the same port takes a new one by these, whatever its sequence
+//! numbers (RFC 6191).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
+use netlink::tcp;
+use rustix::io::Errno;
 use rustix::net::connect_unspec;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
@@ -16,24 +22,53 @@ use tokio::net::TcpStream;
 /// (`crate::sockets`).
 const SPARE_MAX: usize = 32;
 
+/// How long a socket is kept: the address of a backend that is gone may be another one's by and by.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+
 thread_local! {
-    /// In the order in which they ended, with whom they called.
-    static SPARE: RefCell<VecDeque<(SocketAddr, Socket)>> = const { RefCell::new(VecDeque::new()) };
+    /// In the order in which they ended.
+    static SPARE: RefCell<VecDeque<Spare>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A socket for a further connection.
+struct Spare {
+    socket: Socket,
+    /// Whom it called.
+    called: SocketAddr,
+    ended: Instant,
 }
 
 /// A socket to call a backend with: it is not connected, does not wait, and sends what it is given at once. An error if no
 /// descriptor is left.
 pub(super) fn take(to: SocketAddr) -> io::Result<Socket> {
-    let known = SPARE.with_borrow_mut(|spare| {
-        let index = spare.iter().rposition(|(called, _)| *called == to)?;
-        spare.remove(index)
-    });
-    if let Some((_, socket)) = known {
+    if let Some(socket) = take_spare(to, Instant::now()) {
         return Ok(socket);
     }
-    let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
+    let open = || Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None);
+    let opened = open().or_else(|error| {
+        let is_short =
+            [Errno::MFILE, Errno::NFILE].contains(&Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        if !is_short {
+            return Err(error);
+        }
+        close_all();
+        open()
+    });
+    let socket = opened?;
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
+}
+
+/// One that called a backend lately.
+fn take_spare(to: SocketAddr, now: Instant) -> Option<Socket> {
+    SPARE.with_borrow_mut(|spare| {
+        while spare
+            .pop_front_if(|oldest| now.duration_since(oldest.ended) >= KEPT_FOR)
+            .is_some()
+        {}
+        let index = spare.iter().rposition(|kept| kept.called == to)?;
+        spare.remove(index).map(|kept| kept.socket)
+    })
 }
 
 /// Ends a connection to a backend of which all was read, and keeps its socket for another one. It is closed if the backend
@@ -44,7 +79,11 @@ pub(crate) fn give_back(stream: TcpStream, called: SocketAddr) {
             if spare.len() >= SPARE_MAX {
                 spare.pop_front();
             }
-            spare.push_back((called, socket));
+            spare.push_back(Spare {
+                socket,
+                called,
+                ended: Instant::now(),
+            });
         }),
         Ok(None) => {}
         Err(error) => tracing::debug!(%error, backend = %called, "a socket is used once only"),
@@ -68,7 +107,7 @@ fn ended(stream: TcpStream, called: SocketAddr) -> io::Result<Option<Socket>> {
         told => told?,
     }
     // What waits for its end to be acknowledged still has a peer.
-    if is_mapped || socket.peer_addr().is_ok() {
+    if is_mapped || socket.peer_addr().is_ok() || !tcp::has_timestamps(socket.as_fd())? {
         return Ok(None);
     }
     connect_unspec(&socket)?;

@@ -51,6 +51,11 @@ impl FirstWords {
         }
     }
 
+    /// How much a backend took when it was called.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken as u64
+    }
+
     /// Whether a backend took them when it was called: it is near.
     pub fn are_taken(&self) -> bool {
         self.taken > 0

@@ -1,4 +1,5 @@
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
 use super::*;
@@ -14,7 +15,27 @@ fn a_connection_over_loopback_has_a_short_round_trip() {
 }
 
 #[test]
+fn whether_there_are_timestamps_is_known_after_the_end_too() {
+    for has_timestamps_now in [true, false] {
+        testbed::in_namespace(|| {
+            let setting = if has_timestamps_now { "1" } else { "0" };
+            testbed::write_sysctl("net.ipv4.tcp_timestamps", setting).expect("set");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+            let mut client =
+                TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+            assert_eq!(has_timestamps(client.as_fd()).expect("told"), has_timestamps_now);
+            drop(listener.accept().expect("accepted"));
+            assert_eq!(client.read(&mut [0]).expect("read to the end"), 0);
+            client.shutdown(Shutdown::Both).expect("ended");
+            assert!(client.peer_addr().is_err(), "it is over");
+            assert_eq!(has_timestamps(client.as_fd()).expect("told"), has_timestamps_now);
+        });
+    }
+}
+
+#[test]
 fn what_is_no_connection_has_none() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     assert!(min_round_trip(socket.as_fd()).is_err());
+    assert!(has_timestamps(socket.as_fd()).is_err());
 }

@@ -9,10 +9,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use netlink::tcp::has_timestamps;
 use rustix::net::connect_unspec;
 use socket2::{Domain, Socket, Type};
 
@@ -128,6 +129,11 @@ impl Calls {
         let is_mapped = matches!(call.address.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
         // What waits for its end to be acknowledged still has a peer.
         if call.told != Some(at_first) || is_mapped || call.stream.peer_addr().is_ok() {
+            return;
+        }
+        // An endpoint that remembers a connection from the same port takes a new one by its timestamps, whatever its
+        // sequence numbers (RFC 6191).
+        if !has_timestamps(call.stream.as_fd()).unwrap_or(false) {
             return;
         }
         match connect_unspec(&call.stream) {

@@ -111,3 +111,30 @@ async fn no_more_sockets_are_kept_than_may_be() {
     }
     assert_eq!(spare(), SPARE_MAX);
 }
+
+#[tokio::test]
+async fn a_socket_is_kept_for_a_moment_only() {
+    let (listener, address) = listener();
+    let (mut stream, far) = call(&listener, address);
+    drop(far);
+    assert_eq!(stream.read(&mut [0]).await.expect("read to the end"), 0);
+    give_back(stream, address);
+    assert!(take_spare(address, Instant::now() + KEPT_FOR).is_none());
+    assert_eq!(spare(), 0);
+}
+
+#[test]
+fn a_socket_of_a_connection_without_timestamps_is_closed() {
+    testbed::in_namespace(|| {
+        testbed::write_sysctl("net.ipv4.tcp_timestamps", "0").expect("set");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let (listener, address) = listener();
+            let (mut stream, far) = call(&listener, address);
+            drop(far);
+            assert_eq!(stream.read(&mut [0]).await.expect("read to the end"), 0);
+            give_back(stream, address);
+            assert_eq!(spare(), 0);
+        });
+    });
+}
