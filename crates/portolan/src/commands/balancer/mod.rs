@@ -25,8 +25,9 @@ use super::election::ElectionFlags;
 use super::{ClientFlags, Failure, runtime};
 use crate::flags::{OptionalAddress, host_name, optional_address};
 
-/// Pause between two tries to announce while a predecessor still does.
-const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// Pause between two tries to announce while a predecessor still does. On a machine that is alone nobody answers for its addresses
+/// meanwhile.
+const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Flags of `portolan balancer`.
 #[derive(Debug, Args)]
@@ -224,12 +225,15 @@ async fn announce(
     is_patient: bool,
     ended: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
+    let mut is_told = false;
     loop {
         let end = election::asked(ended.clone());
         let announcing = announce::run(client.clone(), settings.clone(), Arc::clone(&metrics), end);
         match announcing.await {
             Err(error @ AnnounceError::Listen { .. }) if is_patient && !*ended.borrow() => {
-                tracing::info!(%error, "trying again");
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(%error, "trying again until the port is free");
+                }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;
             }
             outcome => return Ok(outcome?),
