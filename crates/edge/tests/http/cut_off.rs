@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use edge::settings::{BackendProtocol, Frontend, LogDestination, LogFormat, ServiceSettings};
@@ -40,6 +40,20 @@ fn lines(directory: &Path) -> Vec<Value> {
 fn end_at_once(served: &Served) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(served.edge.drain(Duration::from_millis(50)));
+}
+
+/// Waits until a backend is called.
+fn await_call(served: &Served) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let is_called = || {
+        let status = served.edge.status();
+        let mut backends = status.iter().flat_map(|port| &port.backends);
+        backends.any(|backend| backend.under_way > 0)
+    };
+    while !is_called() {
+        assert!(Instant::now() < deadline, "no backend is called");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A backend that tells of each request, and answers those for `/begun` in part and the others never.
@@ -179,6 +193,7 @@ fn one_that_is_connected_when_the_end_comes_has_a_line_without_a_backend() {
     let (served, directory) = logged(service);
     let mut client = std::net::TcpStream::connect(served.address).unwrap();
     client.write_all(b"words").unwrap();
+    await_call(&served);
     end_at_once(&served);
     let lines = lines(directory.path());
     let [line] = &lines[..] else { panic!("{lines:?}") };
