@@ -15,6 +15,7 @@ mod proxy;
 mod server;
 mod services;
 mod setting;
+mod siege;
 mod standalone;
 mod traffic;
 mod watches;
@@ -67,6 +68,12 @@ enum Benchmark {
     /// The edge that `bench edge` measures
     #[command(hide = true)]
     EdgeUnderTest(edge::UnderTestFlags),
+    /// Attack `portolan up` in one way after the other: an administrator's request, a Node's Lease, an endpoint's change and
+    /// the server's memory meanwhile
+    Siege(siege::Flags),
+    /// The attacker of `bench siege`
+    #[command(hide = true)]
+    SiegeAttacker(siege::AttackerFlags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -86,6 +93,8 @@ fn main() -> ExitCode {
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
         Benchmark::Edge(flags) => edge::run(&flags),
         Benchmark::EdgeUnderTest(flags) => edge::under_test(&flags),
+        Benchmark::Siege(flags) => siege::run(&flags),
+        Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

@@ -27,11 +27,20 @@ impl Measured {
 
     /// Resident memory now, in MiB.
     pub fn resident_mib(&self) -> Result<f64, Failure> {
+        self.status_mib("VmRSS:")
+    }
+
+    /// Peak of resident memory so far, in MiB.
+    pub fn resident_mib_max(&self) -> Result<f64, Failure> {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, field: &str) -> Result<f64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .ok_or("no VmRSS")?;
+            .find_map(|line| line.strip_prefix(field))
+            .ok_or_else(|| format!("no {field} in the status of a process"))?;
         let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib / 1024.0)
     }

@@ -4,6 +4,11 @@
 use api::decode::{Format, conform};
 use api::patch::{self, PatchFormat};
 use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+const ROUNDS_MAX: usize = 8;
+/// What the server stores at most.
+const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, object, rest)) = portolan_fuzz::kind_and_two_parts(input) else { return };
@@ -14,8 +19,17 @@ fuzz_target!(|input: &[u8]| {
         1 => PatchFormat::Merge,
         _ => PatchFormat::StrategicMerge,
     };
-    if let Ok(patched) = patch::apply(&object, body, format, kind) {
+    let mut object = object;
+    // More than once: a patch may make an object a little deeper or larger each time.
+    for _ in 0..ROUNDS_MAX {
+        let Ok(patched) = patch::apply(&object, body, format, kind) else { break };
+        let text = patched.to_string();
+        serde_json::from_str::<Value>(&text).expect("a patched object can be read again");
         // Whatever a patch makes of an object goes through the schema again, as in the server.
-        conform(patched, kind).ok();
+        conform(patched.clone(), kind).ok();
+        if text.len() > OBJECT_BYTES_MAX {
+            break;
+        }
+        object = patched;
     }
 });

@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::setting::PATIENCE;
 
 /// Pause between two questions: whoever asks without rest takes the processor from who is measured.
-const QUESTION_PERIOD: Duration = Duration::from_micros(500);
+pub const QUESTION_PERIOD: Duration = Duration::from_micros(500);
 
 /// A member that asks.
 pub struct Asker(testbed::asker::Asker);

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use testbed::Member;
 use testbed::asker::{Asker, Hardware};
 
+use super::asker::QUESTION_PERIOD;
 use super::moves::{SETTLING, set_link};
 use super::{ADDRESS, Node};
 use crate::Failure;
 use crate::percentiles::Percentiles;
 use crate::setting::{PATIENCE, Setting};
 
-/// Pause between two questions.
-const QUESTION_PERIOD: Duration = Duration::from_micros(500);
 /// How long a fault stays after another node answers.
 const STAYS: Duration = Duration::from_secs(2);
 /// How long it is watched who answers once all is as before.

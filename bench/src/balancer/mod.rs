@@ -77,7 +77,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         outside.enter(|| held::wait_for((ADDRESS, HELD_PORT).into()))??;
         assigned::run(flags.assignments, &setting)?;
         setting.with_api(async || many(&setting, flags.services).await)?;
-        setting.with_api(async || members(&setting.client()?).await)?;
+        setting.with_api(async || members(&setting.client()?, NODES).await)?;
         println!(
             "{} Services of type LoadBalancer, and the measured one",
             flags.services
@@ -202,7 +202,7 @@ async fn measured_services(client: &Client, short: IpAddr, held: IpAddr) -> Resu
 }
 
 /// Waits until all nodes are members: before that, those that are left of them may be too few to take over.
-async fn members(client: &Client) -> Result<(), Failure> {
+async fn members(client: &Client, nodes: usize) -> Result<(), Failure> {
     const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -211,7 +211,7 @@ async fn members(client: &Client) -> Result<(), Failure> {
         let list: Value = serde_json::from_str(list.unwrap_or("null"))?;
         let are_members = list["members"]
             .as_object()
-            .is_some_and(|members| members.len() == NODES);
+            .is_some_and(|members| members.len() == nodes);
         if are_members && list["joining"].is_null() {
             return Ok(());
         }

@@ -13,8 +13,9 @@ use serde_json::json;
 use testbed::Member;
 use testbed::asker::{Asker, Hardware, hardware_of};
 
-use super::moves::{PAUSE, connect};
-use super::{ADDRESS, balanced, command, prepare};
+use super::asker::QUESTION_PERIOD;
+use super::moves::{PAUSE, SETTLING, connect};
+use super::{ADDRESS, balanced, command, members, prepare};
 use crate::Failure;
 use crate::percentiles::Percentiles;
 use crate::process::Measured;
@@ -22,12 +23,8 @@ use crate::proxy::{backends, wait_for};
 use crate::setting::{PATIENCE, Setting, enclosed_with};
 use crate::world;
 
-/// Pause between two questions.
-const QUESTION_PERIOD: Duration = Duration::from_micros(500);
 /// How long a connection may take: TCP sends a lost packet again after a second, then after two.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Pause before a process is replaced, so that the nodes have found each other.
-const SETTLING: Duration = Duration::from_millis(2_500);
 /// How long it is measured on after the process that was replaced has ended: what it gave up is taken by then.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
@@ -61,6 +58,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         setting.with_api(async || serve(&setting.client()?, backends[0], flags.tls).await)?;
         let service: SocketAddr = (ADDRESS, 80).into();
         outside.enter(|| wait_for(service, backends[0]))??;
+        setting.with_api(async || members(&setting.client()?, flags.nodes).await)?;
         let mut seen = Seen::default();
         for number in 0..flags.upgrades {
             std::thread::sleep(SETTLING);

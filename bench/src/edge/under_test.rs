@@ -11,7 +11,7 @@ use clap::Args;
 use edge::settings::{
     Backend, BackendProtocol, Certificate, Frontend, Listener, ServiceName, ServiceSettings, Settings, Tls,
 };
-use edge::{Edge, Options};
+use edge::{Edge, Options, Shares};
 
 use crate::Failure;
 
@@ -52,6 +52,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let tls = Tls::new(vec![Arc::new(certificate)]);
     let edge = Edge::start(Options {
         threads: flags.threads,
+        // The one Service and the one client that are measured.
+        shares: Shares {
+            service_percent: 100,
+            client_percent: 100,
+        },
         ..Options::default()
     })?;
     let listeners = [(flags.port, Frontend::Tcp), (flags.tls_port, Frontend::Ssl(tls))];

@@ -45,10 +45,13 @@ pub fn rollout(flags: &RolloutFlags) -> Result<ExitCode, Failure> {
 }
 
 /// A machine with a `portolan up` that is ready.
-struct Machine {
-    cluster: Cluster,
-    kubeconfig: PathBuf,
-    up: Measured,
+pub struct Machine {
+    /// The network.
+    pub cluster: Cluster,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The process.
+    pub up: Measured,
     /// When it was started.
     started: Instant,
     log: PathBuf,
@@ -57,7 +60,7 @@ struct Machine {
 /// Runs `benchmark` on a machine that is a network namespace, in a process of its own.
 fn enclosed(benchmark: impl FnOnce(&mut Machine) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
     enclosed_at(|directory| {
-        let mut machine = Machine::start(directory)?;
+        let mut machine = Machine::start(directory, &[])?;
         let outcome = benchmark(&mut machine);
         if outcome.is_err() {
             eprintln!("{}", machine.log_end());
@@ -68,7 +71,8 @@ fn enclosed(benchmark: impl FnOnce(&mut Machine) -> Result<(), Failure>) -> Resu
 }
 
 impl Machine {
-    fn start(directory: &Path) -> Result<Self, Failure> {
+    /// Starts `portolan up` with these flags besides its own; returns when the Node is ready.
+    pub fn start(directory: &Path, flags: &[String]) -> Result<Self, Failure> {
         let cluster = Cluster::start(Topology::with_nodes(1)?)?;
         let node = cluster.nodes().next().ok_or("the testbed has no node")?;
         let address = node.plan.address.ipv4;
@@ -78,7 +82,8 @@ impl Machine {
             .arg(format!("--listen={}", SocketAddr::new(address.into(), 6443)))
             .arg(format!("--data-dir={}", directory.display()))
             .arg(format!("--node-ip={address}"))
-            .args(["--pod-cidr=10.245.0.0/22", "--max-pods=1000", "--end-pods"]);
+            .args(["--pod-cidr=10.245.0.0/22", "--max-pods=1000", "--end-pods"])
+            .args(flags);
         let started = Instant::now();
         let mut command = quiet(command, directory, "up")?;
         let mut up = Measured::new("portolan up", node.spawn(&mut command)?);
@@ -104,7 +109,7 @@ impl Machine {
     }
 
     /// Runs asynchronous work on the machine.
-    fn run<T: Send>(
+    pub fn run<T: Send>(
         &self,
         work: impl AsyncFnOnce(Client) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
@@ -116,7 +121,7 @@ impl Machine {
     }
 
     /// The last lines of what `up` has said.
-    fn log_end(&self) -> String {
+    pub fn log_end(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")

@@ -93,6 +93,7 @@ pub async fn run(
         return Err(AgentError::NoAddress);
     }
     network::prepare_node();
+    network::protect_links()?;
     make_token_place();
     tokio::pin!(end);
     let ready = prepare(client, settings, host_ips, state);

@@ -1,76 +1,18 @@
-//! What a container sees and may do, from what its Pod says. Pure.
+//! What a container sees and may do, from what its Pod says. Pure, but for the files of seccomp profiles.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use crate::capabilities::{CapabilityBits, UnknownCapability};
 use crate::environment::{Variables, expand};
-use crate::object::{Capabilities, Container, Pod, VolumeMount};
+use crate::images::ImageUser;
+use crate::object::{Capabilities, Container, Pod, SeccompProfile, VolumeMount};
 use crate::sandbox::protocol::{Confinement, Mount};
+use crate::seccomp::{Profile, Seccomp};
+use crate::volumes::payload::projections;
 
 #[cfg(test)]
 mod tests;
-
-/// All capabilities, by their bits (`linux/capability.h`).
-const CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
-/// What container runtimes leave to root in a container that adds and drops some.
-const CAPABILITIES_DEFAULT: [&str; 14] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "NET_BIND_SERVICE",
-    "NET_RAW",
-    "SYS_CHROOT",
-    "MKNOD",
-    "AUDIT_WRITE",
-    "SETFCAP",
-];
 
 /// Why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod helps.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,50 +35,162 @@ pub enum ConfinementError {
         expected: &'static str,
     },
     /// There is no such capability.
-    #[error("capabilities: {name:?} is not one that Linux has")]
-    Capability {
-        /// Its name.
+    #[error(transparent)]
+    Capability(#[from] UnknownCapability),
+    /// Its seccomp profile cannot be had. Another profile, or the file, helps.
+    #[error("seccompProfile: {0}")]
+    Seccomp(#[from] SeccompError),
+    /// It wants to see all of `/proc`, which upstream allows only in a user namespace of the Pod's own.
+    #[error("procMount: Unmasked needs hostUsers: false, which this agent has not")]
+    ProcMount,
+    /// It wants a user namespace of its own; without one, its root would be the node's.
+    #[error("hostUsers: false is not supported by this agent: Pods share the node's user namespace")]
+    HostUsers,
+}
+
+/// Why there is no seccomp filter.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SeccompError {
+    /// Upstream knows three types.
+    #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
+    Kind {
+        /// What is there.
+        kind: String,
+    },
+    /// The name of a file leads out of the directory of profiles, or there is none.
+    #[error("localhostProfile {name:?} must be a relative path without ..")]
+    Name {
+        /// The name.
         name: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {kind}", path = path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        kind: std::io::ErrorKind,
+    },
+    /// The file is no profile that can be put in force.
+    #[error("{path}: {why}", path = path.display())]
+    Profile {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        why: String,
     },
 }
 
-/// The confinement of a container whose Pod's volumes are at `volumes`.
+/// The confinement of a container whose Pod's volumes are at `volumes`, of an image with that user. Profiles of type Localhost are read from
+/// `seccomp_directory`.
+///
+/// # Errors
+/// See [`ConfinementError`].
 pub fn confinement(
     pod: &Pod,
     container: &Container,
     volumes: &BTreeMap<String, PathBuf>,
     environment: &Variables,
+    image_user: ImageUser,
+    seccomp_directory: &Path,
 ) -> Result<Confinement, ConfinementError> {
     let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
-    let user = own.run_as_user.or(of_pod.run_as_user);
+    let is_privileged = own.privileged == Some(true);
+    let named_user = own.run_as_user.or(of_pod.run_as_user);
+    let own_user = match image_user {
+        ImageUser::Ordinary(user) if !is_privileged && named_user.is_none() => Some(user),
+        _ => None,
+    };
+    let user = named_user.or(own_user);
     let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
-    if must_not_be_root && user.unwrap_or(0) == 0 {
+    let is_root = user.map_or(image_user != ImageUser::Only, |user| user == 0);
+    if must_not_be_root && is_root {
         return Err(ConfinementError::Root);
     }
     let mounts = container.volume_mounts.iter();
-    let mounts = mounts.map(|mount| mount_of(mount, volumes, environment));
-    let is_privileged = own.privileged == Some(true);
-    let capabilities = own.capabilities.as_ref().filter(|_| !is_privileged);
+    let mounts = mounts.map(|mount| mount_of(mount, pod, volumes, environment));
+    let bits = match &own.capabilities {
+        _ if is_privileged => CapabilityBits::ALL,
+        Some(capabilities) => CapabilityBits::of(capabilities)?,
+        None => CapabilityBits::of(&Capabilities::default())?,
+    };
+    if pod.spec.host_users == Some(false) {
+        return Err(ConfinementError::HostUsers);
+    }
+    if own.proc_mount.as_deref() == Some("Unmasked") && !is_privileged {
+        return Err(ConfinementError::ProcMount);
+    }
+    let profile = own.seccomp_profile.as_ref();
+    let profile = profile.or(of_pod.seccomp_profile.as_ref());
     Ok(Confinement {
         mounts: mounts.collect::<Result<_, _>>()?,
         staging: PathBuf::new(),
         has_read_only_root: own.read_only_root_filesystem == Some(true),
         user,
-        group: own.run_as_group.or(of_pod.run_as_group),
+        // An image's own user has a group of the same number.
+        group: own.run_as_group.or(of_pod.run_as_group).or(own_user),
         groups: of_pod
             .supplemental_groups
             .iter()
             .copied()
             .chain(of_pod.fs_group)
             .collect(),
-        capabilities: capabilities.map(kept).transpose()?,
-        has_no_new_privileges: own.allow_privilege_escalation == Some(false),
+        capabilities: (!is_privileged).then_some(bits.0),
+        // Upstream's default is to allow: a Pod here has to say that it wants set-user-ID programs to work.
+        has_no_new_privileges: !is_privileged && own.allow_privilege_escalation != Some(true),
         cgroups: Vec::new(),
+        is_privileged,
+        seccomp: seccomp_of(profile, is_privileged, seccomp_directory)?,
+        has_unmasked_proc: is_privileged,
     })
+}
+
+/// Which filter a container has. As upstream, a privileged one has none, whatever it asks for.
+fn seccomp_of(
+    profile: Option<&SeccompProfile>,
+    is_privileged: bool,
+    directory: &Path,
+) -> Result<Seccomp, SeccompError> {
+    let Some(profile) = profile.filter(|_| !is_privileged) else {
+        return Ok(match is_privileged {
+            true => Seccomp::Unconfined,
+            false => Seccomp::RuntimeDefault,
+        });
+    };
+    match (profile.kind.as_str(), &profile.localhost_profile) {
+        ("Unconfined", _) => Ok(Seccomp::Unconfined),
+        ("RuntimeDefault" | "", _) => Ok(Seccomp::RuntimeDefault),
+        ("Localhost", Some(name)) if is_plain(name, false) && !name.is_empty() => {
+            let path = directory.join(name);
+            let json = std::fs::read(&path).map_err(|source| SeccompError::File {
+                path: path.clone(),
+                kind: source.kind(),
+            })?;
+            let profile = Profile::parse(&json).and_then(|profile| profile.filters().map(|_| profile));
+            let profile = profile.map_err(|error| SeccompError::Profile {
+                path,
+                why: error.to_string(),
+            })?;
+            Ok(Seccomp::Localhost(profile))
+        }
+        ("Localhost", name) => Err(SeccompError::Name {
+            name: name.clone().unwrap_or_default(),
+        }),
+        (kind, _) => Err(SeccompError::Kind {
+            kind: kind.to_owned(),
+        }),
+    }
+}
+
+/// Whether a path is absolute, or relative, as it should be, and without `..`.
+fn is_plain(path: &str, is_absolute: bool) -> bool {
+    let path = Path::new(path);
+    path.is_absolute() == is_absolute && !path.components().any(|part| part == Component::ParentDir)
 }
 
 fn mount_of(
     mount: &VolumeMount,
+    pod: &Pod,
     volumes: &BTreeMap<String, PathBuf>,
     environment: &Variables,
 ) -> Result<Mount, ConfinementError> {
@@ -150,10 +204,6 @@ fn mount_of(
             environment.get(name).map(String::as_str)
         })
     };
-    let is_plain = |path: &str, is_absolute: bool| {
-        let path = Path::new(path);
-        path.is_absolute() == is_absolute && !path.components().any(|part| part == Component::ParentDir)
-    };
     if !is_plain(&sub_path, false) {
         return Err(ConfinementError::Path {
             path: sub_path,
@@ -166,41 +216,14 @@ fn mount_of(
             expected: "an absolute path without .., and not the root",
         });
     }
+    let mut all = pod.spec.volumes.iter();
+    let is_filled = all.any(|volume| volume.name == mount.name && projections(volume).is_some());
     Ok(Mount {
         source: source.clone(),
         sub_path: sub_path.into(),
         target: PathBuf::from(&mount.mount_path),
-        is_read_only: mount.read_only,
+        // The agent alone writes to volumes that it fills (kubelet's `GetAttributes` of configMap, secret, projected
+        // and downwardAPI say `ReadOnly: true`).
+        is_read_only: mount.read_only || is_filled,
     })
-}
-
-/// The bits of the capabilities that are left.
-fn kept(capabilities: &Capabilities) -> Result<u64, ConfinementError> {
-    let is_all = |name: &String| name.eq_ignore_ascii_case("ALL");
-    let mut kept = 0;
-    if capabilities.add.iter().any(is_all) {
-        kept = u64::MAX;
-    } else if !capabilities.drop.iter().any(is_all) {
-        for name in CAPABILITIES_DEFAULT {
-            kept |= bit(name)?;
-        }
-    }
-    for name in capabilities.add.iter().filter(|name| !is_all(name)) {
-        kept |= bit(name)?;
-    }
-    for name in capabilities.drop.iter().filter(|name| !is_all(name)) {
-        kept &= !bit(name)?;
-    }
-    Ok(kept)
-}
-
-fn bit(name: &str) -> Result<u64, ConfinementError> {
-    let upper = name.to_ascii_uppercase();
-    let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    let place = CAPABILITIES.iter().position(|known| *known == bare);
-    place
-        .map(|place| 1 << place)
-        .ok_or_else(|| ConfinementError::Capability {
-            name: name.to_owned(),
-        })
 }

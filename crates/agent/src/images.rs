@@ -45,6 +45,47 @@ pub struct UnknownImage {
     name: String,
 }
 
+/// The user of an image whose Pod names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImageUser {
+    /// Root.
+    #[default]
+    Root,
+    /// An ordinary one.
+    Ordinary(u32),
+    /// The only one that there is in the agent's user namespace: it is called root in there.
+    Only,
+}
+
+/// The user of the built-in image.
+const ECHO_USER: u32 = 65_532;
+
+impl Entrypoint {
+    /// The user that it runs as. The built-in image needs no rights, so it has an ordinary user, as restricted Pods want;
+    /// in the node's network it stays root, which may listen at ports below 1024 there.
+    pub fn user(&self, is_in_host_network: bool) -> ImageUser {
+        match self {
+            Self::Echo if !is_in_host_network && is_mapped(ECHO_USER) => ImageUser::Ordinary(ECHO_USER),
+            Self::Echo if !is_mapped(ECHO_USER) => ImageUser::Only,
+            _ => ImageUser::Root,
+        }
+    }
+}
+
+/// Whether a user is one of this process's user namespace.
+fn is_mapped(user: u32) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    maps.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+        let (Some(Some(first)), Some(Some(_)), Some(Some(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(user))
+    })
+}
+
 impl Images {
     /// What `image` runs: its whole reference is looked up first, then its name without digest and tag.
     pub fn entrypoint(&self, image: &str) -> Result<Entrypoint, UnknownImage> {

@@ -10,6 +10,7 @@
 //! program under hidden subcommands.
 
 mod agent;
+mod capabilities;
 pub mod cgroups;
 mod confinement;
 pub mod containers;
@@ -30,6 +31,7 @@ pub mod resolv_conf;
 mod rfc3339;
 pub mod runtime;
 pub mod sandbox;
+pub mod seccomp;
 mod services;
 pub mod serving;
 pub mod settings;
@@ -42,7 +44,7 @@ pub mod worker;
 use std::process::ExitCode;
 
 pub use agent::{AgentError, run};
-pub use settings::{AtEnd, PODS_MAX_DEFAULT, Settings, StaticPods};
+pub use settings::{AtEnd, NodeTaint, PODS_MAX_DEFAULT, Settings, StaticPods};
 
 /// Runs a hidden subcommand, if `arguments` (without the program's name) begin with one. To be called first of all:
 /// a sandbox must not have threads before it leaves the agent's namespaces.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::ObjectKey;
+use api::object::{Node, ObjectKey, Resource};
 use client::{Client, ClientError};
 use http::Method;
 use jiff::Timestamp;
@@ -83,7 +83,7 @@ impl Mirror {
     async fn settle(&self, client: &Client, path: &str, status: Option<&Value>) -> Result<(), MirrorError> {
         let present = match client.get::<Value>(path).await {
             Ok(present) => Some(present),
-            Err(error) if error.is_not_found() => None,
+            Err(error) if is_absent(&error) => None,
             Err(error) => return Err(error.into()),
         };
         let present = match present {
@@ -105,12 +105,31 @@ impl Mirror {
         Ok(())
     }
 
-    async fn create(&self, client: &Client, path: &str) -> Result<Value, ClientError> {
+    /// Creates the mirror, owned by the Node as NodeRestriction wants it: it goes when the Node goes.
+    async fn create(&self, client: &Client, path: &str) -> Result<Value, MirrorError> {
+        let node_name = self.object["spec"]["nodeName"].as_str().unwrap_or_default();
+        let node: Node = client
+            .get(&format!("{}/{node_name}", Node::collection(None)))
+            .await?;
+        let mut object = self.object.clone();
+        object["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node.metadata.uid, "controller": true,
+        }]);
         let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection);
         client
-            .request(Method::POST, collection, client::JSON, Some(&self.object))
+            .request(Method::POST, collection, client::JSON, Some(&object))
             .await
+            .map_err(|error| match error.is_conflict() {
+                true => MirrorError::Taken,
+                false => error.into(),
+            })
     }
+}
+
+/// Whether there is no Pod of this node at a path. Of a Pod that is not there, a server that decides by the Pods of a node
+/// only says that the node may not read it.
+fn is_absent(error: &ClientError) -> bool {
+    error.is_not_found() || error.is_forbidden()
 }
 
 /// The UID of the static Pod that a Pod of the API is the mirror of.
@@ -129,7 +148,7 @@ pub async fn withdraw(client: &Client, key: &ObjectKey, uid: &str) -> Result<(),
     match client.get::<Value>(&path).await {
         Ok(present) if mirror_of(&present) == Some(uid) => delete(client, &path, &present).await,
         Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) if is_absent(&error) => Ok(()),
         Err(error) => Err(error),
     }
 }

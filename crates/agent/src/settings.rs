@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use client::CertificateFiles;
 use ipnet::IpNet;
+use serde::Serialize;
 
 use crate::cgroups::PIDS_MAX_DEFAULT;
 use crate::images::Images;
@@ -29,10 +30,14 @@ pub struct Settings {
     pub node_ips: Vec<IpAddr>,
     /// Labels of the Node, on top of those for host name, system and architecture.
     pub node_labels: BTreeMap<String, String>,
+    /// Taints that the Node is registered with. One that is there already keeps its own.
+    pub node_taints: Vec<NodeTaint>,
     /// Ranges of Pods' addresses, one a family; none to wait for those of the Node object.
     pub pod_cidrs: Vec<IpNet>,
     /// Where the agent keeps what it must know after a restart, and the logs of containers.
     pub state_directory: PathBuf,
+    /// Files and directories that no Pod sees, beside the state directory: the cluster's credentials on this node.
+    pub hidden: Vec<PathBuf>,
     /// What stands for images.
     pub images: Images,
     /// The cluster's DNS.
@@ -60,8 +65,10 @@ impl Settings {
             node_name,
             node_ips: Vec::new(),
             node_labels: BTreeMap::new(),
+            node_taints: Vec::new(),
             pod_cidrs: Vec::new(),
             state_directory,
+            hidden: Vec::new(),
             images: Images::default(),
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
@@ -73,6 +80,22 @@ impl Settings {
             at_end: AtEnd::KeepPods,
         }
     }
+
+    /// All paths that no Pod sees, absolute.
+    pub fn hidden_paths(&self) -> Vec<PathBuf> {
+        let all = self.hidden.iter().chain([&self.state_directory]);
+        // Without a current directory a relative path leads nowhere.
+        all.filter_map(|path| std::path::absolute(path).ok()).collect()
+    }
+}
+
+/// A taint of a Node, without a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeTaint {
+    /// Its key.
+    pub key: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
 }
 
 /// Where the manifests are of Pods that a node runs by itself.

@@ -18,6 +18,7 @@ mod tests;
 const RECORD: &str = "record.json";
 const MEMORY: &str = "containers.json";
 const RANGES: &str = "ranges.json";
+const SECCOMP: &str = "seccomp";
 /// Longest UID that names a directory: the server's have 36 characters.
 const UID_BYTES_MAX: usize = 64;
 
@@ -61,6 +62,7 @@ pub struct Record {
 pub struct StateDirectory {
     pods: PathBuf,
     ranges: PathBuf,
+    seccomp: PathBuf,
 }
 
 /// A Pod's directory.
@@ -79,7 +81,13 @@ impl StateDirectory {
         Ok(Self {
             pods,
             ranges: path.join(RANGES),
+            seccomp: path.join(SECCOMP),
         })
+    }
+
+    /// Where the node's administrator puts seccomp profiles, as in kubelet's root directory.
+    pub fn seccomp_profiles(&self) -> PathBuf {
+        self.seccomp.clone()
     }
 
     /// The ranges of Pods' addresses that the Node had last; none if that is not known.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::certificates::Incarnation;
 use crate::tree::{child, text};
 
 /// Where the Secrets are.
@@ -22,6 +23,10 @@ pub const USER_PREFIX: &str = "system:bootstrap:";
 pub const GROUP: &str = "system:bootstrappers";
 /// The further group of tokens that machines join with, if none is named.
 pub const JOINING_GROUP: &str = "system:bootstrappers:portolan:default-node-token";
+
+/// The entries of a token's Secret that name the Node whose machine may be replaced with it, and its incarnation.
+const REPLACES_NODE: &str = "portolan-replaces-node";
+const REPLACES_INCARNATION: &str = "portolan-replaces-incarnation";
 
 const ID_LETTERS: usize = 6;
 const SECRET_LETTERS: usize = 16;
@@ -99,6 +104,8 @@ pub struct Description {
     pub expiration: Option<String>,
     /// Groups beside [`GROUP`], each of which begins with it.
     pub groups: Vec<String>,
+    /// The Node whose machine may be replaced with the token, once: its name and its incarnation.
+    pub replaces: Option<(String, Incarnation)>,
 }
 
 /// The Secret of a token that a machine may prove itself with.
@@ -110,10 +117,17 @@ pub fn secret(token: &Token, description: &Description) -> Value {
         "usage-bootstrap-signing": "true",
     });
     let groups = description.groups.join(",");
+    let (replaced, incarnation) = description
+        .replaces
+        .as_ref()
+        .map(|(name, incarnation)| (name.clone(), incarnation.to_string()))
+        .unzip();
     let more = [
         ("description", Some(&description.text)),
         ("expiration", description.expiration.as_ref()),
         ("auth-extra-groups", Some(&groups)),
+        (REPLACES_NODE, replaced.as_ref()),
+        (REPLACES_INCARNATION, incarnation.as_ref()),
     ];
     for (key, value) in more {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -155,6 +169,12 @@ impl<'s> Stored<'s> {
         groups
             .map(|group| is_extra_group(group).then(|| group.to_owned()))
             .collect()
+    }
+
+    /// The Node whose machine may be replaced with it, once: its name and its incarnation.
+    pub fn replaced_node(&self) -> Option<(String, Incarnation)> {
+        let name = self.get(REPLACES_NODE);
+        (!name.is_empty()).then(|| (name, Incarnation::written(&self.get(REPLACES_INCARNATION))))
     }
 
     /// Whether a machine may prove itself with it.

@@ -6,6 +6,7 @@
 //! only what a component needs.
 
 pub mod address_pool;
+pub mod announcers;
 pub mod apply;
 pub mod apps;
 pub mod bootstrap_token;
@@ -13,6 +14,7 @@ pub mod certificates;
 pub mod configuration;
 pub mod decode;
 pub mod discovery;
+pub mod edge_secret;
 pub mod encode;
 pub mod endpoints;
 pub mod event;
@@ -26,6 +28,7 @@ pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod pod;
+pub mod pod_security;
 mod ports;
 pub mod protobuf;
 pub mod rbac;

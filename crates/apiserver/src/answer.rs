@@ -3,6 +3,7 @@
 mod warnings;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -11,10 +12,11 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::audit::Trail;
 use crate::compression::Compressed;
 use crate::failure::Failure;
+use crate::flow_control::Held;
 use crate::negotiation::Encoding;
 use crate::printing::{self, STATUS_DEFINITION};
 pub(crate) use warnings::{with_deprecation, with_warnings};
@@ -37,16 +39,44 @@ pub(crate) enum Body {
     },
     /// The same, compressed on the way.
     Compressed(Box<Compressed>),
-    /// What another server answers, and the place that it takes as long as it does.
-    PassedOn {
-        body: Incoming,
-        _place: Option<OwnedSemaphorePermit>,
+    /// What another server answers, and its part of what lasts.
+    PassedOn { body: Incoming, held: Option<Held> },
+    /// A watch, and its part of what lasts.
+    Stream {
+        stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
+        held: Option<Held>,
     },
-    /// A watch.
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// One of the others whose end is recorded.
+    Recorded { body: Box<Body>, _trail: Arc<Trail> },
 }
 
+/// The `Status` of a failure, an extension of its answer: the audit log has it in JSON, whatever the client gets.
+#[derive(Clone)]
+pub(crate) struct StatusTree(pub(crate) Value);
+
 impl Body {
+    /// Whether it goes on for as long as client and server like.
+    pub(crate) fn lasts(&self) -> bool {
+        matches!(self, Body::Stream { .. } | Body::PassedOn { .. })
+    }
+
+    /// All of it, if it is there already and not compressed.
+    pub(crate) fn whole(&self) -> Option<Bytes> {
+        match self {
+            Body::Whole(bytes) => bytes.clone(),
+            Body::Pieces { pieces, .. } => Some(Bytes::from(pieces.as_slice().concat())),
+            _ => None,
+        }
+    }
+
+    /// The same, whose end is recorded.
+    pub(crate) fn recorded(self, trail: Arc<Trail>) -> Body {
+        Body::Recorded {
+            body: Box::new(self),
+            _trail: trail,
+        }
+    }
+
     fn pieces(pieces: Vec<Bytes>) -> Body {
         let left_bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         Body::Pieces {
@@ -86,8 +116,9 @@ impl HttpBody for Body {
                 next_frame(pieces).inspect(|frame| *left_bytes -= frame.len() as u64)
             }
             Body::Compressed(compressed) => compressed.next(),
+            Body::Recorded { body, .. } => return Pin::new(body.as_mut()).poll_frame(context),
             Body::PassedOn { body, .. } => return Pin::new(body).poll_frame(context),
-            Body::Stream(stream) => match stream.as_mut().poll_next(context) {
+            Body::Stream { stream, .. } => match stream.as_mut().poll_next(context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => return Poll::Pending,
             },
@@ -100,7 +131,8 @@ impl HttpBody for Body {
             Body::Whole(bytes) => bytes.is_none(),
             Body::Pieces { left_bytes, .. } => *left_bytes == 0,
             Body::PassedOn { body, .. } => body.is_end_stream(),
-            Body::Compressed(_) | Body::Stream(_) => false,
+            Body::Recorded { body, .. } => body.is_end_stream(),
+            Body::Compressed(_) | Body::Stream { .. } => false,
         }
     }
 
@@ -109,7 +141,8 @@ impl HttpBody for Body {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Body::Pieces { left_bytes, .. } => SizeHint::with_exact(*left_bytes),
             Body::PassedOn { body, .. } => body.size_hint(),
-            Body::Compressed(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Recorded { body, .. } => body.size_hint(),
+            Body::Compressed(_) | Body::Stream { .. } => SizeHint::default(),
         }
     }
 }
@@ -137,12 +170,20 @@ pub(crate) fn pieces(pieces: Vec<Bytes>, encoding: Encoding) -> Answer {
 /// The events of a watch.
 pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding: Encoding) -> Answer {
     let content_type = HeaderValue::from_static(encoding.stream_content_type());
-    of(StatusCode::OK, content_type, Body::Stream(stream))
+    of(StatusCode::OK, content_type, Body::Stream { stream, held: None })
 }
 
 /// An answer that somebody else gave, passed on as it comes.
-pub(crate) fn passed_on(answer: Response<Incoming>, place: Option<OwnedSemaphorePermit>) -> Answer {
-    answer.map(|body| Body::PassedOn { body, _place: place })
+pub(crate) fn passed_on(answer: Response<Incoming>) -> Answer {
+    answer.map(|body| Body::PassedOn { body, held: None })
+}
+
+/// The same answer, which holds a part of what lasts until it ends.
+pub(crate) fn holding(mut answer: Answer, part: Held) -> Answer {
+    if let Body::PassedOn { held, .. } | Body::Stream { held, .. } = answer.body_mut() {
+        *held = Some(part);
+    }
+    answer
 }
 
 /// What is asked for is elsewhere, for good.
@@ -188,6 +229,7 @@ pub(crate) fn failure(failure: &Failure, encoding: Encoding) -> Answer {
             .headers_mut()
             .insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
+    answer.extensions_mut().insert(StatusTree(status));
     with_warnings(answer, failure.warnings())
 }
 

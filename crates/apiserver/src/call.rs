@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::answer::{self, Answer};
+use crate::audit::{Recorder, Trail};
 use crate::authentication::Identity;
 use crate::failure::Failure;
 use crate::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
@@ -28,6 +29,8 @@ pub(crate) struct Call {
     pub(crate) body: RequestBody,
     /// Who asks.
     pub(crate) requester: Arc<Identity>,
+    /// Where the request is recorded, if requests are.
+    pub(crate) trail: Option<Arc<Trail>>,
 }
 
 /// What is done with a target.
@@ -153,21 +156,23 @@ impl Call {
         let form = negotiation::form(headers, &query, target.kind)?;
         let outcome = match self.verb {
             Verb::Create => {
-                let options = WriteOptions::read(&query, headers, "CreateOptions")?.by(&self.requester);
+                let options = WriteOptions::read(&query, headers, "CreateOptions")?
+                    .by(&self.requester, self.recorder());
                 resources
                     .create(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Update => {
-                let options = WriteOptions::read(&query, headers, "UpdateOptions")?.by(&self.requester);
+                let options = WriteOptions::read(&query, headers, "UpdateOptions")?
+                    .by(&self.requester, self.recorder());
                 resources
                     .update(target, body, body_format(headers)?, options)
                     .await?
             }
             Verb::Patch => {
                 let form = patch_form(headers)?;
-                let options =
-                    WriteOptions::read_patch(&query, headers, form == PatchForm::Apply)?.by(&self.requester);
+                let options = WriteOptions::read_patch(&query, headers, form == PatchForm::Apply)?
+                    .by(&self.requester, self.recorder());
                 match form {
                     PatchForm::Patch(format) => resources.patch(target, body, format, options).await?,
                     PatchForm::Apply => resources.apply(target, body, options).await?,
@@ -184,12 +189,16 @@ impl Call {
         self.answer_with(outcome, form, &query)
     }
 
+    fn recorder(&self) -> Recorder<'_> {
+        Recorder::new(self.trail.as_deref())
+    }
+
     async fn delete_collection(&self, resources: &Resources, query: &Query<'_>) -> Result<Answer, Failure> {
         let form = negotiation::form(&self.headers, query, self.target.kind)?;
         let options = DeleteOptions::read(query, self.body.bytes(), body_format(&self.headers)?)?;
         let selection = ListOptions::read(query)?;
         let page = resources
-            .delete_collection(&self.target, &options, &selection)
+            .delete_collection(&self.target, &options, &selection, Some(&self.requester))
             .await?;
         let include = IncludeObject::read(query.text("includeObject"));
         let pieces = printing::page(self.target.kind, page, form, include)?;

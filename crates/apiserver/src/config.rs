@@ -1,14 +1,18 @@
 //! What a server is told at its start.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::admission::AdmissionPlugin;
+use crate::admission::{AdmissionConfiguration, AdmissionPlugin};
+use crate::audit::AuditSettings;
 use crate::authorization::AuthorizationMode;
+use crate::encryption::Encryption;
 use crate::flow_control::RequestLimits;
 
 /// The node ports that upstream gives out by default (NP-01).
@@ -40,6 +44,26 @@ pub struct Config {
     pub cluster_domain: String,
     /// Who may do what, and how much of it.
     pub access: Access,
+    /// What the store encrypts with, if it does.
+    pub encryption: Option<EncryptionAtRest>,
+}
+
+/// Encryption at rest. The store has the same transformer.
+#[derive(Clone)]
+pub struct EncryptionAtRest {
+    /// The transformer.
+    pub encryption: Arc<Encryption>,
+    /// Whether its file is read anew when it changes.
+    pub reloads: bool,
+}
+
+impl fmt::Debug for EncryptionAtRest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // There are keys in it.
+        f.debug_struct("EncryptionAtRest")
+            .field("reloads", &self.reloads)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How the Service `kubernetes` leads to the servers.
@@ -70,8 +94,12 @@ pub struct Access {
     pub allows_anonymous: bool,
     /// What is looked at in writes.
     pub admission_plugins: BTreeSet<AdmissionPlugin>,
+    /// Settings of those checks.
+    pub admission_configuration: AdmissionConfiguration,
     /// Limits of what is asked for at a time.
     pub request_limits: RequestLimits,
+    /// What is recorded of requests, and where; nothing if `None`.
+    pub audit: Option<AuditSettings>,
     /// Who the tokens of ServiceAccounts say they are from, and for if they do not say for whom. `None` is the URL of
     /// the `kubernetes` Service.
     pub service_account_issuer: Option<String>,
@@ -83,7 +111,9 @@ impl Default for Access {
             authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
             allows_anonymous: true,
             admission_plugins: AdmissionPlugin::defaults(),
+            admission_configuration: AdmissionConfiguration::default(),
             request_limits: RequestLimits::default(),
+            audit: None,
             service_account_issuer: None,
         }
     }

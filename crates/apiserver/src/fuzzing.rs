@@ -1,8 +1,11 @@
-//! A door for the fuzz targets: what is read of a request's first line.
+//! A door for the fuzz targets: what is read of a request's first line, encrypted values, and audit policies.
 
 use api::decode::Format;
+use api::rbac::Action;
 use http::HeaderMap;
 
+use crate::audit::{AuditPolicy, Subject};
+use crate::authentication::Identity;
 use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::route::{Route, route};
 
@@ -18,4 +21,50 @@ pub fn request_line(text: &str) {
     WriteOptions::read(&query, &headers, "CreateOptions").ok();
     WriteOptions::read_patch(&query, &headers, true).ok();
     DeleteOptions::read(&query, &[], Format::Json).ok();
+}
+
+/// Reads a configuration of encryption, and opens a stored value of the Secret `default/a` by it.
+pub fn encrypted_value(configuration: &[u8], stored: bytes::Bytes) {
+    crate::encryption::fuzz(configuration, "/secrets/default/a", stored);
+}
+
+/// Reads an audit policy, and decides by it about requests of a user and of nobody.
+pub fn audit_policy(text: &str) {
+    let Ok(policy) = AuditPolicy::read(text) else {
+        return;
+    };
+    let user = Identity {
+        user: "ann".to_owned(),
+        groups: vec!["staff".to_owned()],
+        ..Identity::default()
+    };
+    let actions = [
+        Action::Path {
+            verb: "get",
+            path: "/healthz/ping",
+        },
+        Action::Resource {
+            verb: "get",
+            group: "",
+            resource: "pods",
+            subresource: "log",
+            name: "p",
+        },
+        Action::Resource {
+            verb: "list",
+            group: "apps",
+            resource: "deployments",
+            subresource: "",
+            name: "",
+        },
+    ];
+    for action in &actions {
+        for user in [Some(&user), None] {
+            policy.decide(&Subject {
+                user,
+                namespace: "n",
+                action,
+            });
+        }
+    }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{HeaderMap, Method};
-use tokio::sync::SemaphorePermit;
 
+use crate::audit::{Trail, attempted_authentication};
 use crate::authentication::{Authenticator, Identity, impersonated};
-use crate::authorization::{Attributes, Authorizer, selected_name, verb};
+use crate::authorization::{Attributes, Authorizer, Verdict, field_selector, verb};
 use crate::failure::Failure;
-use crate::flow_control::{FlowControl, Load};
+use crate::flow_control::{Flow, FlowControl, Subject};
 use crate::query::Query;
 use crate::route::{Route, Target};
 
@@ -17,7 +17,7 @@ use crate::route::{Route, Target};
 pub(crate) struct Gate {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorizer: Arc<Authorizer>,
-    pub(crate) flow_control: FlowControl,
+    pub(crate) flow_control: Arc<FlowControl>,
     /// Whether requests that prove no identity are decided about, too.
     pub(crate) allows_anonymous: bool,
 }
@@ -29,13 +29,18 @@ pub(crate) struct Asking<'r> {
     pub(crate) path: &'r str,
     pub(crate) query: &'r str,
     pub(crate) headers: &'r HeaderMap,
+    /// Where the request is recorded, if requests are.
+    pub(crate) trail: Option<&'r Trail>,
 }
 
 /// Somebody who was let through.
-pub(crate) struct Passage<'g> {
+pub(crate) struct Passage {
+    /// The user in whose name the request is made.
     pub(crate) requester: Arc<Identity>,
-    /// A place among those that are served at a time, as long as this is held.
-    _place: Option<SemaphorePermit<'g>>,
+    /// Whether an identity was proved.
+    pub(crate) is_authenticated: bool,
+    /// The sort of the request, and the user who proved an identity: impersonation does not change it.
+    pub(crate) flow: Flow,
 }
 
 impl Gate {
@@ -44,30 +49,41 @@ impl Gate {
         &self,
         asking: &Asking<'_>,
         connection: Option<&Arc<Identity>>,
-    ) -> Result<Passage<'_>, Failure> {
-        let requester = self.authenticator.authenticate(asking.headers, connection)?;
+    ) -> Result<Passage, Failure> {
+        let requester = self
+            .authenticator
+            .authenticate(asking.headers, connection)
+            .inspect_err(|_| self.record_unauthenticated(asking, connection))?;
         let is_health = matches!(asking.route, Route::Health | Route::Version);
-        if requester.is_anonymous() && !self.decides_about_anonymous() {
+        let is_authenticated = !requester.is_anonymous();
+        let flow = self.flow_control.flow(&requester, asking.subject());
+        if !is_authenticated && !self.decides_about_anonymous() {
             // Whoever watches over the server has no credentials.
             if is_health {
+                self.record_received(asking, &requester)?;
                 return Ok(Passage {
                     requester,
-                    _place: None,
+                    is_authenticated,
+                    flow,
                 });
             }
+            self.record_unauthenticated(asking, connection);
             return Err(Failure::unauthorized());
         }
-        let requester = impersonated(requester, asking.headers, &self.authorizer)?;
-        let place = match is_health {
-            true => None,
-            false => self
-                .flow_control
-                .enter(&requester, asking.load(), Instant::now())?,
-        };
+        self.record_received(asking, &requester)?;
+        if !is_health {
+            self.flow_control.count(flow, Instant::now())?;
+        }
+        let authenticated = requester;
+        let requester = impersonated(authenticated.clone(), asking.headers, &self.authorizer)?;
+        if let Some(trail) = asking.trail.filter(|_| !Arc::ptr_eq(&authenticated, &requester)) {
+            trail.impersonated(&requester);
+        }
         self.authorize(asking, &requester)?;
         Ok(Passage {
             requester,
-            _place: place,
+            is_authenticated,
+            flow,
         })
     }
 
@@ -77,33 +93,78 @@ impl Gate {
     }
 
     fn authorize(&self, asking: &Asking<'_>, requester: &Identity) -> Result<(), Failure> {
+        self.with_attributes(asking, requester, |attributes| {
+            let verdict = self.authorizer.decide(attributes);
+            if let Some(trail) = asking.trail {
+                trail.authorized(&verdict);
+            }
+            match verdict {
+                Verdict::Allowed(_) => Ok(()),
+                Verdict::Refused(why) => Err(attributes.refusal(&why)),
+            }
+        })
+    }
+
+    fn record_received(&self, asking: &Asking<'_>, requester: &Identity) -> Result<(), Failure> {
+        let Some(trail) = asking.trail else {
+            return Ok(());
+        };
+        self.with_attributes(asking, requester, |attributes| {
+            trail.received(attributes, asking.target())
+        })
+    }
+
+    fn record_unauthenticated(&self, asking: &Asking<'_>, connection: Option<&Arc<Identity>>) {
+        if let Some(trail) = asking.trail {
+            let attempted = attempted_authentication(asking.headers, connection.is_some());
+            self.with_attributes(asking, &Identity::anonymous(), |attributes| {
+                trail.unauthenticated(attributes, asking.target(), &attempted);
+            });
+        }
+    }
+
+    /// Gives a function what somebody asks for, as authorization sees it.
+    fn with_attributes<T>(
+        &self,
+        asking: &Asking<'_>,
+        requester: &Identity,
+        consider: impl FnOnce(&Attributes<'_>) -> T,
+    ) -> T {
         if let Route::Resource(target) = asking.route {
             let query = Query::parse(asking.query);
-            let selected = selected_name(&query, target.kind);
+            let selector = field_selector(&query, target.kind);
             let verb = asking.verb(target);
-            let attributes = Attributes::of_target(requester, target, verb, selected.as_deref());
-            return self.authorizer.check(&attributes);
+            let attributes = Attributes::of_target(requester, target, verb, selector.as_ref());
+            return consider(&attributes);
         }
         let method = asking.method.as_str().to_ascii_lowercase();
         let attributes = Attributes::of_path(requester, asking.path, asking.method, &method);
-        self.authorizer.check(&attributes)
+        consider(&attributes)
     }
 }
 
 impl Asking<'_> {
+    fn target(&self) -> Option<&Target> {
+        match self.route {
+            Route::Resource(target) => Some(target),
+            _ => None,
+        }
+    }
+
     fn verb(&self, target: &Target) -> &'static str {
         let is_watch = Query::parse(self.query).flag("watch") == Some(true);
         verb(self.method, target.name.is_some(), is_watch, target.is_watch_path)
     }
 
-    fn load(&self) -> Load {
+    /// What the flow schema depends on.
+    fn subject(&self) -> Subject<'_> {
         let Route::Resource(target) = self.route else {
-            return Load::Read;
+            return Subject::default();
         };
-        match self.verb(target) {
-            "watch" => Load::Watch,
-            "get" | "list" => Load::Read,
-            _ => Load::Write,
+        Subject {
+            verb: self.verb(target),
+            group: target.kind.group,
+            resource: target.kind.plural,
         }
     }
 }

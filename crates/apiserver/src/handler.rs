@@ -5,26 +5,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::answer::{self, Answer};
-use crate::authentication::Identity;
+use crate::audit::{Audit, Trail};
 use crate::call::{Call, Verb};
 use crate::compression::{self, compressed};
 use crate::documents;
 use crate::failure::Failure;
-use crate::gate::{Asking, Gate};
+use crate::flow_control::{Flow, Load, LongRunning};
+use crate::gate::{Asking, Gate, Passage};
 use crate::health;
 use crate::metrics::{Label, Metrics};
-use crate::negotiation::status_encoding;
+use crate::negotiation::{body_format, status_encoding};
 use crate::passing::{Logs, Passing};
 use crate::query::Query;
 use crate::questions::{Asked, is_question};
-use crate::request_body::{BodyRoom, RequestBody};
+use crate::request_body::{self, BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
+use crate::server::{Connection, Connections};
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =
@@ -35,37 +37,56 @@ pub(crate) struct Handler {
     pub(crate) resources: Arc<Resources>,
     pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
-    pub(crate) bodies: BodyRoom,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) passing: Passing,
     pub(crate) logs: Logs,
+    /// Where requests are recorded, if they are.
+    pub(crate) audit: Option<Arc<Audit>>,
 }
 
 impl Handler {
     /// Answers a request. A panic becomes a 500 and is logged; it ends neither the connection nor the server.
     pub(crate) async fn answer(
         self: Arc<Self>,
-        request: Request<Incoming>,
-        connection: Option<Arc<Identity>>,
+        mut request: Request<Incoming>,
+        connection: Arc<Connection>,
     ) -> Answer {
+        let trail = self.audit.as_ref().map(|audit| audit.begin(&request));
+        if let Some(trail) = &trail {
+            request.extensions_mut().insert(trail.clone());
+        }
         let path = request.uri().path().to_owned();
         let encoding = status_encoding(request.headers());
         let is_compressed = compression::is_accepted(request.headers());
         let answering = AssertUnwindSafe(self.dispatch(request, connection)).catch_unwind();
-        match answering.await {
-            Ok(Ok(answer)) if is_compressed => compressed(answer),
+        let answered = answering.await;
+        if let (Err(_), Some(trail)) = (&answered, &trail) {
+            trail.panicked();
+        }
+        let is_success = matches!(answered, Ok(Ok(_)));
+        let answer = match answered {
             Ok(Ok(answer)) => answer,
             Ok(Err(failure)) => answer::failure(&failure, encoding),
             Err(_) => {
                 tracing::error!(%path, "answering a request panicked");
                 answer::failure(&unexpected(), encoding)
             }
+        };
+        let answer = match trail {
+            Some(trail) => trail.answered(answer),
+            None => answer,
+        };
+        match is_success && is_compressed {
+            true => compressed(answer),
+            false => answer,
         }
     }
 
     async fn dispatch(
         self: Arc<Self>,
         request: Request<Incoming>,
-        connection: Option<Arc<Identity>>,
+        connection: Arc<Connection>,
     ) -> Result<Answer, Failure> {
         let uri = request.uri().clone();
         let route = route(uri.path());
@@ -75,16 +96,24 @@ impl Handler {
             path: uri.path(),
             query: uri.query().unwrap_or_default(),
             headers: request.headers(),
+            trail: request.extensions().get::<Arc<Trail>>().map(|trail| &**trail),
         };
-        let passage = match self.gate.pass(&asking, connection.as_ref()) {
+        let passage = match self.gate.pass(&asking, connection.identity()) {
             Ok(passage) => passage,
             Err(failure) => {
                 self.count_refused(&asking, &failure);
                 return Err(failure);
             }
         };
-        let requester = passage.requester.clone();
-        tracing::debug!(user = %requester.user, method = %request.method(), path = uri.path(), "a request");
+        if passage.is_authenticated {
+            connection.prove();
+        }
+        tracing::debug!(user = %passage.requester.user, method = %request.method(), path = uri.path(), "a request");
+        let _place = match route {
+            // What lasts takes no seat, and other requests about objects take theirs when their body is there.
+            Route::Resource(_) | Route::Health | Route::Version => None,
+            _ => Some(self.gate.flow_control.enter(passage.flow, Load::Read).await?),
+        };
         match route {
             Route::Health => {
                 let query = Query::parse(uri.query().unwrap_or_default());
@@ -96,14 +125,14 @@ impl Handler {
                 &self.gate.authenticator.service_accounts,
                 host(&request),
             )),
-            Route::Resource(target) => self.clone().resource(target, request, requester).await,
+            Route::Resource(target) => self.clone().resource(target, request, passage).await,
             Route::Document(path) => {
                 if !matches!(*request.method(), Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
                 }
                 documents::at(path, host(&request), request.headers())
             }
-            Route::Metrics => Ok(answer::text(StatusCode::OK, self.metrics.render(&self.resources))),
+            Route::Metrics => Ok(answer::text(StatusCode::OK, self.rendered_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),
             Route::Unknown => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
@@ -121,12 +150,19 @@ impl Handler {
         }
     }
 
+    fn rendered_metrics(&self) -> String {
+        self.metrics.render(&self.resources, |out| {
+            self.gate.flow_control.render(out);
+            self.connections.render(out);
+        })
+    }
+
     /// Carries out a verb, and counts it.
     async fn resource(
         self: Arc<Self>,
         target: Target,
         request: Request<Incoming>,
-        requester: Arc<Identity>,
+        passage: Passage,
     ) -> Result<Answer, Failure> {
         let begin = Instant::now();
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -135,10 +171,8 @@ impl Handler {
         let label = Label::new(&target, verb.label(&target), is_dry_run);
         let is_deprecated = target.kind.kind == "Endpoints";
         let encoding = status_encoding(request.headers());
-        let under_way = self.metrics.begin(verb.is_read());
-        let called = self.clone().call(target, verb, query, request, requester).await;
+        let called = self.clone().call(target, verb, query, request, passage).await;
         let answer = called.unwrap_or_else(|failure| answer::failure(&failure, encoding));
-        drop(under_way);
         let bytes = answer.body().size_hint().exact();
         let code = answer.status().as_u16();
         self.metrics
@@ -156,23 +190,33 @@ impl Handler {
         verb: Verb,
         query: String,
         request: Request<Incoming>,
-        requester: Arc<Identity>,
+        passage: Passage,
     ) -> Result<Answer, Failure> {
+        let Passage { requester, flow, .. } = passage;
         if target.passed_path.is_some() {
-            return self.passing.pass(&self.resources, &target, request).await;
+            let held = self.gate.flow_control.hold(flow, LongRunning::Proxy)?;
+            return self.passing.pass(&self.resources, &target, request, held).await;
         }
         if target.subresource == Some(api::kind::LOG) {
-            return self.logs.read(&self.resources, &target, &query).await;
+            let held = self.gate.flow_control.hold(flow, LongRunning::Log)?;
+            return self.logs.read(&self.resources, &target, &query, held).await;
         }
         let (parts, body) = request.into_parts();
-        let body = match verb.is_read() {
-            true => RequestBody::none(),
-            false => self.bodies.read(body).await?,
+        let (body, load) = match verb.is_read() {
+            true => (RequestBody::none(), Load::Read),
+            false => (request_body::read(body, &self.bodies, flow).await?, Load::Write),
         };
+        let trail = parts.extensions.get::<Arc<Trail>>().cloned();
+        if let Some(trail) = &trail {
+            record_body(trail, verb, &parts.headers, &body);
+        }
+        let place = self.gate.flow_control.enter(flow, load).await?;
+        let _under_way = self.metrics.begin(verb.is_read());
         if is_question(&target) {
             let asked = Asked {
                 authenticator: &self.gate.authenticator,
                 authorizer: &self.gate.authorizer,
+                admission: &self.resources.admission,
                 requester: &requester,
             };
             return asked.answer(&target, &query, &parts.headers, body.bytes());
@@ -185,25 +229,54 @@ impl Handler {
             query,
             body,
             requester,
+            trail,
         };
         let resources = self.resources.clone();
         if verb == Verb::List {
             // Putting a long one together must not hold up the other streams of the connection.
             let mut reading = JoinSet::new();
-            reading.spawn(async move { call.read(&resources).await });
+            reading.spawn(async move {
+                let _place = place;
+                call.read(&resources).await
+            });
             let ended = reading.join_next().await;
             return ended.map_or_else(|| Err(unexpected()), finished);
+        }
+        if verb == Verb::Watch {
+            return self.watch(&call, flow).await;
         }
         if verb.is_read() {
             return call.read(&resources).await;
         }
-        // A write goes on when the client hangs up: half of it would leave reservations that nobody owns.
-        let written = tokio::spawn(async move { call.write(&resources).await }).await;
+        // A write goes on when the client hangs up: half of it would leave reservations that nobody owns. It keeps its seat.
+        let writing = async move {
+            let _place = place;
+            call.write(&resources).await
+        };
+        let written = tokio::spawn(writing).await;
         if changes_roles {
             // Whoever was told that a role is written finds it in force.
             self.gate.authorizer.refresh();
         }
         finished(written)
+    }
+}
+
+impl Handler {
+    /// Begins a watch; it is counted among those of its user until its answer ends.
+    async fn watch(&self, call: &Call, flow: Flow) -> Result<Answer, Failure> {
+        let held = self.gate.flow_control.hold(flow, LongRunning::Watch)?;
+        let answer = call.read(&self.resources).await?;
+        Ok(answer::holding(answer, held))
+    }
+}
+
+/// Records the body of a write. One in a form that is not read here is refused later, and not recorded.
+fn record_body(trail: &Trail, verb: Verb, headers: &HeaderMap, body: &RequestBody) {
+    if verb == Verb::Patch {
+        trail.request_body(body.bytes(), None);
+    } else if let Ok(format) = body_format(headers) {
+        trail.request_body(body.bytes(), Some(format));
     }
 }
 

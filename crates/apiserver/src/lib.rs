@@ -6,12 +6,16 @@
 //! `compression`. What is meant for a Pod goes through `passing` in the place of `resource`.
 //! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
 //!
-//! Before anything is done, `authentication` finds out who asks, `flow_control` whether they ask too much, and
-//! `authorization` whether they may; `admission` looks at what is written. `questions` answers who may do what.
+//! `encryption` is what the store encrypts and decrypts values with.
+//!
+//! Before anything is done, `authentication` finds out who asks, `flow_control` counts it against the user's rate, and
+//! `authorization` decides whether they may. `request_body` reads the body, and `flow_control` gives the request a seat; both keep
+//! a part for each user (`portions`). `admission` looks at what is written. `questions` answers who may do what.
 
 mod admission;
 mod answer;
 mod api_servers;
+mod audit;
 mod authentication;
 mod authorization;
 mod bootstrap;
@@ -19,6 +23,7 @@ mod call;
 mod compression;
 mod config;
 mod documents;
+mod encryption;
 mod event;
 mod event_expiry;
 mod failure;
@@ -34,6 +39,7 @@ mod namespace;
 mod negotiation;
 mod passing;
 pub mod pki;
+mod portions;
 mod printing;
 pub mod private_file;
 mod query;
@@ -45,12 +51,18 @@ mod route;
 mod server;
 pub mod service;
 
-pub use admission::AdmissionPlugin;
+pub use admission::{AdmissionConfiguration, AdmissionConfigurationError, AdmissionPlugin};
+pub use audit::{
+    AuditLogError, AuditLogSettings, AuditMode, AuditPolicy, AuditPolicyError, AuditSettings, BatchSettings,
+};
 pub use authentication::{KeyError, TokenFileError};
 pub use authorization::AuthorizationMode;
 pub use bootstrap::BootstrapError;
-pub use config::{Access, Config, EndpointReconciler, KubernetesService, NODE_PORTS_DEFAULT};
+pub use config::{
+    Access, Config, EncryptionAtRest, EndpointReconciler, KubernetesService, NODE_PORTS_DEFAULT,
+};
 pub use documents::GIT_VERSION;
+pub use encryption::{ConfigurationError, Encryption};
 pub use failure::Failure;
 pub use flow_control::RequestLimits;
 pub use server::{Server, StartError, TlsError};

@@ -4,6 +4,7 @@ use api::kind::{Kind, TOKEN_REQUEST};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::answer::{self, Answer};
 use crate::authentication::reviews::{review_self, review_token};
 use crate::authentication::{Authenticator, Identity};
@@ -20,6 +21,7 @@ use crate::route::Target;
 pub(crate) struct Asked<'a> {
     pub(crate) authenticator: &'a Authenticator,
     pub(crate) authorizer: &'a Authorizer,
+    pub(crate) admission: &'a Admission,
     pub(crate) requester: &'a Identity,
 }
 
@@ -51,7 +53,13 @@ impl Asked<'_> {
             Ok(answer::object(StatusCode::CREATED, bytes, encoding))
         };
         if is_token_request(target) {
-            let answered = self.authenticator.service_accounts.issue(target, body, format)?;
+            let service_accounts = &self.authenticator.service_accounts;
+            let admit = |request: &Value| {
+                let index = service_accounts.store().index();
+                self.admission
+                    .admit_token_request(index, target, self.requester, request)
+            };
+            let answered = service_accounts.issue(target, body, format, admit)?;
             return created(&answered, &TOKEN_REQUEST);
         }
         let validation = match query.text("fieldValidation") {

@@ -1,45 +1,39 @@
-//! Bodies of requests, read within bounds of size, time and memory.
+//! Bodies of requests, read within bounds of size, time, rate and memory, and with a part of the memory for each user.
+//!
+//! A body is read before its request takes a seat, so that a client that sends slowly keeps nobody else waiting.
+
+mod pace;
+mod room;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body as _, Incoming};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use hyper::body::{Body as _, Frame, Incoming};
+use tokio::time::{Instant, timeout};
 
 use crate::failure::Failure;
+use crate::flow_control::Flow;
+use pace::Pace;
+pub(crate) use room::BodyRoom;
+use room::{Opened, Room};
 
 /// Largest body that is read, upstream's limit.
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// How long a body may take to arrive: 3 MB over a slow line, and less than clients wait for an answer.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bodies held at a time, all together, in KiB: ten of the largest or some ten thousand of usual size. Decoded they
-/// take some times as much, so this bounds what writes cost in memory.
-const BODIES_KIB_MAX: usize = 32 << 10;
-/// How long a client may send nothing in the middle of a body: some lost packets.
-const STALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a request waits for room: longer than bodies that have stalled can keep it.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(15);
 /// What is read and thrown away of a body that is too large, so that its client comes to read the answer.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 /// How long that may take.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The room that bodies may take, shared by all requests.
-#[derive(Debug)]
-pub(crate) struct BodyRoom {
-    kib: Arc<Semaphore>,
-}
-
 /// A body, and the room it takes as long as it is held.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Room>,
 }
 
 impl RequestBody {
@@ -57,75 +51,98 @@ impl RequestBody {
     }
 }
 
-impl BodyRoom {
-    pub(crate) fn new() -> BodyRoom {
-        BodyRoom {
-            kib: Arc::new(Semaphore::new(BODIES_KIB_MAX)),
-        }
+/// Reads a body. Room is taken for what has arrived, not for what is announced: clients that announce much and send
+/// nothing keep nobody else waiting.
+///
+/// # Errors
+/// 413 for a body that is too large, 408 for one that comes too slowly, 429 if there is no room for it.
+pub(crate) async fn read(
+    mut body: Incoming,
+    rooms: &Arc<BodyRoom>,
+    flow: Flow,
+) -> Result<RequestBody, Failure> {
+    if body.size_hint().upper() == Some(0) {
+        return Ok(RequestBody::none());
     }
-
-    /// Reads a body. Room is taken for what has arrived, not for what is announced: clients that announce much and
-    /// send nothing keep nobody else waiting.
-    pub(crate) async fn read(&self, mut body: Incoming) -> Result<RequestBody, Failure> {
-        if body.size_hint().upper() == Some(0) {
-            return Ok(RequestBody::none());
-        }
-        if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        discard(body).await;
+        return Err(Failure::too_large(BODY_BYTES_MAX));
+    }
+    match Reading::new(rooms, flow).gather(&mut body).await {
+        Ok(body) => Ok(body),
+        Err(Refused::TooLarge) => {
             discard(body).await;
-            return Err(Failure::too_large(BODY_BYTES_MAX));
+            Err(Failure::too_large(BODY_BYTES_MAX))
         }
-        match timeout(BODY_TIMEOUT, self.gather(&mut body)).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(Refused::TooLarge)) => {
-                discard(body).await;
-                Err(Failure::too_large(BODY_BYTES_MAX))
-            }
-            Ok(Err(Refused::Other(failure))) => Err(*failure),
-            Err(_) => Err(too_slow()),
+        Err(Refused::Other(failure)) => Err(*failure),
+    }
+}
+
+/// A body that is read.
+struct Reading<'r> {
+    rooms: &'r Arc<BodyRoom>,
+    flow: Flow,
+    bytes: BytesMut,
+    room: Option<Room>,
+    /// Counts the body among those that are not complete yet, since the first wait for more of it.
+    opened: Option<(Opened, Pace)>,
+}
+
+impl Reading<'_> {
+    fn new(rooms: &Arc<BodyRoom>, flow: Flow) -> Reading<'_> {
+        Reading {
+            rooms,
+            flow,
+            bytes: BytesMut::new(),
+            room: None,
+            opened: None,
         }
     }
 
-    async fn gather(&self, body: &mut Incoming) -> Result<RequestBody, Refused> {
-        let mut bytes = BytesMut::new();
-        let mut room: Option<OwnedSemaphorePermit> = None;
-        loop {
-            let frame = match timeout(STALL_TIMEOUT, body.frame()).await {
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => {
-                    let message = format!("the body could not be read: {error}");
-                    return Err(Failure::bad_request(message).into());
-                }
-                Ok(None) => break,
-                Err(_) => return Err(too_slow().into()),
-            };
+    async fn gather(mut self, body: &mut Incoming) -> Result<RequestBody, Refused> {
+        while let Some(frame) = self.next(body).await? {
             let Ok(piece) = frame.into_data() else { continue };
-            let length = bytes.len() + piece.len();
+            let length = self.bytes.len() + piece.len();
             if length > BODY_BYTES_MAX {
                 return Err(Refused::TooLarge);
             }
-            let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let missing = length.div_ceil(1024).saturating_sub(held);
-            if missing > 0 {
-                let more = self.take(missing).await?;
-                match &mut room {
-                    Some(room) => room.merge(more),
-                    None => room = Some(more),
-                }
+            match &mut self.room {
+                Some(room) => room.grow(length).await?,
+                None => self.room = Some(self.rooms.room(self.flow, length).await?),
             }
-            bytes.extend_from_slice(&piece);
+            self.bytes.extend_from_slice(&piece);
         }
         Ok(RequestBody {
-            bytes: bytes.freeze(),
-            _room: room,
+            bytes: self.bytes.freeze(),
+            _room: self.room,
         })
     }
 
-    async fn take(&self, kib: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
-        match timeout(ROOM_TIMEOUT, self.kib.clone().acquire_many_owned(kib)).await {
-            Ok(Ok(room)) => Ok(room),
-            Ok(Err(_)) | Err(_) => Err(Failure::too_many_requests()),
-        }
+    /// The next frame. One that is there already costs nothing: most bodies come with the head of their request.
+    async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Refused> {
+        let come = match body.frame().now_or_never() {
+            Some(come) => come,
+            None => {
+                let patience = self.patience()?;
+                let come = timeout(patience, body.frame()).await;
+                come.map_err(|_| Refused::from(too_slow()))?
+            }
+        };
+        come.transpose().map_err(|error| {
+            let message = format!("the body could not be read: {error}");
+            Failure::bad_request(message).into()
+        })
+    }
+
+    /// How long the client may send nothing now.
+    fn patience(&mut self) -> Result<Duration, Refused> {
+        let now = Instant::now().into_std();
+        let (_, pace) = match &mut self.opened {
+            Some(opened) => opened,
+            None => self.opened.insert((self.rooms.open(self.flow)?, Pace::new(now))),
+        };
+        let patience = pace.patience(self.bytes.len(), now);
+        patience.ok_or_else(|| too_slow().into())
     }
 }
 

@@ -15,9 +15,7 @@ use serde_json::json;
 use crate::serving::secret::{self, Secret};
 
 /// Namespace and name of the Secret.
-pub const NAMESPACE: &str = "kube-system";
-/// See [`NAMESPACE`].
-pub const NAME: &str = "portolan-edge-cookies";
+pub use api::edge_secret::{COOKIES_NAME as NAME, COOKIES_NAMESPACE as NAMESPACE};
 /// What it holds: the secret that cookies are made of, and the one before it, whose cookies still lead to their backends.
 const CURRENT: &str = "key";
 const PREVIOUS: &str = "previous-key";

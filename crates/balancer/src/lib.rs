@@ -8,6 +8,7 @@
 //! - [`run()`]: the loop around it, which watches and writes
 //! - [`announce`]: which node answers for which address on the local network
 //! - [`cookie_secret`]: what cookies of sticky sessions are made of
+//! - [`edge_report`]: what the edge of a node reports of its ports
 //! - [`serving`]: what the edge proxy of a node is to serve, out of Services, slices and Secrets
 //! - [`crd`]: the definition of AddressPools for clusters that do not have the kind built in
 //!
@@ -18,6 +19,7 @@ pub mod announce;
 pub mod cookie_secret;
 pub mod core;
 pub mod crd;
+pub mod edge_report;
 mod metrics;
 pub mod pools;
 mod run;

@@ -1,11 +1,11 @@
 //! The loop around the core: watch events in, steps carried out by tasks, one a Service at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::object::{AddressPool, Namespace, Node, ObjectKey, Resource, Service};
+use api::object::{AddressPool, Lease, Namespace, Node, ObjectKey, Resource, Service};
 use client::election::Ending;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use controllers::queue::{BackOff, Queue};
@@ -14,6 +14,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::cookie_secret;
 use crate::core::{Core, Options, Work};
+use crate::edge_report::{self, LEASE_DURATION, Report};
 use crate::metrics::Metrics;
 use crate::write::Writer;
 
@@ -47,11 +48,17 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
     if options.has_edges {
         making.spawn(cookie_secret::make_once(client.clone()));
     }
+    let leases = Query {
+        namespace: Some(edge_report::NAMESPACE.to_owned()),
+        ..Query::default()
+    };
     let mut balancer = Balancer {
         services: follow(&client),
         pools: follow(&client),
         namespaces: follow(&client),
         nodes: follow(&client),
+        leases: watch(&client, leases).into_channel(EVENTS_WAITING_MAX),
+        expiries: BTreeMap::new(),
         unsynced: 4,
         concurrent_writes: options.concurrent_service_syncs.max(1),
         metrics: Arc::clone(&options.metrics),
@@ -96,6 +103,7 @@ enum News {
     Pool(Event<AddressPool>),
     Namespace(Event<Namespace>),
     Node(Event<Node>),
+    Lease(Event<Lease>),
 }
 
 struct Balancer {
@@ -103,6 +111,10 @@ struct Balancer {
     pools: Followed<AddressPool>,
     namespaces: Followed<Namespace>,
     nodes: Followed<Node>,
+    /// Reports of edges. Nobody waits for them: where the right to watch them is missing, all else goes on.
+    leases: Receiver<Event<Lease>>,
+    /// The reports with faults, by node: when each was renewed, as it says itself, and when it does not count any more.
+    expiries: BTreeMap<String, (Option<String>, Instant)>,
     /// Kinds that have not been told once as a whole.
     unsynced: usize,
     core: Core,
@@ -128,6 +140,8 @@ impl Balancer {
     /// Waits for one thing to happen and takes it in, then starts the work that is due.
     async fn step(&mut self) {
         let wake = self.queue.next_wake().filter(|_| self.unsynced == 0);
+        let expiry = self.expiries.values().map(|(_, at)| *at).min();
+        let wake = wake.into_iter().chain(expiry).min();
         let news = tokio::select! {
             biased;
             Some(done) = self.tasks.join_next_with_id() => {
@@ -137,6 +151,7 @@ impl Balancer {
             Some(event) = self.pools.events.recv() => Some(News::Pool(event)),
             Some(event) = self.namespaces.events.recv() => Some(News::Namespace(event)),
             Some(event) = self.nodes.events.recv() => Some(News::Node(event)),
+            Some(event) = self.leases.recv() => Some(News::Lease(event)),
             Some(event) = self.services.events.recv() => Some(News::Service(event)),
             () = controllers::queue::sleep_until(wake) => None,
         };
@@ -149,6 +164,7 @@ impl Balancer {
             };
             self.take(News::Service(event));
         }
+        self.drop_expired_reports();
         self.queue.wake(now());
         if self.unsynced == 0 {
             self.start_work();
@@ -175,6 +191,7 @@ impl Balancer {
                 let work = core.node_deleted(&key.name);
                 self.nodes_moved(work)
             }
+            News::Lease(event) => self.take_lease(event),
             News::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             News::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
             News::Namespace(Event::Synced) => self.synced(|this| &mut this.namespaces.is_synced),
@@ -186,6 +203,47 @@ impl Balancer {
             News::Node(Event::Malformed { key, error }) => malformed("Node", &key, &error),
         };
         self.ask_for(work);
+    }
+
+    /// Takes in the report of an edge. Its time is counted from when it was seen here: clocks of nodes may differ.
+    fn take_lease(&mut self, event: Event<Lease>) -> Vec<Work> {
+        match event {
+            Event::Applied(lease) => {
+                let Some((node, report)) = edge_report::read(&lease) else {
+                    return Vec::new();
+                };
+                let renewed = lease.spec.renew_time.clone();
+                let known = self.expiries.get(node);
+                if report.is_empty() {
+                    self.expiries.remove(node);
+                } else if known.is_none_or(|(before, _)| *before != renewed) {
+                    self.expiries
+                        .insert(node.to_owned(), (renewed, now() + LEASE_DURATION));
+                }
+                self.core.report_applied(node, report)
+            }
+            Event::Deleted(key) => match edge_report::node_of(&key.name) {
+                Some(node) => {
+                    self.expiries.remove(node);
+                    self.core.report_applied(node, Report::new())
+                }
+                None => Vec::new(),
+            },
+            Event::Synced => self.core.reports_synced(),
+            Event::Malformed { key, error } => malformed("Lease", &key, &error),
+        }
+    }
+
+    fn drop_expired_reports(&mut self) {
+        let now = now();
+        let expired = self.expiries.iter().filter(|(_, (_, at))| *at <= now);
+        let expired: Vec<String> = expired.map(|(node, _)| node.clone()).collect();
+        for node in expired {
+            self.expiries.remove(&node);
+            tracing::info!(node, "report of an edge expired");
+            let work = self.core.report_applied(&node, Report::new());
+            self.ask_for(work);
+        }
     }
 
     /// A kind was told as a whole; with the last of them, work begins.

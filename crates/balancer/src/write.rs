@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::core::{
-    ANNOUNCED_CONDITION, Assigned, CONDITION, CONDITIONS, FINALIZER, IngressMode, REMARKS_CONDITION,
-    StatusChange, Step, Told,
+    ANNOUNCED_CONDITION, Assigned, CONDITION, CONDITIONS, FINALIZER, REMARKS_CONDITION, StatusChange, Step,
+    Told,
 };
 
 /// Who tells Events, under upstream's name (CCM-02).
@@ -46,7 +46,7 @@ impl Writer {
             service = self.patch(&path, MERGE_PATCH, &service, patch).await?;
         }
         if let Some(change) = &step.status {
-            let patch = status(&service, change, self.clock.now());
+            let patch = status(change, self.clock.now());
             service = self
                 .patch(&format!("{path}/status"), STRATEGIC_PATCH, &service, patch)
                 .await?;
@@ -146,7 +146,7 @@ fn finalizers(service: &Service, has_ours: bool) -> Value {
 }
 
 /// The strategic merge patch of a status.
-fn status(service: &Service, change: &StatusChange, now: Timestamp) -> Value {
+fn status(change: &StatusChange, now: Timestamp) -> Value {
     let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
     let (ingress, conditions) = match change {
         StatusChange::Clear => (Value::Null, CONDITIONS.map(remove).to_vec()),
@@ -161,26 +161,24 @@ fn status(service: &Service, change: &StatusChange, now: Timestamp) -> Value {
                 unless_empty(REMARKS_CONDITION, "NotInForce", &assigned.remarks),
                 unless_empty(ANNOUNCED_CONDITION, "NoNode", &assigned.unannounced),
             ];
-            (ingress(service, assigned), conditions)
+            (ingress(assigned), conditions)
         }
     };
     json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})
 }
 
-/// The list as it should be. What the edge says of ports stays, as long as it is the edge that serves them.
-fn ingress(service: &Service, assigned: &Assigned) -> Value {
+/// The list as it should be.
+fn ingress(assigned: &Assigned) -> Value {
     if assigned.addresses.is_empty() {
         return Value::Null;
     }
-    let said = &service.status.load_balancer.ingress;
     let entries = assigned.addresses.iter().map(|address| {
         let ip = address.to_string();
         let mut entry = json!({"ip": ip, "ipMode": assigned.mode.as_str()});
         if let Some(hostname) = &assigned.hostname {
             entry["hostname"] = json!(hostname);
         }
-        let ports = said.iter().find(|said| said.ip == ip).map(|said| &said.ports);
-        if let Some(ports) = ports.filter(|ports| assigned.mode == IngressMode::Proxy && !ports.is_empty()) {
+        if let Some(ports) = assigned.ports.get(address) {
             entry["ports"] = ports.iter().map(port_status).collect();
         }
         entry
@@ -189,7 +187,7 @@ fn ingress(service: &Service, assigned: &Assigned) -> Value {
 }
 
 /// A state of a port as the API has it.
-pub(crate) fn port_status(port: &IngressPort) -> Value {
+fn port_status(port: &IngressPort) -> Value {
     let mut value = json!({"port": port.port, "protocol": port.protocol});
     if let Some(error) = &port.error {
         value["error"] = json!(error);

@@ -83,7 +83,9 @@ fn start_load_balancer(
                     directory: Some(logs),
                     ..edge::log::Places::default()
                 },
-                has_buckets: false,
+                buckets: serving::Buckets::default(),
+                connections_max: 0,
+                shares: edge::Shares::default(),
                 sticky_secrets: None,
                 threads: 1,
                 handover_socket: None,

@@ -97,6 +97,11 @@ impl ClientError {
         self.code() == Some(404)
     }
 
+    /// Whether the server lets this client not do it.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
     /// Whether somebody else wrote first, or the object exists already.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::forward::{CacheSettings, Policy, Protocol, ResolvConfError, StubZone};
+use crate::forward::{CacheSettings, Policy, Protocol, ResolvConfError, Spelling, StubZone};
 use crate::node_local::NodeLocalError;
 use crate::records::PodNames;
 use crate::server::ListenError;
@@ -52,6 +52,8 @@ pub struct Config {
     pub forward_policy: Policy,
     /// How they are asked.
     pub forward_protocol: Protocol,
+    /// In which spelling they are asked.
+    pub forward_spelling: Spelling,
     /// Questions that may be open upstream at once.
     pub forward_open_max: usize,
     /// What is kept of other names.
@@ -62,8 +64,12 @@ pub struct Config {
     pub node_name: Option<String>,
     /// Networks that may have the whole zone (DNS-23).
     pub transfer_to: Vec<IpNet>,
+    /// Clients that are answered, beside this machine; everybody if not given.
+    pub allow_from: Option<AllowFrom>,
     /// Answers over UDP a second for each network of clients; 0 for any number.
     pub answers_per_second_max: u32,
+    /// Refusals over UDP a second for each network of clients that are not answered; 0 for any number.
+    pub refusals_per_second_max: u32,
     /// Octets of an answer over UDP at most.
     pub udp_octets_max: usize,
     /// Whether every query is logged.
@@ -102,12 +108,15 @@ impl Config {
             stubs: Vec::new(),
             forward_policy: Policy::default(),
             forward_protocol: Protocol::default(),
+            forward_spelling: Spelling::default(),
             forward_open_max: 0,
             cache: CacheSettings::default(),
             server_side_search: false,
             node_name: None,
             transfer_to: Vec::new(),
+            allow_from: None,
             answers_per_second_max: 0,
+            refusals_per_second_max: 0,
             udp_octets_max: 0,
             log_queries: false,
             metrics_address: None,
@@ -117,6 +126,15 @@ impl Config {
             snapshot: None,
         }
     }
+}
+
+/// Clients that are answered.
+#[derive(Clone, Debug, Default)]
+pub struct AllowFrom {
+    /// Their networks. Those of `transfer_to` are answered as well.
+    pub networks: Vec<IpNet>,
+    /// Whether the machines of the cluster are among them, at the addresses that the API has of its Nodes.
+    pub nodes: bool,
 }
 
 /// Certificate chain and key for DNS over TLS, as PEM.

@@ -65,12 +65,18 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
             pod.name()
         ));
     }
+    if from.is_some_and(|address| !responder.allows(address)) {
+        line(format_args!(
+            "the client is none of those that are answered (--allow-from)"
+        ));
+    }
     if !in_zone {
         for sentence in describe_upstream(responder.forwarder(), &Question::about(*name, kind)) {
             line(format_args!("{sentence}"));
         }
     }
-    let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    // Without a client, as a client that is answered and is no Pod.
+    let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     for sentence in answer(responder, name, kind, address) {
         line(format_args!("{sentence}"));
     }

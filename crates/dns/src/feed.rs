@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::object::{EndpointSlice, Namespace, ObjectKey, Pod, Resource, Service};
+use api::object::{EndpointSlice, Namespace, Node, ObjectKey, Pod, Resource, Service};
 use client::{Client, Event, Query, watch};
 use jiff::Timestamp;
 
 use crate::metrics::Metrics;
 use crate::records::Index;
+use crate::server::Clients;
 use crate::wire::NameError;
 use crate::zone::Zone;
 
@@ -30,6 +31,8 @@ pub(crate) struct Feed {
     pub(crate) served: Vec<String>,
     /// Whether Pods of other namespaces are taken note of as well, since they ask.
     pub(crate) with_pods_of_others: bool,
+    /// Where the addresses of Nodes are kept, if they are clients that are answered.
+    pub(crate) clients: Option<Arc<Clients>>,
 }
 
 impl Feed {
@@ -66,6 +69,17 @@ impl Feed {
                 keep_up(watch(client, query.clone()), metrics, put, remove, complete).await;
             }
         };
+        let nodes = async {
+            if let Some(clients) = &self.clients {
+                let put = |node: Node| {
+                    clients.put_node(&node);
+                    Ok(())
+                };
+                let remove = |key: &ObjectKey| clients.remove_node(&key.name);
+                // The zone is complete without them.
+                keep_up(watch(client, Query::default()), metrics, put, remove, || {}).await;
+            }
+        };
         // Each watch has a loop of its own, because a request that is dropped half-way is lost.
         tokio::join!(
             keep_up(
@@ -90,6 +104,7 @@ impl Feed {
             ),
             slices,
             pods,
+            nodes,
         );
     }
 

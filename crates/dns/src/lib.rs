@@ -24,7 +24,7 @@ mod transfer;
 pub mod wire;
 pub mod zone;
 
-pub use config::{Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
+pub use config::{AllowFrom, Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
 pub use explain::{explain, kind_of_text};
 pub use metrics::Metrics;
 pub use node_local::{NodeLocalError, tear_down as tear_down_node_local};

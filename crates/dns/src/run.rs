@@ -17,7 +17,9 @@ use crate::forward::{ForwardSettings, Forwarder, RouteSettings, read_resolv_conf
 use crate::metrics::Metrics;
 use crate::node_local;
 use crate::records::{Index, PodNames, Settings};
-use crate::server::{Listening, Policy, Responder, SearchList, Server, own_addresses};
+use crate::server::{
+    Clients, Listening, Policy, Responder, SearchList, Server, machine_addresses, own_addresses,
+};
 use crate::snapshot;
 use crate::status::{Status, start_servers};
 use crate::wire::Name;
@@ -28,6 +30,8 @@ const DNS_PORT: u16 = 53;
 /// How long the first sync is waited for before the last good state is served: longer than any API server that
 /// answers takes for it, shorter than clients wait.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the addresses of this machine are read anew: what a new address may wait until it is answered.
+const OWN_ADDRESSES_PERIOD: Duration = Duration::from_secs(10);
 /// How often the state is written to disk, if it has changed: what a restart while the API is away may miss.
 const SNAPSHOT_PERIOD: Duration = Duration::from_secs(30);
 
@@ -81,6 +85,7 @@ async fn serve(
             .map_or_else(Vec::new, |(listen, _)| listen.clone()),
         tls_config,
         answers_per_second_max: config.answers_per_second_max,
+        refusals_per_second_max: config.refusals_per_second_max,
     };
     let server = Server::listen(&listening, responder.clone())?;
     tracing::info!(addresses = ?server.addresses(), domain = %config.cluster_domain, "DNS is served");
@@ -97,6 +102,12 @@ async fn serve(
             None => std::future::pending().await,
         }
     };
+    let keep_own = async {
+        match &responder.policy().clients {
+            Some(clients) => keep_own_addresses(clients).await,
+            None => std::future::pending().await,
+        }
+    };
     let end = async {
         shutdown.await;
         status.set_lame();
@@ -105,6 +116,7 @@ async fn serve(
     tokio::select! {
         () = keep_up => {}
         () = keep_state => {}
+        () = keep_own => {}
         () = end => {}
     }
     if let Some(settings) = &config.snapshot {
@@ -152,12 +164,21 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
             stubs: config.stubs.clone(),
             policy: config.forward_policy,
             protocol: config.forward_protocol,
+            spelling: config.forward_spelling,
         },
         cache: config.cache.clone(),
         open_max: config.forward_open_max,
     });
     let index = Arc::new(Index::new(index_settings(config)));
+    let clients = config.allow_from.as_ref().map(|allowed| {
+        let networks = allowed.networks.iter().chain(&config.transfer_to);
+        let clients = Clients::of_networks(networks.copied());
+        clients.set_own(machine_addresses());
+        Arc::new(clients)
+    });
+    let of_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
     let policy = Policy {
+        clients: clients.clone(),
         udp_octets_max: config.udp_octets_max,
         search: config.server_side_search.then(|| SearchList::new(host_domains)),
         transfer_to: config.transfer_to.clone(),
@@ -165,7 +186,11 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     };
     let zone = Arc::new(Zone::new(index));
     let responder = Responder::with_policy(zone, forwarder, policy, Arc::new(Metrics::default()));
-    Ok((Arc::new(responder), feed(config)))
+    let feed = Feed {
+        clients: clients.filter(|_| of_nodes),
+        ..feed(config)
+    };
+    Ok((Arc::new(responder), feed))
 }
 
 /// What is to be watched.
@@ -192,6 +217,7 @@ fn feed(config: &Config) -> Feed {
         pods: (all_pods || config.server_side_search).then_some(pods),
         served: config.namespaces.clone(),
         with_pods_of_others: config.server_side_search,
+        clients: None,
     }
 }
 
@@ -205,6 +231,14 @@ fn index_settings(config: &Config) -> Settings {
         endpoint_pod_names: config.endpoint_pod_names,
         only_known_namespaces: !config.namespaces.is_empty() || !config.namespace_labels.is_empty(),
         ignore_empty_services: config.ignore_empty_services,
+    }
+}
+
+/// Has this machine answered at the addresses that it has at each time.
+async fn keep_own_addresses(clients: &Clients) {
+    loop {
+        tokio::time::sleep(OWN_ADDRESSES_PERIOD).await;
+        clients.set_own(machine_addresses());
     }
 }
 

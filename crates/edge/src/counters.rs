@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Refusal {
     /// The Service has as many connections as it may have.
     ServiceConnections,
+    /// The Service has its share of the connections that this process can bear.
+    ServiceShare,
+    /// The client has as many connections as one may have.
+    ClientConnections,
     /// This process has as many connections as it can bear.
     ProcessConnections,
     /// The client connects more often than it may.
@@ -27,8 +31,10 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::ServiceConnections,
+        Self::ServiceShare,
+        Self::ClientConnections,
         Self::ProcessConnections,
         Self::Rate,
         Self::SourceRange,
@@ -43,6 +49,8 @@ impl Refusal {
     pub fn reason(self) -> &'static str {
         match self {
             Self::ServiceConnections => "service_connections",
+            Self::ServiceShare => "service_share",
+            Self::ClientConnections => "client_connections",
             Self::ProcessConnections => "process_connections",
             Self::Rate => "rate",
             Self::SourceRange => "source_range",

@@ -20,6 +20,7 @@ use crate::metrics;
 use crate::port::{Port, Shared};
 use crate::serving::{Means, Serving};
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::sockets;
 use crate::status::PortStatus;
 use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
@@ -40,6 +41,10 @@ pub struct Options {
     pub zone: Option<Arc<str>>,
     /// Threads that serve connections; 0 for one a core.
     pub threads: usize,
+    /// Connections and flows that may be open at once; 0 for as many as the limit of open files allows.
+    pub connections_max: usize,
+    /// How Services and clients share them.
+    pub shares: Shares,
     /// Where access logs may go.
     pub log_places: log::Places,
     /// What cookies for stickiness are made of, until [`Edge::set_sticky_secrets`] says something else.
@@ -55,6 +60,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("zone", &self.zone)
             .field("threads", &self.threads)
+            .field("connections_max", &self.connections_max)
+            .field("shares", &self.shares)
             .field("log_places", &self.log_places)
             .field("handover_socket", &self.handover_socket)
             .finish_non_exhaustive()
@@ -110,7 +117,12 @@ impl Edge {
     /// See [`StartError`].
     pub fn start(options: Options) -> Result<Self, StartError> {
         let sticky_keys = StickyKeys::new(&options.sticky_secrets);
-        let shared = Shared::new(options.zone, sockets::connections_max(), sticky_keys);
+        let bearable = sockets::connections_max();
+        let open_max = match options.connections_max {
+            0 => bearable,
+            asked => asked.min(bearable),
+        };
+        let shared = Shared::new(options.zone, open_max, options.shares, sticky_keys);
         let shared = shared.map_err(StartError::Tls)?;
         let (end, ended) = watch::channel(());
         let (control, thread) =
@@ -138,6 +150,7 @@ impl Edge {
             is_handed_over: watch::Sender::new(false),
         });
         control.spawn(listen_again(Arc::downgrade(&inner)));
+        control.spawn(follow_logs(Arc::downgrade(&inner), inner.logs.follow_room()));
         Ok(Self {
             inner,
             end,
@@ -339,6 +352,16 @@ async fn listen_again(inner: Weak<Inner>) {
             serving.listen(&inner.means());
             inner.tell_faults(&serving);
         }
+    }
+}
+
+/// Tells faults anew when an access log finds no room for its files, or finds room again.
+async fn follow_logs(inner: Weak<Inner>, mut room_changed: watch::Receiver<u64>) {
+    while room_changed.changed().await.is_ok() {
+        let Some(inner) = inner.upgrade() else { return };
+        let mut serving = inner.serving();
+        serving.listen(&inner.means());
+        inner.tell_faults(&serving);
     }
 }
 

@@ -18,6 +18,7 @@
 //! - Connections outlive changes of settings; only draining, silence and the edge's own end close them.
 //! - A connection that says nothing holds no buffer and no pipe.
 //! - Every table of clients is bounded; who comes from many addresses is served, but not remembered.
+//! - A flood at one Service leaves places for the others: each has a share of the connections that the process can bear.
 
 pub mod backends;
 mod bandwidth;
@@ -38,6 +39,7 @@ pub mod proxy_protocol;
 mod relay;
 mod serving;
 pub mod settings;
+mod shares;
 mod sockets;
 pub mod status;
 mod tls;
@@ -50,3 +52,4 @@ pub use faults::{Fault, Faults};
 pub use handover::HandoverError;
 pub use peer::{Peer, TlsPeer};
 pub use port::{Port, PortKey, Transport};
+pub use shares::Shares;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::http::cookie::StickyKeys;
 use crate::limits::Rates;
 use crate::log::Log;
 use crate::settings::{Frontend, Limits, Listener, ServiceName, ServiceSettings};
+use crate::shares::{Clients, Counted, Shares};
 use crate::tls;
 
 /// TCP or UDP: a Service may have the same number for both.
@@ -90,6 +91,10 @@ pub(crate) struct Shared {
     pub open: AtomicUsize,
     /// How many may be.
     pub open_max: usize,
+    /// How Services and clients share them.
+    shares: Shares,
+    /// The connections of each client of each Service.
+    clients: Clients,
     /// What makes the values of cookies.
     pub sticky_keys: ArcSwap<StickyKeys>,
     /// Tasks that take connections.
@@ -103,6 +108,7 @@ impl Shared {
     pub fn new(
         zone: Option<Arc<str>>,
         open_max: usize,
+        shares: Shares,
         sticky_keys: StickyKeys,
     ) -> Result<Self, client::ConfigError> {
         Ok(Self {
@@ -110,6 +116,8 @@ impl Shared {
             tls_to_backends: Arc::new(client::tls_without_verification()?),
             open: AtomicUsize::new(0),
             open_max,
+            shares,
+            clients: Clients::default(),
             sticky_keys: ArcSwap::from_pointee(sticky_keys),
             takers: AtomicUsize::new(0),
             is_cut_off: AtomicBool::new(false),
@@ -132,6 +140,8 @@ impl Shared {
 /// What the ports of a Service share.
 #[derive(Debug)]
 pub(crate) struct Load {
+    /// Of all Services of this process, this one's alone.
+    number: u64,
     open: AtomicU32,
     rates: Mutex<Rates>,
     /// Bytes from clients, bytes to them, and bytes of both, as far as they are bound.
@@ -143,7 +153,9 @@ pub(crate) struct Load {
 
 impl Default for Load {
     fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             open: AtomicU32::new(0),
             rates: Mutex::default(),
             received: Arc::default(),
@@ -276,12 +288,17 @@ impl Port {
     /// A place for one more connection or flow, which it has until that is dropped.
     pub(crate) fn seat(self: &Arc<Self>) -> Result<Seat, Refusal> {
         let max = self.current.load().service.policy.limits.connections_max;
-        let seat = Seat { port: self.clone() };
+        let seat = Seat {
+            port: self.clone(),
+            counted: None,
+        };
         let of_all = self.shared.open.fetch_add(1, Ordering::Relaxed);
         let of_service = self.load.open.fetch_add(1, Ordering::Relaxed);
         self.counters.connection_begins();
         if of_all >= self.shared.open_max {
             Err(Refusal::ProcessConnections)
+        } else if !self.has_share(of_service, of_all) {
+            Err(Refusal::ServiceShare)
         } else if max != 0 && of_service >= max {
             Err(Refusal::ServiceConnections)
         } else {
@@ -289,15 +306,32 @@ impl Port {
         }
     }
 
-    /// Whether a client may come in, and comes within its rate.
-    pub(crate) fn admit(&self, client: IpAddr) -> Result<(), Refusal> {
+    /// Whether the Service may have one more connection than these, of all that are open.
+    fn has_share(&self, of_service: u32, of_all: usize) -> bool {
+        let shared = &self.shared;
+        let of_service = usize::try_from(of_service).unwrap_or(usize::MAX);
+        shared.shares.has_room(of_service, of_all, shared.open_max)
+    }
+
+    /// Whether a client may come in, has not too many connections, and comes within its rate. `seat` is its connection's.
+    pub(crate) fn admit(&self, client: IpAddr, seat: &mut Seat) -> Result<(), Refusal> {
         let current = self.current.load();
         let ranges = &current.service.policy.source_ranges;
         let client = client.to_canonical();
         if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&client)) {
             return Err(Refusal::SourceRange);
         }
-        let per_second = current.service.policy.limits.connections_per_second;
+        let limits = &current.service.policy.limits;
+        if seat.counted.is_none() {
+            let shared = &self.shared;
+            let client_max = match limits.connections_per_client {
+                0 => shared.shares.client_max(shared.open_max),
+                own => own,
+            };
+            let counted = shared.clients.enter(self.load.number, client, client_max);
+            seat.counted = counted.map_err(|_| Refusal::ClientConnections)?;
+        }
+        let per_second = limits.connections_per_second;
         if per_second == 0 {
             return Ok(());
         }
@@ -342,10 +376,15 @@ impl Port {
 #[derive(Debug)]
 pub(crate) struct Seat {
     port: Arc<Port>,
+    /// Once it is known whose it is.
+    counted: Option<Counted>,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        if let Some(counted) = &self.counted {
+            self.port.shared.clients.leave(counted);
+        }
         self.port.shared.open.fetch_sub(1, Ordering::Relaxed);
         self.port.load.open.fetch_sub(1, Ordering::Relaxed);
         self.port.counters.connection_ends();

@@ -232,7 +232,7 @@ impl Serving {
             for (key, port) in &served.ports {
                 let current = port.port.current();
                 let why = current.log.as_ref().and_then(|log| log.fault());
-                let no_log = why.map(|why| Fault::NoAccessLog { why: why.to_owned() });
+                let no_log = why.map(|why| Fault::NoAccessLog { why });
                 let of_port: Vec<Fault> = port.tls_faults.iter().cloned().chain(no_log).collect();
                 if !of_port.is_empty() {
                     faults.entry(key.clone()).or_default().extend(of_port);

@@ -302,11 +302,13 @@ pub enum HealthProbe {
     },
 }
 
-/// Bounds on what clients may have. 0 is "no more than the process can bear".
+/// Bounds on what clients may have. 0 is "no more than the process can bear", unless it is said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at once, of all clients together.
     pub connections_max: u32,
+    /// Connections at once, of one client address; 0 is the process's default ([`crate::Shares`]).
+    pub connections_per_client: u32,
     /// New connections a second, of one client address.
     pub connections_per_second: u32,
     /// Bytes a second that come from all clients together.

@@ -168,8 +168,8 @@ impl Flows {
         if self.flows.len() >= FLOWS_MAX {
             return Err(Refusal::ProcessConnections);
         }
-        let seat = self.port.seat()?;
-        self.port.admit(client.ip())?;
+        let mut seat = self.port.seat()?;
+        self.port.admit(client.ip(), &mut seat)?;
         let chosen = self.port.choose(client.ip(), tried).ok_or(Refusal::NoBackend)?;
         let socket = connected(chosen.backend.address).map_err(|error| {
             tracing::debug!(%error, "no socket for a flow");

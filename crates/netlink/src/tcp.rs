@@ -38,7 +38,8 @@ pub fn min_round_trip(connection: BorrowedFd<'_>) -> io::Result<Option<Duration>
     Ok(seen.map(|microseconds| Duration::from_micros(microseconds.into())))
 }
 
-/// Whether both ends of a connection send timestamps (RFC 7323), or did so until it ended.
+/// Whether both ends of a connection send timestamps (RFC 7323), or did so until it ended. An error, of `getsockopt(2)`, if it
+/// is none of TCP.
 pub fn has_timestamps(connection: BorrowedFd<'_>) -> io::Result<bool> {
     let mut info = [0_u8; OPTIONS_OFFSET + 1];
     let told = read_info(connection, &mut info)?;

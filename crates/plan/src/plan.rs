@@ -64,7 +64,7 @@ impl Plan {
     /// Puts in a Service, new or changed. One that no proxy serves (KPR-11, API-48) is taken out.
     pub fn apply_service(&mut self, service: &Service) {
         let key = self.key(&service.metadata.namespace, &service.metadata.name);
-        match ServiceRecord::read(service, &mut self.names) {
+        match ServiceRecord::read(service, self.settings.ignores_external_ips, &mut self.names) {
             Some(record) => self.set_record(key, Some(Box::new(record))),
             None => self.remove_service(&key),
         }

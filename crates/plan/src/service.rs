@@ -90,7 +90,7 @@ impl FamilyRecord {
 impl ServiceRecord {
     /// Reads a Service. Nothing for those that no proxy serves: headless, without a cluster IP,
     /// ExternalName (KPR-11), or left to another proxy (API-48).
-    pub(crate) fn read(service: &Service, names: &mut Interner) -> Option<Self> {
+    pub(crate) fn read(service: &Service, ignores_external_ips: bool, names: &mut Interner) -> Option<Self> {
         let spec = &service.spec;
         if spec.is_headless()
             || spec.cluster_ip.is_empty()
@@ -100,7 +100,7 @@ impl ServiceRecord {
             return None;
         }
         let mut faults = Vec::new();
-        let families = read_families(service, &mut faults);
+        let families = read_families(service, ignores_external_ips, &mut faults);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),
             protocol: port.protocol,
@@ -168,9 +168,14 @@ fn health_check_port(spec: &ServiceSpec, faults: &mut Vec<Fault>) -> Option<u16>
     Some(spec.health_check_node_port)
 }
 
-fn read_families(service: &Service, faults: &mut Vec<Fault>) -> Box<[FamilyRecord]> {
+fn read_families(
+    service: &Service,
+    ignores_external_ips: bool,
+    faults: &mut Vec<Fault>,
+) -> Box<[FamilyRecord]> {
     let spec = &service.spec;
-    let external_ips = read_all(&spec.external_ips, faults, |value| Fault::ExternalIp { value });
+    let external_ips = spec.external_ips.iter().filter(|_| !ignores_external_ips);
+    let external_ips = read_all(external_ips, faults, |value| Fault::ExternalIp { value });
     let in_vip_mode = service.status.load_balancer.ingress.iter();
     let in_vip_mode = in_vip_mode.filter(|at| !at.ip.is_empty() && at.ip_mode.as_deref() != Some("Proxy"));
     let mut ingress_ips = read_all(in_vip_mode.map(|at| &at.ip), faults, |value| Fault::Ingress {

@@ -13,7 +13,7 @@ pub enum NodePortAddresses {
     /// On all of them.
     #[default]
     All,
-    /// On the node's primary ones, given here.
+    /// On the node's primary ones, given here: on none while none is known.
     Primary(Vec<IpAddr>),
     /// On those in one of these ranges.
     Within(Vec<IpNet>),
@@ -130,6 +130,9 @@ pub struct Settings {
     pub masquerade_all: bool,
     /// All addresses that are this node's own, as the kernel knows them.
     pub node_addresses: Vec<IpAddr>,
+    /// Whether `spec.externalIPs` are passed over: feature gate `AllowServiceExternalIPs` is off (KPR-19, GATE-01).
+    /// Services that are in a plan already are not read again, so this does not change during its life.
+    pub ignores_external_ips: bool,
 }
 
 /// What the plan needs of this Node object.

@@ -47,6 +47,8 @@ pub struct Config {
     pub oom_score_adj: Option<i32>,
     /// Whether kube-proxy's rules are taken away once ours are in force (KPR-09).
     pub takes_over: bool,
+    /// Feature gate `AllowServiceExternalIPs`: whether `spec.externalIPs` of Services are in force (KPR-19).
+    pub allows_external_ips: bool,
     /// `--feature-gates`: the pages for people on the metrics server (HLT-04).
     pub pages: Pages,
     /// What `/configz` answers: the configuration as JSON.
@@ -72,6 +74,7 @@ impl Default for Config {
             conntrack: ConntrackSettings::default(),
             oom_score_adj: None,
             takes_over: false,
+            allows_external_ips: true,
             pages: Pages::default(),
             configuration: serde_json::Value::Null,
         }
@@ -98,6 +101,10 @@ impl Config {
             (self.proxy_mode != other.proxy_mode, "mode"),
             (self.conntrack != other.conntrack, "conntrack"),
             (self.oom_score_adj != other.oom_score_adj, "oomScoreAdj"),
+            (
+                self.allows_external_ips != other.allows_external_ips,
+                "featureGates",
+            ),
         ]
         .into_iter()
         .filter_map(|(differs, name)| differs.then_some(name))
@@ -125,7 +132,7 @@ impl Default for PodSelection {
 pub enum NodePortSelection {
     /// On all but loopback ones: `0.0.0.0/0,::/0`.
     All,
-    /// On the Node object's IPs: `primary`, the default of nftables mode. On all while none is known.
+    /// On the Node object's IPs: `primary`, the default of nftables mode. On none while none is known.
     Primary,
     /// On those in these ranges.
     Within(Vec<IpNet>),

@@ -65,11 +65,11 @@ pub(crate) fn is_eligible(node: &Node) -> bool {
             .all(|taint| taint.key != TO_BE_DELETED_TAINT)
 }
 
-/// Where node ports answer, by what is known of the node.
+/// Where node ports answer, by what is known of the node. `primary` is nowhere while the node's IPs are unknown (KPF-28).
 pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> NodePortAddresses {
     match selection {
-        NodePortSelection::Primary if !node_ips.is_empty() => NodePortAddresses::Primary(node_ips.to_vec()),
-        NodePortSelection::All | NodePortSelection::Primary => NodePortAddresses::All,
+        NodePortSelection::Primary => NodePortAddresses::Primary(node_ips.to_vec()),
+        NodePortSelection::All => NodePortAddresses::All,
         NodePortSelection::Within(nets) => NodePortAddresses::Within(nets.clone()),
     }
 }

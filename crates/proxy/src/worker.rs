@@ -157,6 +157,7 @@ impl<D: Dataplane> Worker<D> {
             node_name: config.node_name.clone(),
             pods: node::pods(&config.pods, None),
             masquerade_all: config.masquerade_all,
+            ignores_external_ips: !config.allows_external_ips,
             ..Settings::default()
         });
         let mut worker = Self {

@@ -1,9 +1,12 @@
 //! The rim: what the kernel has, and changing it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use netlink::nftables::{CommitError, Nftables, TableFamily};
 use netlink::route::{Connection, Link, LinkChange, LinkName, RouteError, Vxlan};
 
+use crate::filter;
 use crate::plan::PresentLink;
 use crate::{Changes, LINK, Network, PROTOCOL, Plan, Present, Settings, ethernet_of};
 
@@ -26,6 +29,12 @@ pub enum KernelError {
     /// This machine has no address.
     #[error("this machine has no address beyond the loopback link; name one with --node-ip")]
     NoAddress,
+    /// The kernel cannot be asked for its tables.
+    #[error("nftables: {0}")]
+    Nftables(std::io::Error),
+    /// The kernel refuses the table that keeps wrapped packets of strangers out: packets are not wrapped then.
+    #[error("keeping wrapped packets of others out: {0}")]
+    Filter(#[from] CommitError),
     /// Some changes were refused; the others are made. With the first reason.
     #[error("{count} of the changes were refused, the first one: {first}")]
     Some {
@@ -40,6 +49,10 @@ pub enum KernelError {
 #[derive(Debug)]
 pub struct Kernel {
     connection: Connection,
+    /// Opened with the first table that is needed.
+    nftables: Option<Nftables>,
+    /// The port and the sources of the table in force.
+    filtered: Option<(u16, BTreeSet<IpAddr>)>,
 }
 
 impl Kernel {
@@ -50,6 +63,8 @@ impl Kernel {
     pub fn open() -> Result<Self, KernelError> {
         Ok(Self {
             connection: Connection::open()?,
+            nftables: None,
+            filtered: None,
         })
     }
 
@@ -59,9 +74,14 @@ impl Kernel {
     /// See [`KernelError`].
     pub fn apply(&mut self, settings: &Settings, plan: &Plan) -> Result<Changes, KernelError> {
         let link = match settings.network {
-            Network::Vxlan { id, port } => Some(self.wrapping_link(settings, id, port)?),
+            Network::Vxlan { id, port } => {
+                // The link opens the port, so strangers are kept out before.
+                self.filter(port, &plan.sources)?;
+                Some(self.wrapping_link(settings, id, port)?)
+            }
             Network::HostGw | Network::None => {
                 self.remove_link()?;
+                self.remove_filter()?;
                 None
             }
         };
@@ -72,6 +92,35 @@ impl Kernel {
         let changes = Changes::new(plan, &present);
         self.carry_out(&changes, present.link.as_ref())?;
         Ok(changes)
+    }
+
+    /// Writes the table if it is not as it should be, also when somebody has taken it away.
+    fn filter(&mut self, port: u16, sources: &BTreeSet<IpAddr>) -> Result<(), KernelError> {
+        let nftables = match &mut self.nftables {
+            Some(nftables) => nftables,
+            none => none.insert(Nftables::open().map_err(KernelError::Nftables)?),
+        };
+        let is_there = nftables.table(filter::TABLE).is_ok_and(|table| table.is_some());
+        let in_force = self.filtered.as_ref().filter(|_| is_there);
+        if in_force.is_some_and(|(its_port, its_sources)| *its_port == port && its_sources == sources) {
+            return Ok(());
+        }
+        self.filtered = None;
+        nftables.commit(filter::table(port, sources))?;
+        self.filtered = Some((port, sources.clone()));
+        Ok(())
+    }
+
+    /// Takes the table away, also one of a process of before; whether there was one. A kernel without nftables has none.
+    fn remove_filter(&mut self) -> Result<bool, KernelError> {
+        self.filtered = None;
+        let Some(mut nftables) = self.nftables.take().or_else(|| Nftables::open().ok()) else {
+            return Ok(false);
+        };
+        if !nftables.table(filter::TABLE).is_ok_and(|table| table.is_some()) {
+            return Ok(false);
+        }
+        Ok(nftables.delete_table(TableFamily::Inet, filter::TABLE)?)
     }
 
     fn carry_out(&mut self, changes: &Changes, link: Option<&PresentLink>) -> Result<(), KernelError> {
@@ -201,6 +250,9 @@ pub fn remove_all() -> Result<Vec<String>, KernelError> {
     if kernel.connection.link(&LINK.parse()?)?.is_some() {
         kernel.remove_link()?;
         removed.push(format!("link {LINK}"));
+    }
+    if kernel.remove_filter()? {
+        removed.push(format!("table {}", filter::TABLE));
     }
     refused.result()?;
     Ok(removed)

@@ -5,6 +5,7 @@
 //! from what it has. Both are pure. [`run`] watches Nodes and carries that out by [`Kernel`]. What is ours is known by
 //! the number of the routes' protocol, [`PROTOCOL`], and the name of the link, [`LINK`]; nothing else is touched.
 
+mod filter;
 mod kernel;
 mod plan;
 mod run;
@@ -15,7 +16,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{Kernel, KernelError, remove_all};
-pub use plan::{Changes, Doubt, Machine, Plan, Present, ethernet_of};
+pub use plan::{Changes, Creation, Doubt, Machine, Plan, Present, ethernet_of};
 pub use run::run;
 
 /// Who made our routes, as `ip route` shows it: a number that is nobody else's in `rtnetlink.h` and in iproute2's

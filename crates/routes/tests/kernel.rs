@@ -2,9 +2,12 @@
 
 mod machines;
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
+use netlink::nftables::{Element, Nftables};
 use netlink::route::{Connection, LinkChange, Route};
-use routes::{Kernel, LINK, Machine, Network, PROTOCOL, Plan, Settings, remove_all};
+use routes::{Creation, Kernel, LINK, Machine, Network, PROTOCOL, Plan, Settings, remove_all};
 
 use machines::{ip, machine, net, settings};
 
@@ -34,6 +37,20 @@ fn ours(network: &mut Connection) -> Vec<IpNet> {
         .collect();
     ours.sort();
     ours
+}
+
+/// The IPv4 addresses from which wrapped packets are taken; `None` without a table.
+fn filtered() -> Option<Vec<IpAddr>> {
+    let mut nftables = Nftables::open().expect("a socket");
+    nftables.table("portolan-vxlan").expect("tables")?;
+    let address = |element: Element<'_>| {
+        let octets: [u8; 4] = element.key.try_into().ok()?;
+        Some(IpAddr::from(octets))
+    };
+    let found = nftables.elements("portolan-vxlan", "nodes4", address);
+    let mut found: Vec<IpAddr> = found.expect("elements").into_iter().flatten().collect();
+    found.sort();
+    Some(found)
 }
 
 #[test]
@@ -96,11 +113,13 @@ fn a_link_wraps_for_the_machines_of_the_plan() {
             .expect("the link");
         assert!(link.is_up && link.mtu_bytes == 1450, "{link:?}");
         assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 2);
+        assert_eq!(filtered(), Some(vec![ip("192.0.2.2"), ip("192.0.2.3")]));
         assert_eq!(ours(&mut network).len(), 4);
         let fewer = Plan::new(&vxlan, &[machine(1), machine(3)]);
         kernel.apply(&vxlan, &fewer).expect("applied");
         assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 1);
         assert_eq!(ours(&mut network).len(), 2);
+        assert_eq!(filtered(), Some(vec![ip("192.0.2.3")]));
         // Another port is another link; without wrapping there is none.
         let moved = settings(Network::Vxlan { id: 7, port: 8472 });
         kernel.apply(&moved, &fewer).expect("applied");
@@ -120,6 +139,7 @@ fn a_link_wraps_for_the_machines_of_the_plan() {
                 .expect("links")
                 .is_none()
         );
+        assert_eq!(filtered(), None);
         assert_eq!(ours(&mut network).len(), 2);
     });
 }

@@ -11,6 +11,7 @@ mod lock;
 mod sqlite;
 mod store;
 mod transfer;
+mod transform;
 mod types;
 
 pub use etcd::{EtcdAddress, EtcdOptions, EtcdStore};
@@ -18,6 +19,7 @@ pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Lis
 pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;
 pub use transfer::{Contents, Place, TransferError, WriteOptions, Written};
+pub use transform::{TransformError, Transformation, Transformer, is_sealed};
 pub use types::{
     CommitError, Entry, Event, EventKind, Expectation, Key, Record, Revision, StoreError, Transaction, Value,
     Write,

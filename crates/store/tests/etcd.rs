@@ -42,6 +42,7 @@ impl battery::Engine for Etcd {
             },
             history: HistoryLimits::default(),
             compaction_interval: Duration::ZERO,
+            transformation: store::Transformation::default(),
         };
         let opening = EtcdStore::open(options);
         Arc::new(block_in_place(|| Handle::current().block_on(opening)).expect("a store"))

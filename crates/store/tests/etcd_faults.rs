@@ -40,6 +40,7 @@ fn options(url: String) -> EtcdOptions {
         },
         history: HistoryLimits::default(),
         compaction_interval: Duration::ZERO,
+        transformation: store::Transformation::default(),
     }
 }
 

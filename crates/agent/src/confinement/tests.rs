@@ -11,6 +11,8 @@ fn confined(pod: Value, container: Value) -> Result<Confinement, ConfinementErro
         &container,
         &volumes,
         &[("P".to_owned(), "pod-1".to_owned())].into(),
+        ImageUser::Root,
+        Path::new("/no/such/directory"),
     )
 }
 
@@ -25,7 +27,6 @@ fn the_containers_word_goes_before_the_pods() {
         (both.user, both.group, both.groups),
         (Some(5), Some(2), vec![4, 3])
     );
-    assert_eq!(confined(json!(null), json!({})).unwrap(), Confinement::default());
     assert_eq!(
         confined(json!({"runAsNonRoot": true}), json!({})),
         Err(ConfinementError::Root)
@@ -35,23 +36,51 @@ fn the_containers_word_goes_before_the_pods() {
 }
 
 #[test]
-fn capabilities_are_added_to_and_dropped_from_the_usual_ones() {
-    let bits = |capabilities: Value| {
-        let container = json!({"securityContext": {"capabilities": capabilities}});
-        confined(json!({}), container).map(|confinement| confinement.capabilities)
+fn containers_have_the_usual_rights_at_most_unless_privileged() {
+    let usual = confined(json!(null), json!({})).unwrap();
+    assert_eq!(usual.capabilities, Some(0xa804_25fb));
+    assert!(usual.has_no_new_privileges && !usual.is_privileged);
+    assert_eq!(usual.seccomp, Seccomp::RuntimeDefault);
+    let privileged = json!({"securityContext": {"privileged": true, "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"}}});
+    let privileged = confined(json!(null), privileged).unwrap();
+    assert_eq!(privileged.capabilities, None);
+    assert!(!privileged.has_no_new_privileges && privileged.is_privileged);
+    assert_eq!(privileged.seccomp, Seccomp::Unconfined);
+    let escalating = json!({"securityContext": {"allowPrivilegeEscalation": true}});
+    assert!(!confined(json!(null), escalating).unwrap().has_no_new_privileges);
+    let unmasked = json!({"securityContext": {"procMount": "Unmasked"}});
+    assert_eq!(confined(json!(null), unmasked), Err(ConfinementError::ProcMount));
+}
+
+#[test]
+fn the_containers_seccomp_profile_goes_before_the_pods() {
+    let of = |pod: Value, container: Value| {
+        let container = json!({"securityContext": {"seccompProfile": container}});
+        confined(json!({"seccompProfile": pod}), container).map(|confinement| confinement.seccomp)
     };
+    let (unconfined, default) = (json!({"type": "Unconfined"}), json!({"type": "RuntimeDefault"}));
+    assert_eq!(of(unconfined.clone(), json!(null)), Ok(Seccomp::Unconfined));
+    assert_eq!(of(unconfined, default), Ok(Seccomp::RuntimeDefault));
+    let local = |name: &str| {
+        of(
+            json!(null),
+            json!({"type": "Localhost", "localhostProfile": name}),
+        )
+    };
+    for wrong in ["../x.json", "/etc/passwd", ""] {
+        let name = wrong.to_owned();
+        assert_eq!(
+            local(wrong),
+            Err(ConfinementError::Seccomp(SeccompError::Name { name }))
+        );
+    }
+    let missing = local("none.json").unwrap_err().to_string();
     assert_eq!(
-        bits(json!({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]})),
-        Ok(Some(1 << 10))
+        missing,
+        "seccompProfile: /no/such/directory/none.json: entity not found"
     );
-    assert_eq!(bits(json!({"drop": ["cap_chown"]})), Ok(Some(0xa804_25fa)));
-    assert_eq!(bits(json!({"add": ["SYS_ADMIN"]})), Ok(Some(0xa824_25fb)));
-    assert_eq!(bits(json!(null)), Ok(None));
-    let name = "FLY".to_owned();
-    assert_eq!(
-        bits(json!({"add": ["FLY"]})),
-        Err(ConfinementError::Capability { name })
-    );
+    assert!(of(json!(null), json!({"type": "Other"})).is_err());
 }
 
 #[test]
@@ -80,4 +109,61 @@ fn mounts_stay_where_they_belong() {
     ] {
         assert!(mount(wrong.clone()).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn volumes_that_the_agent_fills_are_read_only() {
+    let volumes = json!([{"name": "c", "configMap": {"name": "c"}}, {"name": "s", "secret": {"secretName": "s"}},
+        {"name": "p", "projected": {"sources": []}}, {"name": "d", "downwardAPI": {"items": []}},
+        {"name": "e", "emptyDir": {}}]);
+    let pod: Pod = serde_json::from_value(json!({"spec": {"volumes": volumes}})).unwrap();
+    let places = ["c", "s", "p", "d", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
+    let mounts =
+        json!(["c", "s", "p", "d", "e"].map(|name| json!({"name": name, "mountPath": format!("/{name}")})));
+    let container = serde_json::from_value(json!({"volumeMounts": mounts})).unwrap();
+    let confinement = confinement(
+        &pod,
+        &container,
+        &places.into(),
+        &Variables::new(),
+        ImageUser::Root,
+        Path::new(""),
+    )
+    .unwrap();
+    let read_only: Vec<bool> = confinement
+        .mounts
+        .iter()
+        .map(|mount| mount.is_read_only)
+        .collect();
+    assert_eq!(read_only, [true, true, true, true, false]);
+}
+
+#[test]
+fn an_image_has_its_own_user_unless_the_pod_names_one() {
+    let with = |pod: Value, user| {
+        let pod: Pod = serde_json::from_value(json!({"spec": {"securityContext": pod}})).unwrap();
+        let (volumes, variables) = (BTreeMap::new(), Variables::new());
+        let confinement = confinement(
+            &pod,
+            &Container::default(),
+            &volumes,
+            &variables,
+            user,
+            Path::new(""),
+        );
+        confinement.map(|confinement| (confinement.user, confinement.group))
+    };
+    let must_not_be_root = || json!({"runAsNonRoot": true});
+    let ordinary = ImageUser::Ordinary(65_532);
+    assert_eq!(
+        with(must_not_be_root(), ordinary),
+        Ok((Some(65_532), Some(65_532)))
+    );
+    assert_eq!(with(json!({"runAsUser": 7}), ordinary), Ok((Some(7), None)));
+    assert_eq!(with(json!({"runAsUser": 0}), ordinary), Ok((Some(0), None)));
+    assert_eq!(with(must_not_be_root(), ImageUser::Only), Ok((None, None)));
+    assert_eq!(
+        with(must_not_be_root(), ImageUser::Root),
+        Err(ConfinementError::Root)
+    );
 }

@@ -5,6 +5,7 @@
 //! on the link, default route by the gateway. Likewise for IPv6.
 
 pub mod addresses;
+pub mod sources;
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -52,9 +53,34 @@ pub fn is_pod_link(name: &str) -> bool {
         .is_some_and(|hash| hash.len() == 12 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Makes the node forward between its links. Settings that cannot be written are logged: they may be right.
+/// Makes the node forward between its links, and drop what Pods send under addresses that are not theirs. What cannot be
+/// done is logged: settings may be right as they are, and a kernel without nftables runs Pods for tests.
 pub fn prepare_node() {
     write_sysctls(NODE_SYSCTLS);
+    if let Err(error) = sources::protect() {
+        tracing::error!(%error, "Pods can send under addresses that are not theirs");
+    }
+}
+
+/// Makes the sources of those Pods' links checked that an agent of before has made.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn protect_links() -> Result<(), RouteError> {
+    let mut node = Connection::open()?;
+    for link in node.links()? {
+        if is_pod_link(&link.name) && link.kind == "veth" && link.group != sources::LINK_GROUP {
+            absent_is_fine(node.change_link(link.index, &in_group()))?;
+        }
+    }
+    Ok(())
+}
+
+fn in_group() -> LinkChange<'static> {
+    LinkChange {
+        group: Some(sources::LINK_GROUP),
+        ..LinkChange::default()
+    }
 }
 
 /// Makes a namespace for a Pod and joins it with the node's, which the calling thread is in.
@@ -165,6 +191,8 @@ fn join_node(
     addresses: &[IpAddr],
     gateways: &[IpAddr],
 ) -> Result<(), RouteError> {
+    // In the group before anything can be sent.
+    node.change_link(near, &in_group())?;
     node.change_link(near, &LinkChange::up())?;
     for gateway in gateways {
         node.add_address(near, IpNet::from(*gateway))?;

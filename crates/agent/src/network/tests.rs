@@ -135,3 +135,90 @@ fn the_nodes_addresses_are_not_those_of_pod_links() {
         );
     });
 }
+
+/// A datagram under a source that is not the socket's: `IP_TRANSPARENT` lets root bind any address.
+fn send_as(from: IpAddr, to: std::net::SocketAddr) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let socket = rustix::net::socket(
+        if from.is_ipv4() {
+            rustix::net::AddressFamily::INET
+        } else {
+            rustix::net::AddressFamily::INET6
+        },
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    let (level, option) = match from {
+        IpAddr::V4(_) => (libc::SOL_IP, libc::IP_TRANSPARENT),
+        IpAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_TRANSPARENT),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: the value and its length live through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    let socket = std::net::UdpSocket::from(socket);
+    rustix::net::bind(&socket, &std::net::SocketAddr::new(from, 0))?;
+    socket.send_to(b"spoofed?", to).map(drop)
+}
+
+#[test]
+fn pods_send_under_their_own_addresses_only() {
+    testbed::in_namespace(|| {
+        prepare_node();
+        let mut pool = pool();
+        let gateways = pool.gateways();
+        let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
+        let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
+        let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+        for family in 0..2 {
+            let listener = pod_b
+                .enter(|| std::net::UdpSocket::bind((b[family], 0)))
+                .unwrap()
+                .unwrap();
+            let to = listener.local_addr().unwrap();
+            let elsewhere: IpAddr = match family {
+                0 => [198, 51, 100, 7].into(),
+                _ => "2001:db8::7".parse().unwrap(),
+            };
+            let neighbour = pool.allocate().unwrap()[family];
+            for foreign in [elsewhere, neighbour, gateways[family], b[family]] {
+                pod_a.enter(|| send_as(foreign, to)).unwrap().unwrap();
+            }
+            pod_a.enter(|| send_as(a[family], to)).unwrap().unwrap();
+            listener.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            // Links keep the order of packets: what came first would have been dropped or be heard first.
+            let mut said = [0; 16];
+            let (_, first) = listener.recv_from(&mut said).unwrap();
+            assert_eq!(first.ip(), a[family]);
+        }
+    });
+}
+
+#[test]
+fn links_of_an_older_agent_are_protected() {
+    testbed::in_namespace(|| {
+        prepare_node();
+        let mut pool = pool();
+        let name = link_name("a").unwrap();
+        let _pod = connect(&name, &pool.allocate().unwrap(), &pool.gateways()).unwrap();
+        let mut node = Connection::open().unwrap();
+        let link = node.link(&name).unwrap().unwrap();
+        assert_eq!(link.group, sources::LINK_GROUP);
+        let change = LinkChange {
+            group: Some(0),
+            ..LinkChange::default()
+        };
+        node.change_link(link.index, &change).unwrap();
+        protect_links().unwrap();
+        assert_eq!(node.link(&name).unwrap().unwrap().group, sources::LINK_GROUP);
+        assert!(sources::remove().unwrap() && !sources::remove().unwrap());
+    });
+}

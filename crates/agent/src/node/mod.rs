@@ -28,18 +28,32 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 /// The longest pause: a Node is heard again this soon after the API is.
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
-/// Makes the Node exist, with its labels, Pod ranges and status; tries until that is so.
+/// Makes the Node exist, with its labels, Pod ranges and status; tries until that is so. Where the API lets no node choose
+/// its ranges, the Node is registered without them.
 pub async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
     retry("registering the Node", || async {
-        let labels = labels(settings);
-        match create(client, "/api/v1/nodes", &object(settings, &labels)).await {
-            Ok(_) => {}
-            Err(error) if error.is_conflict() => update(client, settings, &labels).await?,
-            Err(error) => return Err(error),
+        match create_or_update(client, settings, &settings.pod_cidrs).await {
+            Err(error) if error.is_forbidden() && !settings.pod_cidrs.is_empty() => {
+                tracing::info!(%error, "registering the Node without --pod-cidr");
+                create_or_update(client, settings, &[]).await?;
+            }
+            other => other?,
         }
         write_status(client, settings, ips).await
     })
     .await;
+}
+
+async fn create_or_update(
+    client: &Client,
+    settings: &Settings,
+    pod_cidrs: &[IpNet],
+) -> Result<(), ClientError> {
+    let node = object(settings, pod_cidrs);
+    match create(client, "/api/v1/nodes", &node).await {
+        Err(error) if error.is_conflict() => update(client, settings, &node).await,
+        other => other.map(drop),
+    }
 }
 
 /// The Node's own Pod ranges, as soon as it has some. Malformed ones are logged and waited past.
@@ -124,29 +138,33 @@ fn labels(settings: &Settings) -> Value {
     labels
 }
 
-fn object(settings: &Settings, labels: &Value) -> Value {
+fn object(settings: &Settings, pod_cidrs: &[IpNet]) -> Value {
     let mut node = json!({
         "kind": Node::KIND,
         "apiVersion": Node::VERSION,
-        "metadata": {"name": settings.node_name, "labels": labels},
+        "metadata": {"name": settings.node_name, "labels": labels(settings)},
     });
-    if let Some(first) = settings.pod_cidrs.first() {
-        let all: Vec<String> = settings.pod_cidrs.iter().map(ToString::to_string).collect();
+    if let Some(first) = pod_cidrs.first() {
+        let all: Vec<String> = pod_cidrs.iter().map(ToString::to_string).collect();
         node["spec"] = json!({"podCIDR": first.to_string(), "podCIDRs": all});
+    }
+    if !settings.node_taints.is_empty() {
+        node["spec"]["taints"] = json!(settings.node_taints);
     }
     node
 }
 
 /// Brings a Node that was there before up to date. Pod ranges are written only where it has none: Pods may
 /// have addresses of the old ones.
-async fn update(client: &Client, settings: &Settings, labels: &Value) -> Result<(), ClientError> {
+async fn update(client: &Client, settings: &Settings, wanted: &Value) -> Result<(), ClientError> {
     let path = format!("/api/v1/nodes/{}", settings.node_name);
     let node: Node = client.get(&path).await?;
-    let mut patch = json!({"metadata": {"labels": labels}});
+    let mut patch = json!({"metadata": {"labels": wanted["metadata"]["labels"]}});
     let present = ranges(&node);
     if present.is_empty() {
-        if let Some(spec) = object(settings, labels).get("spec") {
-            patch["spec"] = spec.clone();
+        // Taints are for the Node's first registration.
+        if let Some(spec) = wanted.get("spec").filter(|spec| !spec["podCIDR"].is_null()) {
+            patch["spec"] = json!({"podCIDR": spec["podCIDR"], "podCIDRs": spec["podCIDRs"]});
         }
     } else if !settings.pod_cidrs.is_empty() && present != settings.pod_cidrs {
         tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "the Node keeps its podCIDRs");

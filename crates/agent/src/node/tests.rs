@@ -13,12 +13,19 @@ fn settings() -> Settings {
 #[test]
 fn the_object_has_ranges_and_labels_only_if_there_are_some() {
     let settings = settings();
-    let node = object(&settings, &labels(&settings));
+    let node = object(&settings, &settings.pod_cidrs);
     assert_eq!(node["spec"]["podCIDR"], "10.244.1.0/24");
     assert_eq!(node["spec"]["podCIDRs"][1], "fd00:244:1::/64");
     assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
     let bare = Settings::new("n".to_owned(), "/nowhere".into());
-    assert!(object(&bare, &labels(&bare)).get("spec").is_none());
+    assert!(object(&bare, &bare.pod_cidrs).get("spec").is_none());
+    let mut tainted = settings;
+    tainted.node_taints = vec![crate::NodeTaint {
+        key: "node-role.kubernetes.io/control-plane".to_owned(),
+        effect: "NoSchedule".to_owned(),
+    }];
+    let taint = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
+    assert_eq!(object(&tainted, &[])["spec"]["taints"], taint);
 }
 
 #[test]

@@ -14,7 +14,9 @@ use serde_json::Value;
 
 pub use container::{Container, EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef};
 pub use handler::{Lifecycle, LifecycleHandler, Sleep};
-pub use security::{Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SecurityContext};
+pub use security::{
+    Capabilities, PodSecurityContext, ResourceFieldRef, Resources, SeccompProfile, SecurityContext,
+};
 pub use volume::{
     DownwardItem, DownwardSource, EmptyDir, FileSource, HostPath, KeyToPath, Projected, Projection,
     TokenSource, Volume, VolumeMount,
@@ -75,6 +77,7 @@ impl Pod {
 pub struct PodSpec {
     pub node_name: String,
     pub host_network: bool,
+    pub host_users: Option<bool>,
     pub hostname: String,
     pub subdomain: String,
     #[serde(rename = "setHostnameAsFQDN", deserialize_with = "null_as_default")]

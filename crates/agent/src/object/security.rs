@@ -16,6 +16,7 @@ pub struct PodSecurityContext {
     pub fs_group: Option<u32>,
     #[serde(deserialize_with = "null_as_default")]
     pub supplemental_groups: Vec<u32>,
+    pub seccomp_profile: Option<SeccompProfile>,
 }
 
 /// `securityContext` of a container.
@@ -30,6 +31,18 @@ pub struct SecurityContext {
     pub allow_privilege_escalation: Option<bool>,
     pub privileged: Option<bool>,
     pub capabilities: Option<Capabilities>,
+    pub seccomp_profile: Option<SeccompProfile>,
+    pub proc_mount: Option<String>,
+}
+
+/// `seccompProfile` of a security context.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+pub struct SeccompProfile {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub localhost_profile: Option<String>,
 }
 
 /// `capabilities` of a security context.

@@ -154,7 +154,7 @@ impl Sandbox {
     ) -> Result<(), RuntimeError> {
         let action = Action::Start {
             name: name.to_owned(),
-            program,
+            program: Box::new(program),
             log: log.to_owned(),
         };
         self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)

@@ -8,17 +8,59 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
+use seccompiler::BpfProgram;
+
 use super::launch::in_words;
 use super::protocol::Confinement;
+use crate::capabilities::CapabilityBits;
+use crate::seccomp;
 
-/// Gives up what the container is not to have. To be called by a process with one thread.
-pub(super) fn apply(confinement: &Confinement) -> io::Result<()> {
-    if let Some(kept) = confinement.capabilities {
-        keep_only(CapabilitySet::from_bits_retain(kept))?;
+/// What a container's program is to be left with, made ready before the process has less than all.
+pub(super) struct Rights {
+    filters: Vec<BpfProgram>,
+}
+
+impl Rights {
+    /// Compiles the filters.
+    ///
+    /// # Errors
+    /// Those of [`crate::seccomp::Seccomp::filters`].
+    pub fn of(confinement: &Confinement) -> io::Result<Self> {
+        let bits = confinement
+            .capabilities
+            .map_or(CapabilityBits::ALL, CapabilityBits);
+        let filters = confinement.seccomp.filters(bits);
+        let filters = filters.map_err(|error| io::Error::other(format!("seccompProfile: {error}")))?;
+        Ok(Self { filters })
     }
-    if confinement.has_no_new_privileges {
-        set_no_new_privs(true)?;
+
+    /// Gives up what the container is not to have. To be called by a process with one thread, shortly before it
+    /// executes the program.
+    ///
+    /// # Errors
+    /// What the kernel refuses, with advice.
+    pub fn reduce(&self, confinement: &Confinement) -> io::Result<()> {
+        if let Some(kept) = confinement.capabilities {
+            keep_only(CapabilitySet::from_bits_retain(kept))?;
+        }
+        // With no_new_privs anybody may install a filter. Without, it takes the rights that are given up below.
+        if !confinement.has_no_new_privileges {
+            self.install()?;
+        }
+        change_user(confinement)?;
+        if confinement.has_no_new_privileges {
+            set_no_new_privs(true)?;
+            self.install()?;
+        }
+        Ok(())
     }
+
+    fn install(&self) -> io::Result<()> {
+        seccomp::install(&self.filters).map_err(|error| in_words("seccompProfile", &error))
+    }
+}
+
+fn change_user(confinement: &Confinement) -> io::Result<()> {
     let names_group = confinement.group.is_some() || confinement.user.is_some();
     if names_group || !confinement.groups.is_empty() {
         let groups: Vec<Gid> = confinement

@@ -14,8 +14,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
 
+use super::credentials::Rights;
+use super::pod_files::{Inherited, PodFiles};
 use super::protocol::Program;
-use super::{OWN_PROGRAM, credentials, mounts};
+use super::{OWN_PROGRAM, mounts};
 
 /// Hidden subcommand of the further step.
 pub const SUBCOMMAND: &str = "internal-container";
@@ -30,10 +32,17 @@ struct Launch {
     program: Program,
     /// The process whose mounts the program shares; a container has its own.
     joins: Option<i32>,
+    /// The Pod's directory.
+    files: Inherited,
 }
 
 /// Starts a program with its output in `output`; its process number.
-pub(super) fn launch(program: &Program, joins: Option<i32>, output: io::PipeWriter) -> io::Result<i32> {
+pub(super) fn launch(
+    program: &Program,
+    joins: Option<i32>,
+    files: &PodFiles,
+    output: io::PipeWriter,
+) -> io::Result<i32> {
     if program.command.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -43,6 +52,7 @@ pub(super) fn launch(program: &Program, joins: Option<i32>, output: io::PipeWrit
     let launch = Launch {
         program: program.clone(),
         joins,
+        files: files.to_child(),
     };
     let (mut ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(PATIENCE))?;
@@ -103,8 +113,10 @@ fn begin() -> io::Result<()> {
 }
 
 fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
+    let files = PodFiles::inherit(&launch.files)?;
     let program = &launch.program;
     let confinement = &program.confinement;
+    let rights = Rights::of(confinement)?;
     rustix::process::setsid()?;
     for cgroup in &confinement.cgroups {
         let path = cgroup.join("cgroup.procs");
@@ -113,10 +125,10 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
     }
     match launch.joins {
         Some(pid) => join(pid)?,
-        None => mounts::build(confinement)?,
+        None => mounts::build(confinement, &files)?,
     }
     hold_to_open_files()?;
-    credentials::apply(confinement)?;
+    rights.reduce(confinement)?;
     let directory = if program.directory.is_empty() {
         "/"
     } else {
@@ -129,12 +141,12 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
     if first == OWN_PROGRAM {
         command.arg0("portolan");
     }
-    let error = command
+    command
         .args(arguments)
         .env_clear()
         .envs(&program.environment)
-        .stdin(Stdio::inherit())
-        .exec();
+        .stdin(Stdio::inherit());
+    let error = command.exec();
     Err(in_words(&format!("exec: {first:?}"), &error))
 }
 

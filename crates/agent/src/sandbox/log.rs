@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::complaints::complain;
+
 /// Largest log file (upstream's `containerLogMaxSize`).
 pub(super) const LOG_BYTES_MAX: u64 = 10 << 20;
 /// Files that are kept of one run (upstream's `containerLogMaxFiles`).
@@ -35,7 +37,7 @@ pub(super) fn copy(from: impl Read, path: &Path, bytes_max: u64) {
             Ok(_) => log.append(&line),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                eprintln!("sandbox: reading a container's output: {error}");
+                complain(format_args!("reading a container's output: {error}"));
                 return;
             }
         }
@@ -53,7 +55,7 @@ impl BoundedLog {
     fn open(path: PathBuf, bytes_max: u64) -> Self {
         let opened = File::options().append(true).create(true).open(&path);
         let file = opened
-            .inspect_err(|error| eprintln!("sandbox: {}: {error}", path.display()))
+            .inspect_err(|error| complain(format_args!("{}: {error}", path.display())))
             .ok();
         let bytes = file
             .as_ref()
@@ -83,7 +85,7 @@ impl BoundedLog {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&entry) {
             Ok(()) => self.bytes += length,
-            Err(error) => eprintln!("sandbox: {}: {error}", self.path.display()),
+            Err(error) => complain(format_args!("{}: {error}", self.path.display())),
         }
     }
 
@@ -95,7 +97,7 @@ impl BoundedLog {
             };
             match fs::rename(&from, older(&self.path, number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    eprintln!("sandbox: {}: {error}", from.display());
+                    complain(format_args!("{}: {error}", from.display()));
                 }
                 _ => {}
             }

@@ -5,11 +5,15 @@
 //! as a hidden subcommand of the same binary, in two steps, because a process enters a new pid namespace only
 //! by its children.
 
+mod complaints;
 mod credentials;
+mod files;
 mod launch;
 mod log;
 mod mounts;
 mod output;
+mod own_program;
+mod pod_files;
 mod programs;
 pub mod protocol;
 mod serve;
@@ -21,9 +25,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
+
+use pod_files::PodFiles;
 
 pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
 pub use log::{LOG_FILES_MAX, older};
@@ -51,6 +56,9 @@ pub struct Settings {
     pub hostname: Option<String>,
     /// File to be mounted over `/etc/resolv.conf`.
     pub resolv_conf: PathBuf,
+    /// Files and directories of the node that nothing in the Pod sees.
+    #[serde(default)]
+    pub hidden: Vec<PathBuf>,
 }
 
 /// First step: leaves the agent's namespaces, starts pid 1, and ends.
@@ -76,10 +84,12 @@ fn report(result: io::Result<()>) -> ExitCode {
 fn enter_and_start(settings: &str) -> io::Result<()> {
     // A session of its own: Ctrl-C at the agent's terminal is not for Pods.
     rustix::process::setsid()?;
+    // Before this process leaves the mounts in which its program is.
+    let program = own_program::read_only();
     let flags = UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
-    Command::new(OWN_PROGRAM)
+    Command::new(program.path())
         .arg0(PROCESS_NAME)
         .args([INIT_SUBCOMMAND, settings])
         .stdin(Stdio::null())
@@ -90,37 +100,21 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
 fn init(settings: &str) -> io::Result<()> {
     let settings: Settings = serde_json::from_str(settings)?;
     programs::block_child_signal()?;
-    prepare_files(&settings);
+    let directory = settings.socket.parent().unwrap_or(Path::new("/"));
+    let pod_files = PodFiles::open(directory)?;
+    remove_stale(&settings.socket)?;
+    let listener = UnixListener::bind(&settings.socket)?;
+    files::prepare(&settings)?;
     if let Some(hostname) = &settings.hostname {
         rustix::system::sethostname(hostname.as_bytes())?;
     }
-    remove_stale(&settings.socket)?;
-    let listener = UnixListener::bind(&settings.socket)?;
-    let programs = programs::Programs::default();
+    let programs = programs::Programs::new(pod_files);
     serve::start(listener, programs.clone())?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY_LINE}")?;
     stdout.flush()?;
     detach_stdout()?;
     programs.reap_for_ever()
-}
-
-/// The Pod's own `/proc` and `/etc/resolv.conf`. A machine that forbids one of them gets a line in the
-/// sandbox's log; the Pod works without, less well.
-fn prepare_files(settings: &Settings) {
-    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    if let Err(error) = mount_change("/", propagation) {
-        eprintln!("sandbox: leaving the node's mounts: {error}");
-        // Without that, a mount here would be one on the node.
-        return;
-    }
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
-        eprintln!("sandbox: mounting /proc: {error}");
-    }
-    if let Err(error) = mount_bind(&settings.resolv_conf, "/etc/resolv.conf") {
-        eprintln!("sandbox: mounting /etc/resolv.conf: {error}");
-    }
 }
 
 fn remove_stale(socket: &Path) -> io::Result<()> {

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::complaints::complain;
 use super::launch::launch;
+use super::pod_files::PodFiles;
 use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
 use super::{log, output, serve};
 
@@ -21,9 +23,10 @@ const SIGNAL_BASE: i32 = 128;
 const EXECUTIONS_MAX: usize = 64;
 
 /// What runs in the sandbox. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Programs {
     shared: Arc<Mutex<Shared>>,
+    files: Arc<PodFiles>,
 }
 
 #[derive(Default)]
@@ -70,6 +73,14 @@ fn child_signal_set() -> libc::sigset_t {
 }
 
 impl Programs {
+    /// None yet, of a Pod with this directory.
+    pub fn new(files: PodFiles) -> Self {
+        Self {
+            shared: Arc::default(),
+            files: Arc::new(files),
+        }
+    }
+
     /// Greets an agent and sends it what happens from now on.
     pub fn attach(&self, agent: UnixStream) {
         let mut shared = self.lock();
@@ -92,7 +103,7 @@ impl Programs {
             return Err(io::Error::other(format!("container {name} is running")));
         }
         let (output, input) = io::pipe()?;
-        let pid = launch(program, None, input)?;
+        let pid = launch(program, None, &self.files, input)?;
         let started_at = Timestamp::now();
         let role = Role::Container(name.to_owned());
         shared.processes.insert(pid, Process { role, started_at });
@@ -100,7 +111,7 @@ impl Programs {
             .containers
             .insert(name.to_owned(), ContainerState::Running { started_at });
         shared.programs.insert(name.to_owned(), program.clone());
-        let path = log_file.to_owned();
+        let path = self.files.reach(log_file);
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || log::copy(output, &path, log::LOG_BYTES_MAX))
@@ -136,7 +147,7 @@ impl Programs {
             return Err(io::Error::other("too many programs are being executed"));
         }
         let (reading, writing) = io::pipe()?;
-        let pid = launch(&program, shared.pid_of(container), writing)?;
+        let pid = launch(&program, shared.pid_of(container), &self.files, writing)?;
         let role = Role::Execution(ended);
         let started_at = Timestamp::now();
         shared.processes.insert(pid, Process { role, started_at });
@@ -228,7 +239,7 @@ impl Shared {
         let Some(agent) = &mut self.agent else { return };
         let sent = serve::line(message).and_then(|line| agent.write_all(&line));
         if let Err(error) = sent {
-            eprintln!("sandbox: telling the agent: {error}");
+            complain(format_args!("telling the agent: {error}"));
             self.agent = None;
         }
     }

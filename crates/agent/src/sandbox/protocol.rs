@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::rfc3339;
+use crate::seccomp::Seccomp;
 
 /// Longest line: a container's whole environment and command, as large as the kernel takes them.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
@@ -30,7 +31,7 @@ pub struct Program {
 pub struct Confinement {
     /// Volumes.
     pub mounts: Vec<Mount>,
-    /// An empty directory, for a root of its own.
+    /// An empty directory. Sandboxes of before 0.2 make a root of their own there.
     pub staging: PathBuf,
     /// Whether it can write to volumes only.
     pub has_read_only_root: bool,
@@ -46,6 +47,15 @@ pub struct Confinement {
     pub has_no_new_privileges: bool,
     /// The control groups that it joins, by their directories.
     pub cgroups: Vec<PathBuf>,
+    /// Whether it has the node's devices and may change the node's files.
+    #[serde(default)]
+    pub is_privileged: bool,
+    /// Which system calls it may make.
+    #[serde(default)]
+    pub seccomp: Seccomp,
+    /// Whether it sees those files of `/proc` and `/sys` that tell about the machine.
+    #[serde(default)]
+    pub has_unmasked_proc: bool,
 }
 
 /// A volume in a container.
@@ -78,7 +88,7 @@ pub enum Action {
         /// Its name.
         name: String,
         /// Its program.
-        program: Program,
+        program: Box<Program>,
         /// Where its output goes.
         log: PathBuf,
     },

@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
+use super::complaints::complain;
 use super::programs::Programs;
 use super::protocol::{Action, LINE_BYTES_MAX, Message, Outcome, Request};
 
@@ -16,7 +17,7 @@ pub(super) fn start(listener: UnixListener, programs: Programs) -> io::Result<()
     let serve = move || {
         for stream in listener.incoming() {
             if let Err(error) = stream.and_then(|stream| converse(stream, &programs)) {
-                eprintln!("sandbox: agent: {error}");
+                complain(format_args!("agent: {error}"));
             }
         }
     };

@@ -10,11 +10,11 @@ fn requests_and_messages_survive_their_lines() {
         id: 7,
         action: Action::Start {
             name: "a".to_owned(),
-            program: Program {
+            program: Box::new(Program {
                 command: vec!["/bin/true".to_owned(), "x\ny".to_owned()],
                 environment: BTreeMap::from([("A".to_owned(), "é".to_owned())]),
                 ..Program::default()
-            },
+            }),
             log: "/tmp/a.log".into(),
         },
     };

@@ -1,6 +1,7 @@
 //! The agent's endpoint for the API server: logs, at upstream's path, over TLS. Who asks has to prove by a certificate
 //! of the cluster's authority to be the API server; nobody else is answered.
 
+mod places;
 mod tls;
 
 use std::collections::HashMap;
@@ -23,14 +24,20 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use places::{Place, Places};
+
 use crate::logs::{self, LogError, Options, Stop};
 use crate::settings::Serving;
 use crate::state_directory::StateDirectory;
 
-/// Connections at a time: the API servers', each with as many logs as are followed.
+/// Connections of API servers at a time, each with as many logs as are followed.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections at a time of clients that have not proved yet to be an API server, and of those that are none.
+const UNPROVEN_MAX: usize = 128;
+/// The same from one address: more than an API server opens at a moment, and not enough to keep it out.
+const UNPROVEN_OF_ADDRESS_MAX: usize = 32;
 /// How long a handshake and the head of a request may take.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Lines that wait to be sent. A client that does not read holds up only the reading of its own log.
 const LINES_WAITING_MAX: usize = 64;
 /// Pause after a failed accept, most often for want of descriptors.
@@ -84,50 +91,74 @@ impl Server {
 
     /// Answers for as long as it is polled.
     pub async fn serve(self) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+        let proven = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let unproven = Places::new(UNPROVEN_MAX, UNPROVEN_OF_ADDRESS_MAX);
+        loop {
+            let (stream, source) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "accepting on the agent's endpoint");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let (acceptor, state) = (self.acceptor.clone(), self.state.clone());
+            // One that is refused is closed at once: it must not wait in the way of others.
+            let Some(place) = unproven.take(source.ip()) else {
+                tracing::debug!(%source, "a connection to the agent's endpoint has no place");
+                continue;
+            };
+            let connection = Connection {
+                acceptor: self.acceptor.clone(),
+                state: self.state.clone(),
+                proven: Arc::clone(&proven),
+            };
             tokio::spawn(async move {
-                if let Err(error) = converse(stream, acceptor, state).await {
+                if let Err(error) = connection.converse(stream, place).await {
                     tracing::debug!(%error, "a connection to the agent's endpoint");
                 }
-                drop(place);
             });
         }
     }
 }
 
-async fn converse(
-    stream: TcpStream,
+/// Beginning of a connection.
+struct Connection {
     acceptor: TlsAcceptor,
     state: StateDirectory,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let stream = timeout(HEAD_PATIENCE, acceptor.accept(stream)).await??;
-    let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
-    let service = service_fn(move |request: Request<Incoming>| {
-        let state = state.clone();
-        async move {
-            Ok::<_, Infallible>(if is_api_server {
-                answer(&state, &request)
-            } else {
-                text(StatusCode::FORBIDDEN, "only the API server is answered")
-            })
-        }
-    });
-    hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), service)
-        .await?;
-    Ok(())
+    proven: Arc<Semaphore>,
+}
+
+impl Connection {
+    /// Serves a connection to its end. An API server gives its place up for one among its like.
+    async fn converse(
+        self,
+        stream: TcpStream,
+        unproven: Place,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let stream = timeout(HEAD_PATIENCE, self.acceptor.accept(stream)).await??;
+        let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
+        let (_proven, _unproven) = match is_api_server {
+            true => (Some(self.proven.try_acquire_owned()?), None),
+            false => (None, Some(unproven)),
+        };
+        let state = self.state;
+        let service = service_fn(move |request: Request<Incoming>| {
+            let state = state.clone();
+            async move {
+                Ok::<_, Infallible>(if is_api_server {
+                    answer(&state, &request)
+                } else {
+                    text(StatusCode::FORBIDDEN, "only the API server is answered")
+                })
+            }
+        });
+        hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .serve_connection(TokioIo::new(stream), service)
+            .await?;
+        Ok(())
+    }
 }
 
 fn answer(state: &StateDirectory, request: &Request<Incoming>) -> Answer {

@@ -1,13 +1,14 @@
 //! Files that change all at once: a directory of links into `..data`, which is itself a link to the directory of the
 //! present content, and is replaced by a rename. Programs that watch such directories know this form.
 
-use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
+
+use super::directory::Directory;
 
 /// The link to the present content.
 const DATA: &str = "..data";
@@ -33,96 +34,89 @@ pub fn is_valid_path(path: &str) -> bool {
 }
 
 /// Makes the directory hold these files and no others; `false` if it did already. `group` may read them, if given.
-pub fn write(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
-    fs::create_dir_all(directory)?;
-    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
-    let present = fs::read_link(directory.join(DATA)).ok();
+///
+/// All work goes by open directories, and no link in the volume is followed: a container may have put one there.
+///
+/// # Errors
+/// Those of the file system. The content of before stays in force then.
+pub fn write(path: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
+    fs::create_dir_all(path)?;
+    let directory = Directory::open(path)?;
+    directory.set_mode(0o755)?;
+    let present = present(&directory);
     if let Some(present) = &present
-        && holds(&directory.join(present), files)
+        && holds(&directory, present, files)
     {
         return Ok(false);
     }
     let name = format!("..{}", Timestamp::now().strftime("%Y_%m_%d_%H_%M_%S.%9f"));
-    let next = directory.join(&name);
-    fill(&next, files, group)?;
-    let link = directory.join(NEXT);
-    remove_if_there(&link)?;
-    symlink(&name, &link)?;
-    fs::rename(&link, directory.join(DATA))?;
-    link_names(directory, files)?;
+    let name = PathBuf::from(name);
+    fill(&directory, &name, files, group)?;
+    let next = Path::new(NEXT);
+    directory.remove(next)?;
+    directory.link(&name, next)?;
+    directory.rename(next, Path::new(DATA))?;
+    link_names(&directory, files)?;
     if let Some(present) = present {
-        fs::remove_dir_all(directory.join(present))?;
+        directory.remove(&present)?;
     }
     Ok(true)
 }
 
-fn fill(next: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
-    fs::create_dir(next)?;
-    fs::set_permissions(next, Permissions::from_mode(0o755))?;
+/// The directory of the present content. Only a plain name with two dots before it is one: the agent makes no other
+/// target, so any other was put there by a container, and is neither read nor removed.
+fn present(directory: &Directory) -> Option<PathBuf> {
+    let target = directory.read_link(Path::new(DATA)).ok()?;
+    let name = target.to_str()?;
+    let is_own = name.len() > 2 && name.starts_with("..") && !name.contains('/');
+    (is_own && name != DATA && name != NEXT).then_some(target)
+}
+
+fn fill(directory: &Directory, name: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
+    let next = directory.create_directory(name, 0o755)?;
     for (path, file) in files {
-        let target = next.join(path);
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(&target, &file.content)?;
+        let path = Path::new(path);
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let file_name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mode = match group {
             Some(_) => file.mode | 0o440,
             None => file.mode,
         };
-        fs::set_permissions(&target, Permissions::from_mode(mode & 0o777))?;
-        if group.is_some() {
-            chown(&target, None, group)?;
-        }
+        let place = next.ensure_directory(parent, 0o755)?;
+        place.write_new(Path::new(file_name), &file.content, mode & 0o777, group)?;
     }
     Ok(())
 }
 
-/// Whether the directory holds just these files.
-fn holds(directory: &Path, files: &Files) -> bool {
-    let mut found = Vec::new();
-    if collect(directory, Path::new(""), &mut found).is_err() || found.len() != files.len() {
+/// Whether the directory of that name holds just these files.
+fn holds(directory: &Directory, name: &Path, files: &Files) -> bool {
+    let Ok(present) = directory.open_directory(name) else {
         return false;
-    }
-    files
-        .iter()
-        .all(|(path, file)| fs::read(directory.join(path)).is_ok_and(|content| content == file.content))
-}
-
-fn collect(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(root.join(below))? {
-        let entry = entry?;
-        let path = below.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            collect(root, &path, found)?;
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(())
+    };
+    let has_all = |path: &String, file: &File| {
+        let content = present.read(Path::new(path), file.content.len());
+        content.is_ok_and(|content| content == file.content)
+    };
+    present.files().is_ok_and(|found| found.len() == files.len())
+        && files.iter().all(|(path, file)| has_all(path, file))
 }
 
 /// A link for the first part of each path; those of before that have no file any more go.
-fn link_names(directory: &Path, files: &Files) -> io::Result<()> {
-    let first = |path: &String| path.split('/').next().map(str::to_owned);
-    let wanted: Vec<String> = files.keys().filter_map(first).collect();
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("..") && !wanted.contains(&name) {
-            remove_if_there(&directory.join(name))?;
+fn link_names(directory: &Directory, files: &Files) -> io::Result<()> {
+    let first = |path: &String| path.split('/').next().map(PathBuf::from);
+    let wanted: BTreeSet<PathBuf> = files.keys().filter_map(first).collect();
+    for (name, _) in directory.entries()? {
+        if !name.to_string_lossy().starts_with("..") && !wanted.contains(&name) {
+            directory.remove(&name)?;
         }
     }
     for name in wanted {
-        match symlink(Path::new(DATA).join(&name), directory.join(&name)) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+        let target = Path::new(DATA).join(&name);
+        if directory.read_link(&name).is_ok_and(|present| present == target) {
+            continue;
         }
+        directory.remove(&name)?;
+        directory.link(&target, &name)?;
     }
     Ok(())
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -1,6 +1,7 @@
 //! The volumes of a Pod as directories of the node: made before its containers start, and kept up to date.
 
 pub mod atomic;
+pub mod directory;
 mod fetch;
 pub mod memory;
 pub mod payload;
@@ -84,6 +85,14 @@ pub enum VolumeError {
     /// The API does not answer.
     #[error(transparent)]
     Api(#[from] ClientError),
+    /// The cluster's credentials are there.
+    #[error(
+        "hostPath {path} is where this node keeps the cluster's data and credentials; no Pod may have that"
+    )]
+    Hidden {
+        /// Where.
+        path: String,
+    },
     /// What is there is not what the Pod asks for.
     #[error("hostPath type check failed: {path} is not {expected}")]
     HostPath {
@@ -109,17 +118,25 @@ pub struct Volumes {
     pod: Arc<Pod>,
     facts: PodFacts,
     fetched: Fetched,
+    hidden: Vec<PathBuf>,
 }
 
 impl Volumes {
-    /// Volumes below `directory`, none of which is there yet.
-    pub fn new(directory: PathBuf, client: Client, pod: Arc<Pod>, facts: PodFacts) -> Self {
+    /// Volumes below `directory`, none of which is there yet. None is made of the paths in `hidden`.
+    pub fn new(
+        directory: PathBuf,
+        client: Client,
+        pod: Arc<Pod>,
+        facts: PodFacts,
+        hidden: Vec<PathBuf>,
+    ) -> Self {
         Self {
             directory,
             client,
             pod,
             facts,
             fetched: Fetched::default(),
+            hidden,
         }
     }
 
@@ -160,7 +177,7 @@ impl Volumes {
 
     async fn prepare_one(&mut self, volume: &Volume) -> Result<PathBuf, VolumeError> {
         if let Some(host_path) = &volume.host_path {
-            return check_host_path(host_path);
+            return check_host_path(host_path, &self.hidden);
         }
         if !atomic::is_valid_path(&volume.name) {
             return Err(VolumeError::Path {
@@ -238,8 +255,13 @@ fn open_to_all(place: &Path, group: Option<u32>) -> io::Result<()> {
     fs::set_permissions(place, Permissions::from_mode(mode))
 }
 
-fn check_host_path(host_path: &HostPath) -> Result<PathBuf, VolumeError> {
+fn check_host_path(host_path: &HostPath, hidden: &[PathBuf]) -> Result<PathBuf, VolumeError> {
     let path = PathBuf::from(&host_path.path);
+    if lies_in(&path, hidden).map_err(|source| file_error(&path, source))? {
+        return Err(VolumeError::Hidden {
+            path: host_path.path.clone(),
+        });
+    }
     let made = match host_path.kind.as_str() {
         "DirectoryOrCreate" if !path.exists() => fs::create_dir_all(&path),
         "FileOrCreate" if !path.exists() => fs::File::create(&path).map(drop),
@@ -263,6 +285,18 @@ fn check_host_path(host_path: &HostPath) -> Result<PathBuf, VolumeError> {
         path: host_path.path.clone(),
         expected,
     })
+}
+
+/// Whether a path, or what of it is there already, leads into one of these. What lies above them may be mounted: they
+/// are covered in it.
+fn lies_in(path: &Path, hidden: &[PathBuf]) -> io::Result<bool> {
+    let there = path.ancestors().find(|ancestor| ancestor.exists());
+    let real = fs::canonicalize(there.unwrap_or(Path::new("/")))?;
+    let is_in = |place: &PathBuf| {
+        let place = fs::canonicalize(place).unwrap_or_else(|_| place.clone());
+        real.starts_with(&place) || path.starts_with(&place)
+    };
+    Ok(hidden.iter().any(is_in))
 }
 
 fn file_error(path: &Path, source: io::Error) -> VolumeError {

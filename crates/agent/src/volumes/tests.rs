@@ -121,10 +121,13 @@ fn content_changes_all_at_once() {
 fn host_paths_are_checked() {
     let directory = tempfile::tempdir().unwrap();
     let check = |name: &str, kind: &str| {
-        check_host_path(&HostPath {
-            path: directory.path().join(name).display().to_string(),
-            kind: kind.to_owned(),
-        })
+        check_host_path(
+            &HostPath {
+                path: directory.path().join(name).display().to_string(),
+                kind: kind.to_owned(),
+            },
+            &[directory.path().join("cluster")],
+        )
         .map_err(|error| error.to_string())
     };
     assert!(check("d", "DirectoryOrCreate").unwrap().is_dir());
@@ -132,4 +135,72 @@ fn host_paths_are_checked() {
     assert!(check("d", "File").unwrap_err().ends_with("is not a file"));
     assert!(check("none", "").is_err());
     assert!(check("f", "FileOrCreate").unwrap().is_file());
+    fs::create_dir(directory.path().join("cluster")).unwrap();
+    std::os::unix::fs::symlink("cluster", directory.path().join("link")).unwrap();
+    for hidden in [
+        "cluster",
+        "cluster/pki",
+        "link",
+        "link/pki",
+        "d/../cluster",
+        "./cluster/new",
+    ] {
+        let message = check(hidden, "DirectoryOrCreate").unwrap_err();
+        assert!(message.ends_with("no Pod may have that"), "{hidden}: {message}");
+    }
+    assert!(!directory.path().join("cluster/new").exists());
+}
+
+/// A link that a container can make, as the target of `..data`: an absolute path, and one that leads upwards.
+#[test]
+fn writer_leaves_targets_of_foreign_links_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let victim = directory.path().join("victim");
+    fs::create_dir_all(&victim).unwrap();
+    fs::write(victim.join("precious"), "kept").unwrap();
+    let place = directory.path().join("v");
+    let content = |text: &str| {
+        let file = File {
+            content: text.into(),
+            mode: 0o644,
+        };
+        Files::from([("a".to_owned(), file.clone()), ("d/b".to_owned(), file)])
+    };
+    atomic::write(&place, &content("1"), None).unwrap();
+    let foreign = [victim.clone(), PathBuf::from("../victim"), PathBuf::from("..")];
+    for (number, target) in foreign.iter().enumerate() {
+        fs::remove_file(place.join("..data")).unwrap();
+        std::os::unix::fs::symlink(target, place.join("..data")).unwrap();
+        assert!(atomic::write(&place, &content(&format!("after {number}")), None).unwrap());
+        assert_eq!(fs::read(victim.join("precious")).unwrap(), b"kept", "{target:?}");
+        assert_eq!(
+            fs::read(place.join("d/b")).unwrap(),
+            format!("after {number}").as_bytes()
+        );
+    }
+    // A name of a file is a link to elsewhere.
+    fs::remove_file(place.join("d")).unwrap();
+    std::os::unix::fs::symlink(&victim, place.join("d")).unwrap();
+    atomic::write(&place, &content("last"), None).unwrap();
+    assert_eq!(fs::read(place.join("d/b")).unwrap(), b"last");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+}
+
+#[test]
+fn directory_follows_no_link() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = root.path().join("outside");
+    fs::create_dir_all(outside.join("x")).unwrap();
+    fs::create_dir(root.path().join("v")).unwrap();
+    std::os::unix::fs::symlink(&outside, root.path().join("v/link")).unwrap();
+    let directory = directory::Directory::open(&root.path().join("v")).unwrap();
+    let link = Path::new("link");
+    assert!(directory.open_directory(link).is_err());
+    assert!(directory.open_directory(Path::new("../outside")).is_err());
+    assert!(directory.ensure_directory(Path::new("link/y"), 0o755).is_err());
+    assert!(directory.write_new(link, b"", 0o644, None).is_err());
+    assert!(directory.ensure_file(link).is_err());
+    assert!(directory::Directory::open(&root.path().join("v/link")).is_err());
+    directory.remove(link).unwrap();
+    assert!(outside.join("x").is_dir() && !outside.join("y").exists());
 }

@@ -14,7 +14,7 @@ use crate::echo;
 use crate::environment::{
     EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
 };
-use crate::images::Entrypoint;
+use crate::images::{Entrypoint, ImageUser};
 use crate::network;
 use crate::network::addresses::AddressError;
 use crate::object::Container;
@@ -130,7 +130,8 @@ impl Worker {
     async fn prepare_volumes(&mut self) -> Result<(), (String, VolumeError)> {
         let directory = self.directory.volumes();
         let client = self.context.client.clone();
-        let mut volumes = Volumes::new(directory, client, Arc::clone(&self.pod), self.facts());
+        let hidden = self.context.settings.hidden_paths();
+        let mut volumes = Volumes::new(directory, client, Arc::clone(&self.pod), self.facts(), hidden);
         let places = volumes.prepare().await?;
         if volumes.can_change() {
             self.refreshing = Some(RefreshTask(tokio::spawn(volumes.keep_fresh()).abort_handle()));
@@ -178,6 +179,7 @@ impl Worker {
             socket: self.directory.socket(),
             hostname: (!pod.spec.host_network).then(|| kernel_hostname(pod, cluster_dns)),
             resolv_conf: self.directory.write("resolv.conf", &resolv_conf.render())?,
+            hidden: self.context.settings.hidden_paths(),
         };
         let sandbox = Sandbox::start(&self.directory, &settings, namespace.as_ref()).await?;
         self.sandbox = Some(sandbox);
@@ -203,7 +205,13 @@ impl Worker {
         })?;
         let none = BTreeMap::new();
         let volumes = self.volumes.as_ref().unwrap_or(&none);
-        let confinement = confinement(&self.pod, container, volumes, &environment);
+        let profiles = self.context.state.seccomp_profiles();
+        // A command of the Pod's own is not the image's program.
+        let image_user = match container.command.is_empty() {
+            true => entrypoint.user(self.pod.spec.host_network),
+            false => ImageUser::Root,
+        };
+        let confinement = confinement(&self.pod, container, volumes, &environment, image_user, &profiles);
         let mut confinement = confinement.map_err(|error| NotStarted {
             reason: "CreateContainerConfigError",
             message: error.to_string(),

@@ -20,6 +20,8 @@ fn manifest(name: &str, script: &str) -> Value {
 
 fn write(world: &World, file: &str, manifest: &Value) -> std::io::Result<PathBuf> {
     let path = world.path("manifests").join(file);
+    let mut manifest = manifest.clone();
+    world.share(&mut manifest["spec"]);
     fs::write(&path, manifest.to_string())?;
     Ok(path)
 }

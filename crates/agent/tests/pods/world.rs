@@ -26,6 +26,8 @@ pub const NODE: &str = "node-1";
 pub const AGENT_ADDRESS: &str = "127.0.0.1:10250";
 /// Processes of one container.
 pub const PIDS_MAX: u64 = 64;
+/// The range of the node's Pods, which an administrator chooses.
+const POD_CIDR: &str = "10.244.1.0/24";
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Lines of the agent's log that are shown when something went wrong.
 const LOG_END_LINES: usize = 20;
@@ -55,6 +57,7 @@ impl World {
             kubeconfig: Some(path("admin.conf")),
             cluster_domain: "cluster.local".to_owned(),
             access: apiserver::Access::default(),
+            encryption: None,
         };
         let server = apiserver::Server::start(config, store).await?;
         let issued = apiserver::pki::client(
@@ -67,6 +70,11 @@ impl World {
         apiserver::kubeconfig::write_for(&path("node.conf"), &url, "node", &issued)?;
         apiserver::pki::node_serving(&path("api").join("pki"), NODE, &["127.0.0.1".parse()?])?;
         let client = Client::new(Config::from_kubeconfig(&path("admin.conf"))?)?;
+        let spec = json!({"podCIDR": POD_CIDR, "podCIDRs": [POD_CIDR]});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": spec});
+        client
+            .request(Method::POST, "/api/v1/nodes", JSON, Some(&node))
+            .await?;
         fs::create_dir(path("manifests"))?;
         let mut world = Self {
             directory,
@@ -109,9 +117,25 @@ impl World {
         Ok(())
     }
 
+    /// Gives the containers of a Pod, at its own path, the directory that Pods and tests share.
+    pub fn share(&self, spec: &mut Value) {
+        let path = self.directory.path();
+        let mount = json!({"name": "world", "mountPath": path});
+        for list in ["containers", "initContainers"] {
+            for container in spec[list].as_array_mut().into_iter().flatten() {
+                append(&mut container["volumeMounts"], mount.clone());
+            }
+        }
+        append(
+            &mut spec["volumes"],
+            json!({"name": "world", "hostPath": {"path": path}}),
+        );
+    }
+
     /// Creates a Pod on the node.
     pub async fn create_pod(&self, name: &str, mut spec: Value) -> Outcome {
         spec["nodeName"] = NODE.into();
+        self.share(&mut spec);
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
         self.create(PODS, &pod).await
     }
@@ -200,7 +224,7 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
     let directory = Path::new(directory);
     let mut settings = Settings::new(NODE.to_owned(), directory.join("agent"));
     settings.node_ips = vec!["127.0.0.1".parse()?];
-    settings.pod_cidrs = vec!["10.244.1.0/24".parse()?];
+    settings.pod_cidrs = vec![POD_CIDR.parse()?];
     settings.images = Images {
         images: [("shell".to_owned(), vec!["/bin/sh".to_owned(), "-c".to_owned()])].into(),
     };
@@ -227,6 +251,13 @@ pub fn run_agent(arguments: &[String]) -> Outcome {
         agent::run(client, settings, std::future::pending()).await?;
         Ok(())
     })
+}
+
+fn append(list: &mut Value, item: Value) {
+    match list.as_array_mut() {
+        Some(items) => items.push(item),
+        None => *list = json!([item]),
+    }
 }
 
 /// A container that runs a script, with further fields.

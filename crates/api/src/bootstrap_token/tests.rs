@@ -41,12 +41,14 @@ fn what_is_written_is_what_is_read() {
         text: "for the shelf".to_owned(),
         expiration: Some("2026-01-02T03:04:05Z".to_owned()),
         groups: vec![JOINING_GROUP.to_owned()],
+        replaces: Some(("n1".to_owned(), Incarnation::new("uid", ""))),
     };
     let secret = secret(&token, &description);
     let secret = stored(secret["stringData"].clone());
     let read = Stored::of(&secret).unwrap();
     assert!(read.is_for_authentication());
     assert_eq!(read.groups().unwrap(), [JOINING_GROUP]);
+    assert_eq!(read.replaced_node(), description.replaces);
     assert_eq!(
         (read.get("token-secret"), read.get("description")),
         (token.secret, description.text)

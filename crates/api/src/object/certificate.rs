@@ -1,5 +1,7 @@
 //! CertificateSigningRequest (certificates.k8s.io/v1).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::meta::{ObjectMeta, null_as_default, resource};
@@ -53,6 +55,9 @@ pub struct CertificateSigningRequestSpec {
     /// The groups of who asks.
     #[serde(deserialize_with = "null_as_default")]
     pub groups: Vec<String>,
+    /// What else is known of who asks.
+    #[serde(deserialize_with = "null_as_default")]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// `status` of a CertificateSigningRequest.

@@ -6,6 +6,7 @@
 mod json;
 mod list;
 mod strategic;
+mod tree;
 
 use serde_json::Value;
 use thiserror::Error;
@@ -82,5 +83,7 @@ pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> R
     }
 }
 
+#[cfg(test)]
+mod bomb_tests;
 #[cfg(test)]
 mod tests;

@@ -94,10 +94,20 @@ pub(super) fn merge_object(
             items.retain(|item| !values.contains(&item.to_string()));
         }
     }
+    remove_nulled(&mut original, &mut patch);
     for (name, value) in patch {
         merge_field(&mut original, name, value, shape)?;
     }
     Ok(original)
+}
+
+/// Removes the fields that the patch sets to null, from both sides. All at once, as each removal by itself would shift the
+/// fields behind it.
+fn remove_nulled(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
+    if patch.values().any(Value::is_null) {
+        original.retain(|name, _| patch.get(name).is_none_or(|value| !value.is_null()));
+        patch.retain(|_, value| !value.is_null());
+    }
 }
 
 fn merge_field(
@@ -108,10 +118,6 @@ fn merge_field(
 ) -> Result<(), PatchError> {
     let (inner, strategy) = of_field(shape, &name);
     let merged = match patch {
-        Value::Null => {
-            original.shift_remove(&name);
-            return Ok(());
-        }
         Value::Object(patch) => {
             let before = match original.get_mut(&name) {
                 Some(Value::Object(before)) => std::mem::take(before),
@@ -179,23 +185,20 @@ fn take_prefixed(
     patch: &mut Map<String, Value>,
     prefix: &str,
 ) -> Result<Vec<(String, Vec<Value>)>, PatchError> {
-    let names: Vec<String> = patch
-        .keys()
-        .filter(|name| name.starts_with(prefix))
-        .cloned()
-        .collect();
-    let mut taken = Vec::with_capacity(names.len());
-    for name in names {
-        match patch.shift_remove(&name) {
-            Some(Value::Array(items)) => taken.push((name[prefix.len()..].to_owned(), items)),
-            _ => {
-                return Err(PatchError::Directive(format!(
-                    "invalid patch format of {name}: a list is needed"
-                )));
-            }
-        }
+    if !patch.keys().any(|name| name.starts_with(prefix)) {
+        return Ok(Vec::new());
     }
-    Ok(taken)
+    let (directives, fields): (Map<_, _>, Map<_, _>) = std::mem::take(patch)
+        .into_iter()
+        .partition(|(name, _)| name.starts_with(prefix));
+    *patch = fields;
+    let read = |(name, list): (String, Value)| match list {
+        Value::Array(items) => Ok((name[prefix.len()..].to_owned(), items)),
+        _ => Err(PatchError::Directive(format!(
+            "invalid patch format of {name}: a list is needed"
+        ))),
+    };
+    directives.into_iter().map(read).collect()
 }
 
 /// `$patch` with a word that is none of its own.

@@ -2,11 +2,16 @@
 //! what an agent has to rely on. Fields that only schedulers and volume plugins read are kept as they came.
 
 mod defaults;
+mod references;
 mod update;
 mod validate;
 
 pub use defaults::default_pod_on_write;
 pub(crate) use defaults::default_spec;
+pub use references::{
+    MIRROR_ANNOTATION, api_object_reference, config_map_names, is_mirror, secret_names, service_account_name,
+    token_audiences,
+};
 pub use update::{
     prepare_pod_create, prepare_pod_status_update, prepare_pod_update, validate_pod_status_update,
     validate_pod_update,

@@ -224,3 +224,37 @@ fn addresses_in_the_status() {
     );
     assert_eq!(of(json!({"podIP": "x"})).1, "FieldValueInvalid status.podIPs[0]");
 }
+
+#[test]
+fn rejects_a_change_of_the_mirror_annotation() {
+    let of = |annotations: Value| {
+        let mut pod = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+        pod["metadata"]["annotations"] = annotations;
+        pod
+    };
+    let (mirror, plain) = (of(json!({"kubernetes.io/config.mirror": "a"})), of(json!({})));
+    for (new, old, detail) in [
+        (&plain, &mirror, "may not remove or update mirror pod annotation"),
+        (&mirror, &plain, "may not add mirror pod annotation"),
+    ] {
+        for errors in [
+            validate_pod_update(new, old),
+            validate_pod_status_update(new, old),
+        ] {
+            assert!(
+                errors.iter().any(|error| error.to_string().contains(detail)),
+                "{errors:?}"
+            );
+        }
+    }
+    assert_eq!(validate_pod_status_update(&mirror, &mirror), vec![]);
+}
+
+#[test]
+fn status_keeps_the_owners() {
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+    let mut new = old.clone();
+    new["metadata"]["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "r"}]);
+    prepare_pod_status_update(&mut new, &old);
+    assert!(new["metadata"].get("ownerReferences").is_none());
+}

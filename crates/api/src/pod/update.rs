@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::CONTAINER_LISTS;
+use super::{CONTAINER_LISTS, MIRROR_ANNOTATION};
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::ip;
 use crate::metadata;
@@ -23,9 +23,13 @@ pub fn prepare_pod_update(new: &mut Value, old: &Value) {
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
 }
 
-/// Writes to the status leave the spec as it is.
+/// Writes to the status leave the spec and the owners as they are.
 pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
+    let owners = child(old, "metadata").get("ownerReferences").cloned();
+    if let Some(metadata) = new.get_mut("metadata") {
+        set_or_clear(metadata, "ownerReferences", owners);
+    }
     let class = child(child(old, "status"), "qosClass").clone();
     object_mut(new, "status");
     if let Some(status) = new.get_mut("status")
@@ -40,6 +44,7 @@ pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
 /// there. The node is set once; that stands for the `binding` subresource, which is not served.
 pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
+    errors.extend(validate_mirror_annotation(new, old));
     let (after, before) = (child(new, "spec"), child(old, "spec"));
     let path = Path::new("spec");
     for list in CONTAINER_LISTS {
@@ -75,6 +80,7 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
 /// The rules for a changed status: addresses are addresses, one of each family at most.
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
+    errors.extend(validate_mirror_annotation(new, old));
     let addresses = |pod| {
         items(child(pod, "status"), "podIPs")
             .iter()
@@ -98,6 +104,21 @@ pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
         errors.push(FieldError::invalid(&path, after, fault));
     }
     errors
+}
+
+/// A Pod is a mirror from its creation on, or never (upstream's `ValidatePodSpecificAnnotationUpdates`).
+fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
+    let annotation = |pod| child(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION);
+    let (after, before) = (annotation(new), annotation(old));
+    if after == before {
+        return None;
+    }
+    let detail = match before.is_null() {
+        true => "may not add mirror pod annotation",
+        false => "may not remove or update mirror pod annotation",
+    };
+    let path = Path::new("metadata").child("annotations").key(MIRROR_ANNOTATION);
+    Some(FieldError::forbidden(&path, detail))
 }
 
 /// A deadline may be set, or shortened.

@@ -3,13 +3,20 @@
 //!
 //! The existence of the namespace is looked at in [`crate::namespace`], since it has to hold at the commit, too.
 
+mod announcer_record;
+mod assigned_addresses;
 mod certificates;
+mod configuration;
 mod escalation;
 mod external_ips;
 mod node_restriction;
+mod pod_security;
 mod service_account;
 #[cfg(test)]
 mod tests;
+
+pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
+pub(crate) use pod_security::Counts as PodSecurityCounts;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,10 +26,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use store::Index;
 
+use crate::audit::Recorder;
 use crate::authentication::Identity;
-use crate::authorization::Authorizer;
+use crate::authorization::{Attributes, Authorizer};
 use crate::failure::Failure;
 use crate::route::Target;
+use pod_security::PodSecurity;
 
 /// A check that can be switched on and off, by upstream's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,18 +48,21 @@ pub enum AdmissionPlugin {
     NamespaceLifecycle,
     /// The agent of a node writes only about itself and its Pods.
     NodeRestriction,
+    /// Pods comply with the Pod Security Standards as their Namespace asks for.
+    PodSecurity,
     /// Pods have a ServiceAccount that exists.
     ServiceAccount,
 }
 
 impl AdmissionPlugin {
-    const ALL: [AdmissionPlugin; 7] = [
+    const ALL: [AdmissionPlugin; 8] = [
         AdmissionPlugin::CertificateApproval,
         AdmissionPlugin::CertificateSigning,
         AdmissionPlugin::CertificateSubjectRestriction,
         AdmissionPlugin::DenyServiceExternalIps,
         AdmissionPlugin::NamespaceLifecycle,
         AdmissionPlugin::NodeRestriction,
+        AdmissionPlugin::PodSecurity,
         AdmissionPlugin::ServiceAccount,
     ];
 
@@ -62,6 +74,7 @@ impl AdmissionPlugin {
             AdmissionPlugin::DenyServiceExternalIps => "DenyServiceExternalIPs",
             AdmissionPlugin::NamespaceLifecycle => "NamespaceLifecycle",
             AdmissionPlugin::NodeRestriction => "NodeRestriction",
+            AdmissionPlugin::PodSecurity => "PodSecurity",
             AdmissionPlugin::ServiceAccount => "ServiceAccount",
         }
     }
@@ -98,6 +111,7 @@ impl FromStr for AdmissionPlugin {
 pub(crate) struct Admission {
     plugins: BTreeSet<AdmissionPlugin>,
     pub(crate) authorizer: Arc<Authorizer>,
+    pub(crate) pod_security: PodSecurity,
 }
 
 /// A write that is about to be made.
@@ -108,6 +122,8 @@ pub(crate) struct Attempt<'a> {
     requester: Option<&'a Identity>,
     /// The object as it is, if there is one.
     stored: Option<&'a Value>,
+    /// Where what is decided about it is recorded.
+    recorder: Recorder<'a>,
 }
 
 impl<'a> Attempt<'a> {
@@ -117,6 +133,7 @@ impl<'a> Attempt<'a> {
             target,
             requester,
             stored: None,
+            recorder: Recorder::NONE,
         }
     }
 
@@ -130,7 +147,13 @@ impl<'a> Attempt<'a> {
             target,
             requester,
             stored: Some(stored),
+            recorder: Recorder::NONE,
         }
+    }
+
+    /// The same, recorded.
+    pub(crate) fn recorded(self, recorder: Recorder<'a>) -> Attempt<'a> {
+        Attempt { recorder, ..self }
     }
 
     /// Whether the object itself is written, not what is below it.
@@ -140,8 +163,16 @@ impl<'a> Attempt<'a> {
 }
 
 impl Admission {
-    pub(crate) fn new(plugins: BTreeSet<AdmissionPlugin>, authorizer: Arc<Authorizer>) -> Admission {
-        Admission { plugins, authorizer }
+    pub(crate) fn new(
+        plugins: BTreeSet<AdmissionPlugin>,
+        authorizer: Arc<Authorizer>,
+        configuration: AdmissionConfiguration,
+    ) -> Admission {
+        Admission {
+            plugins,
+            authorizer,
+            pod_security: PodSecurity::new(configuration.pod_security),
+        }
     }
 
     /// Admits an object that is about to be written, and completes it.
@@ -158,6 +189,9 @@ impl Admission {
             "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
                 external_ips::admit(&attempt, object)?;
             }
+            "Service" if attempt.target.subresource == Some("status") => {
+                assigned_addresses::admit(self, &attempt, object)?;
+            }
             "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => {
                 escalation::admit(&self.authorizer, index, &attempt, object)?;
             }
@@ -165,9 +199,45 @@ impl Admission {
             _ => {}
         }
         if let Some(node) = self.restricted(attempt.requester) {
-            node_restriction::admit(node, &attempt, object)?;
+            node_restriction::admit(node, index, &attempt, object)?;
+        }
+        if attempt.target.kind.kind == "Lease"
+            && let Some(node) = announcer_record::announcer_of(attempt.requester)
+        {
+            announcer_record::admit(node, index, &attempt, object)?;
         }
         Ok(())
+    }
+
+    /// Admits that a PUT or PATCH creates the object that it names: its verb alone does not allow that (upstream's
+    /// `withAuthorization` in `apiserver/pkg/endpoints/handlers/create.go`).
+    pub(crate) fn admit_creation(
+        &self,
+        target: &Target,
+        requester: Option<&Identity>,
+    ) -> Result<(), Failure> {
+        match requester {
+            Some(user) => {
+                let attributes = Attributes::of_target(user, target, "create", None);
+                self.authorizer.check(&attributes)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Admits an object that is complete and valid. Returns warnings for the client.
+    pub(crate) fn validate(
+        &self,
+        index: &Index,
+        attempt: Attempt<'_>,
+        object: &Value,
+    ) -> Result<Vec<String>, Failure> {
+        match attempt.requester {
+            Some(_) if self.has(AdmissionPlugin::PodSecurity) => {
+                self.pod_security.validate(index, &attempt, object)
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Admits a deletion.
@@ -181,6 +251,20 @@ impl Admission {
             Some(node) => node_restriction::admit_delete(node, index, target),
             None => Ok(()),
         }
+    }
+
+    /// Admits a request for a token of the ServiceAccount that `target` names.
+    pub(crate) fn admit_token_request(
+        &self,
+        index: &Index,
+        target: &Target,
+        requester: &Identity,
+        request: &Value,
+    ) -> Result<(), Failure> {
+        let Some(node) = self.restricted(Some(requester)) else {
+            return Ok(());
+        };
+        node_restriction::admit_token_request(node, index, target, requester, &self.authorizer, request)
     }
 
     fn restricted<'i>(&self, requester: Option<&'i Identity>) -> Option<&'i str> {

@@ -2,7 +2,8 @@
 //! a token of it in their files, unless Pod or ServiceAccount do not want that.
 
 use api::kind;
-use api::tree::{child, flag_if_set, is_set, items, items_mut, object_mut, set, text};
+use api::pod::{is_mirror, secret_names, service_account_name, token_audiences};
+use api::tree::{child, flag_if_set, items, items_mut, object_mut, set, text};
 use serde_json::{Value, json};
 use store::Index;
 
@@ -18,20 +19,14 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 /// How long a token is good for: an hour, and some seconds by which it is known whose it is (upstream's number).
 const TOKEN_SECONDS: u64 = 3_607;
-/// The annotation of Pods that an agent runs by itself and only shows; they have no ServiceAccount.
-pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
-
 /// Names the ServiceAccount of a new Pod, which has to exist.
 pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(), Failure> {
-    if is_set(child(child(pod, "metadata"), "annotations"), MIRROR) {
-        return Ok(());
+    if is_mirror(pod) {
+        return admit_mirror(target, pod);
     }
-    let spec = child(pod, "spec");
-    // The older name of the field means the same.
-    let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {
-        ("", "") => DEFAULT,
-        ("", older) => older,
-        (name, _) => name,
+    let name = match service_account_name(child(pod, "spec")) {
+        "" => DEFAULT,
+        name => name,
     }
     .to_owned();
     let accounts = kind::find("", "v1", "serviceaccounts").ok_or_else(Failure::no_such_path)?;
@@ -59,6 +54,26 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
         set(spec, "imagePullSecrets", secrets.to_vec());
     }
     Ok(())
+}
+
+/// Admits a new mirror Pod, whoever creates it: it gives its node no right to a ServiceAccount or a Secret (upstream's
+/// `plugin/pkg/admission/serviceaccount/admission.go`).
+fn admit_mirror(target: &Target, pod: &Value) -> Result<(), Failure> {
+    let spec = child(pod, "spec");
+    let why = if !service_account_name(spec).is_empty() {
+        "a mirror pod may not reference service accounts"
+    } else if !secret_names(spec).is_empty() {
+        "a mirror pod may not reference secrets"
+    } else if !token_audiences(spec).is_empty() {
+        "a mirror pod may not use ServiceAccountToken volume projections"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::forbidden(
+        target.kind,
+        text(child(pod, "metadata"), "name"),
+        why,
+    ))
 }
 
 /// Puts a volume with a token, the cluster's authority and the namespace at the usual place of each container that has

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use api::bootstrap_token::{GROUP, NAMESPACE, Stored, Token, USER_PREFIX};
+use api::certificates::REPLACES_NODE;
 use api::kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -56,12 +57,17 @@ fn identify(store: &dyn Store, token: &Token, now: Timestamp) -> Result<Identity
     }
     let groups = stored.groups().filter(|_| stored.is_for_authentication());
     let groups = groups.ok_or_else(|| Rejection::Unusable(id()))?;
+    let replaced = stored.replaced_node();
     Ok(Identity {
         user: format!("{USER_PREFIX}{}", token.id),
         groups: [GROUP.to_owned()]
             .into_iter()
             .chain(groups)
             .chain([AUTHENTICATED.to_owned()])
+            .collect(),
+        extra: replaced
+            .map(|(name, incarnation)| (REPLACES_NODE.to_owned(), vec![name, incarnation.to_string()]))
+            .into_iter()
             .collect(),
         ..Identity::default()
     })

@@ -4,12 +4,14 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::node_certificates::Signed;
+
 /// The group of everybody who has proved an identity.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody who has not.
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The name of everybody who has not.
-const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The group whose members may do everything, whatever the roles say.
 const PRIVILEGED: &str = "system:masters";
 /// The group of the nodes' agents, and what their names begin with.
@@ -33,6 +35,8 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// What else is known, by keys.
     pub extra: Vec<(String, Vec<String>)>,
+    /// The signature of the client certificate that proved it, if one did.
+    pub signed: Option<Signed>,
 }
 
 impl Identity {
@@ -55,6 +59,7 @@ impl Identity {
             uid: String::new(),
             groups,
             extra: vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])],
+            signed: Some(Signed::of(&parsed)),
         })
     }
 

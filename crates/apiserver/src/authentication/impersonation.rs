@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use api::names::{dns_label, dns_subdomain};
 use api::rbac::Action;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
+use super::identity::{ANONYMOUS, UNAUTHENTICATED};
 use super::{AUTHENTICATED, Identity, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
 use crate::authorization::{Attributes, Authorizer};
 use crate::failure::Failure;
@@ -20,13 +22,16 @@ pub(crate) fn impersonated(
     headers: &HeaderMap,
     authorizer: &Authorizer,
 ) -> Result<Arc<Identity>, Failure> {
-    let wanted = Wanted::read(headers);
+    let wanted = Wanted::read(headers)?;
     if wanted.user.is_empty() {
         if wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty() {
             return Ok(requester);
         }
-        let message = "requested user, groups or extra to impersonate without impersonating a user";
-        return Err(Failure::internal(message));
+        let message = format!(
+            "requested uid {:?}, groups {:?} and extra {:?} without impersonating a user name",
+            wanted.uid, wanted.groups, wanted.extra
+        );
+        return Err(Failure::bad_request(message));
     }
     let check = |group, resource, subresource, namespace, name: &str| {
         let action = Action::Resource {
@@ -65,34 +70,25 @@ struct Wanted<'h> {
 }
 
 impl<'h> Wanted<'h> {
-    fn read(headers: &'h HeaderMap) -> Wanted<'h> {
-        let one = |name| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default()
-        };
-        let all = |name: &http::HeaderName| -> Vec<String> {
-            let values = headers.get_all(name).iter();
-            values
-                .filter_map(|value| value.to_str().ok())
-                .map(str::to_owned)
-                .collect()
-        };
-        let extra = headers.keys().filter_map(|name| {
-            let key = name.as_str().strip_prefix(EXTRA_PREFIX)?;
-            Some((crate::query::decode_segment(key).into_owned(), all(name)))
-        });
-        Wanted {
-            user: one(USER),
-            uid: one(UID),
-            groups: all(&http::HeaderName::from_static(GROUP)),
-            extra: extra.collect(),
+    /// Reads the headers. One that cannot be read is refused: without it the request would have other rights than asked for.
+    fn read(headers: &'h HeaderMap) -> Result<Wanted<'h>, Failure> {
+        let mut extra = Vec::new();
+        for name in headers.keys() {
+            if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
+                let key = crate::query::decode_segment(key).into_owned();
+                extra.push((key, all(headers, name.as_str())?));
+            }
         }
+        Ok(Wanted {
+            user: one(headers, USER)?,
+            uid: one(headers, UID)?,
+            groups: all(headers, GROUP)?,
+            extra,
+        })
     }
 
-    /// A ServiceAccount is in its groups by itself, and everybody but the anonymous counts as having proved who
-    /// they are.
+    /// Adds the groups that nobody has to name: those of a ServiceAccount, and the one that says whether an identity was
+    /// proved (upstream's `endpoints/filters/impersonation/mode.go`).
     fn identity(self) -> Identity {
         let mut groups = self.groups;
         if let Some((namespace, _)) = service_account(self.user)
@@ -103,24 +99,58 @@ impl<'h> Wanted<'h> {
                 format!("{SERVICE_ACCOUNTS}:{namespace}"),
             ];
         }
-        let anonymous = Identity::anonymous();
-        if self.user == anonymous.user {
-            if groups.is_empty() {
-                groups = anonymous.groups;
-            }
-        } else if !groups.iter().any(|group| group == AUTHENTICATED) {
-            groups.push(AUTHENTICATED.to_owned());
+        let has = |groups: &[String], name: &str| groups.iter().any(|group| group == name);
+        let implied = match self.user {
+            ANONYMOUS => UNAUTHENTICATED,
+            _ if has(&groups, UNAUTHENTICATED) => "",
+            _ => AUTHENTICATED,
+        };
+        if !implied.is_empty() && !has(&groups, implied) {
+            groups.push(implied.to_owned());
         }
         Identity {
             user: self.user.to_owned(),
             uid: self.uid.to_owned(),
             groups,
             extra: self.extra,
+            signed: None,
         }
     }
 }
 
-/// Namespace and name of the ServiceAccount that a user name stands for.
-fn service_account(user: &str) -> Option<(&str, &str)> {
-    user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')
+/// The value of a header that is given once at most; "" if it is absent.
+fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, Failure> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map_or(Ok(""), |value| text(name, value))?;
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(Failure::bad_request(format!(
+            "expected one {name} header, found several; send one value for each request"
+        ))),
+    }
 }
+
+/// The values of a header that may be given several times.
+fn all(headers: &HeaderMap, name: &str) -> Result<Vec<String>, Failure> {
+    let values = headers.get_all(name).iter();
+    values.map(|value| text(name, value).map(str::to_owned)).collect()
+}
+
+fn text<'h>(name: &str, value: &'h HeaderValue) -> Result<&'h str, Failure> {
+    str::from_utf8(value.as_bytes()).map_err(|_| {
+        Failure::bad_request(format!(
+            "expected UTF-8 in the header {name}, found other bytes; send the name in UTF-8"
+        ))
+    })
+}
+
+/// Namespace and name of the ServiceAccount that a user name stands for. A name that no ServiceAccount can have is a
+/// user's (upstream's `serviceaccount.SplitUsername`).
+fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+    let is_valid = dns_label(namespace).is_empty() && dns_subdomain(name).is_empty();
+    is_valid.then_some((namespace, name))
+}
+
+#[cfg(test)]
+mod tests;

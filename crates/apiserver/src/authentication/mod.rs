@@ -4,6 +4,7 @@
 mod bootstrap_tokens;
 mod identity;
 mod impersonation;
+pub(crate) mod node_certificates;
 pub(crate) mod reviews;
 pub(crate) mod service_accounts;
 mod tokens;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jiff::Timestamp;
 
 use crate::failure::Failure;
 use service_accounts::ServiceAccounts;
@@ -46,18 +48,21 @@ impl Authenticator {
         headers: &HeaderMap,
         connection: Option<&Arc<Identity>>,
     ) -> Result<Arc<Identity>, Failure> {
-        let connection = || connection.unwrap_or(&self.nobody).clone();
+        let connection = || match connection {
+            Some(identity) => self.check_certificate(identity).map(|()| identity.clone()),
+            None => Ok(self.nobody.clone()),
+        };
         let Some(authorization) = headers.get(AUTHORIZATION) else {
-            return Ok(connection());
+            return connection();
         };
         let text = authorization.to_str().map_err(|_| Failure::unauthorized())?;
         let (scheme, token) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return Ok(connection());
+            return connection();
         }
         let token = token.trim();
         if token.is_empty() {
-            return Ok(connection());
+            return connection();
         }
         if let Some(owner) = self.tokens.owner(token) {
             return Ok(owner.clone());
@@ -70,6 +75,15 @@ impl Authenticator {
         }
         self.service_accounts.owner(token).map_err(|rejection| {
             tracing::debug!(%rejection, "a token was rejected");
+            Failure::unauthorized()
+        })
+    }
+
+    /// Refuses a connection's certificate that does not count any more, since its Node was removed.
+    pub(crate) fn check_certificate(&self, identity: &Identity) -> Result<(), Failure> {
+        let index = self.service_accounts.store().index();
+        node_certificates::check(identity, index, Timestamp::now()).map_err(|rejection| {
+            tracing::debug!(user = identity.user, %rejection, "client certificate refused");
             Failure::unauthorized()
         })
     }

@@ -83,7 +83,7 @@ impl Tokens {
                 user: user.clone(),
                 uid: uid.clone(),
                 groups,
-                extra: Vec::new(),
+                ..Identity::default()
             };
             if owners.insert(token.clone(), Arc::new(identity)).is_some() {
                 tracing::warn!(

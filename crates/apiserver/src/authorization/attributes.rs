@@ -17,6 +17,8 @@ pub(crate) struct Attributes<'a> {
     /// "" for all namespaces, and for what is in none.
     pub(crate) namespace: &'a str,
     pub(crate) action: Action<'a>,
+    /// The node whose Pods alone a list or watch selects; "" if it may select others.
+    pub(crate) selected_node: &'a str,
 }
 
 impl<'a> Attributes<'a> {
@@ -26,16 +28,20 @@ impl<'a> Attributes<'a> {
             user,
             namespace,
             action,
+            selected_node: "",
         }
     }
 
-    /// Something with objects. A list or watch of the one object that `selected` names means that object.
+    /// Something with objects. A list, watch or deletecollection of the one object that `selector` names means that object.
     pub(crate) fn of_target(
         user: &'a Identity,
         target: &'a Target,
         verb: &'a str,
-        selected: Option<&'a str>,
+        selector: Option<&'a FieldSelector>,
     ) -> Attributes<'a> {
+        // Other verbs do not select: what they are about stands in their path or body.
+        let selector = selector.filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
+        let selected = |field| selector.and_then(|selector| selector.exact(field));
         // A Namespace is in itself: those who may do something there may do it with the Namespace, too.
         let namespace = match target.kind.kind {
             "Namespace" => target.name(),
@@ -46,9 +52,16 @@ impl<'a> Attributes<'a> {
             group: target.kind.group,
             resource: target.kind.plural,
             subresource: target.subresource.unwrap_or_default(),
-            name: target.name.as_deref().or(selected).unwrap_or_default(),
+            name: target
+                .name
+                .as_deref()
+                .or_else(|| selected("metadata.name"))
+                .unwrap_or_default(),
         };
-        Attributes::new(user, namespace, action)
+        Attributes {
+            selected_node: selected("spec.nodeName").unwrap_or_default(),
+            ..Attributes::new(user, namespace, action)
+        }
     }
 
     /// Something with a path behind which there are no objects, or none that are served.
@@ -127,15 +140,13 @@ pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_pat
     }
 }
 
-/// The one object that a list or watch selects by its name. It is read as the list reads it: what is allowed is what
-/// is done.
-pub(crate) fn selected_name(query: &Query<'_>, kind: &Kind) -> Option<String> {
+/// The field selector of a query. It is read as the list reads it: what is allowed is what is done.
+pub(crate) fn field_selector(query: &Query<'_>, kind: &Kind) -> Option<FieldSelector> {
     let text = query.text("fieldSelector");
     if text.is_empty() {
         return None;
     }
-    let selector = FieldSelector::parse(text, kind).ok()?;
-    selector.exact("metadata.name").map(str::to_owned)
+    FieldSelector::parse(text, kind).ok()
 }
 
 /// The parts of a path that has the form of one with objects behind it.

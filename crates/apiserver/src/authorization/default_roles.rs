@@ -14,22 +14,79 @@ const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 /// The annotation that lets a new version of the server add what is missing; `false` keeps one as it is.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
+/// Where roles and bindings are, and the plurals and kinds of them there.
+struct Scope<'a> {
+    namespace: &'a str,
+    roles: (&'static str, &'static str),
+    bindings: (&'static str, &'static str),
+}
+
+impl<'a> Scope<'a> {
+    const CLUSTER: Scope<'static> = Scope {
+        namespace: "",
+        roles: ("clusterroles", "ClusterRole"),
+        bindings: ("clusterrolebindings", "ClusterRoleBinding"),
+    };
+
+    fn of_namespace(namespace: &'a str) -> Scope<'a> {
+        Scope {
+            namespace,
+            roles: ("roles", "Role"),
+            bindings: ("rolebindings", "RoleBinding"),
+        }
+    }
+
+    /// The objects of a table with `roles` and `bindings`: plural and object.
+    fn objects(&self, table: &Value) -> Vec<(&'static str, Value)> {
+        let roles = entries(table, "roles").map(|(name, rules)| {
+            let mut object = self.header(self.roles.1, name);
+            object["rules"] = rules.clone();
+            (self.roles.0, object)
+        });
+        let bindings = entries(table, "bindings").map(|(name, binding)| {
+            let role = json!({"apiGroup": GROUP, "kind": self.roles.1, "name": text(binding, "role")});
+            let mut object = self.header(self.bindings.1, name);
+            object["roleRef"] = role;
+            object["subjects"] = subjects(binding);
+            (self.bindings.0, object)
+        });
+        roles.chain(bindings).collect()
+    }
+
+    fn header(&self, kind: &str, name: &str) -> Value {
+        let mut metadata =
+            json!({"name": name, "labels": {LABEL.0: LABEL.1}, "annotations": {AUTO_UPDATE: "true"}});
+        if !self.namespace.is_empty() {
+            metadata["namespace"] = self.namespace.into();
+        }
+        json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": metadata})
+    }
+}
+
 /// The objects: plural and object.
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     let table = table();
-    let roles = entries(table, "roles").map(|(name, rules)| {
-        let mut object = header("ClusterRole", name);
-        object["rules"] = rules.clone();
-        ("clusterroles", object)
-    });
-    let bindings = entries(table, "bindings").map(|(name, binding)| {
-        let role = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": text(binding, "role")});
-        let mut object = header("ClusterRoleBinding", name);
-        object["roleRef"] = role;
-        object["subjects"] = subjects(binding);
-        ("clusterrolebindings", object)
-    });
-    roles.chain(bindings).collect()
+    let of_namespaces = entries(table, "namespaces")
+        .flat_map(|(namespace, table)| Scope::of_namespace(namespace).objects(table));
+    Scope::CLUSTER
+        .objects(table)
+        .into_iter()
+        .chain(of_namespaces)
+        .collect()
+}
+
+/// The plurals and names of what earlier versions had, bindings first.
+pub(super) fn retired() -> Vec<(&'static str, &'static str)> {
+    let retired = child(table(), "retired");
+    let of = |plural| texts(retired, plural).into_iter().map(move |name| (plural, name));
+    of("clusterrolebindings").chain(of("clusterroles")).collect()
+}
+
+/// Whether an object was made by a server, and nobody has claimed it since.
+pub(super) fn is_default(object: &Value) -> bool {
+    let metadata = child(object, "metadata");
+    text(child(metadata, "labels"), LABEL.0) == LABEL.1
+        && text(child(metadata, "annotations"), AUTO_UPDATE) != "false"
 }
 
 /// The rules of one of the roles.
@@ -46,14 +103,6 @@ fn table() -> &'static Value {
 
 fn entries<'t>(table: &'t Value, field: &str) -> impl Iterator<Item = (&'t String, &'t Value)> {
     child(table, field).as_object().into_iter().flatten()
-}
-
-fn header(kind: &str, name: &str) -> Value {
-    json!({
-        "apiVersion": format!("{GROUP}/v1"),
-        "kind": kind,
-        "metadata": {"name": name, "labels": {LABEL.0: LABEL.1}, "annotations": {AUTO_UPDATE: "true"}},
-    })
 }
 
 fn subjects(binding: &Value) -> Value {

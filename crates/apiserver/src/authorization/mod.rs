@@ -6,6 +6,10 @@
 
 mod attributes;
 mod default_roles;
+mod edge;
+mod edge_report;
+#[cfg(test)]
+mod identities;
 mod node;
 mod policy;
 mod reconcile;
@@ -15,7 +19,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attributes::{Attributes, selected_name, verb};
+pub(crate) use attributes::{Attributes, field_selector, verb};
 pub(crate) use policy::Policy;
 pub(crate) use reconcile::ensure_default_roles;
 pub(crate) use source::follow;
@@ -28,6 +32,7 @@ use arc_swap::ArcSwap;
 use store::Store;
 
 use crate::failure::Failure;
+use node::NodeAuthorizer;
 use policy::Decision;
 use source::Source;
 
@@ -38,7 +43,8 @@ pub enum AuthorizationMode {
     AlwaysAllow,
     /// Nobody but the privileged group may do anything.
     AlwaysDeny,
-    /// A node's agent may do what it needs for itself and for the Pods of its node.
+    /// A node's agent may do what it needs for itself and for the Pods of its node, and an edge may read the Secrets that
+    /// Services name for it.
     Node,
     /// Roles and their bindings.
     Rbac,
@@ -98,6 +104,9 @@ pub(crate) struct Authorizer {
     modes: Vec<AuthorizationMode>,
     policy: ArcSwap<Policy>,
     source: Mutex<Source>,
+    nodes: NodeAuthorizer,
+    /// The Secrets that edges may read.
+    edge_secrets: edge::Secrets,
     store: Arc<dyn Store>,
 }
 
@@ -108,6 +117,8 @@ impl Authorizer {
             modes,
             policy: ArcSwap::from_pointee(Policy::default()),
             source: Mutex::new(Source::default()),
+            nodes: NodeAuthorizer::default(),
+            edge_secrets: edge::Secrets::default(),
             store,
         };
         authorizer.refresh();
@@ -132,14 +143,23 @@ impl Authorizer {
         if attributes.user.is_privileged() {
             return Verdict::Allowed(Arc::from(""));
         }
-        let mut obstacles = Vec::new();
+        let (mut obstacles, mut reasons) = (Vec::new(), Vec::new());
         for mode in &self.modes {
             match mode {
                 AuthorizationMode::AlwaysAllow => return Verdict::Allowed(Arc::from("")),
                 AuthorizationMode::AlwaysDeny => {}
+                AuthorizationMode::Node if edge_report::allows(attributes) => {
+                    return Verdict::Allowed(Arc::from(""));
+                }
                 AuthorizationMode::Node => {
-                    if node::allows(attributes, self.store.index()) {
-                        return Verdict::Allowed(Arc::from(""));
+                    let index = self.store.index();
+                    match self.nodes.decide(attributes, index) {
+                        node::Verdict::Allowed => return Verdict::Allowed(Arc::from("")),
+                        node::Verdict::Refused(why) => reasons.push(why),
+                        node::Verdict::NoOpinion if edge::allows(attributes, index, &self.edge_secrets) => {
+                            return Verdict::Allowed(Arc::from(""));
+                        }
+                        node::Verdict::NoOpinion => {}
                     }
                 }
                 AuthorizationMode::Rbac => {
@@ -154,11 +174,17 @@ impl Authorizer {
                 }
             }
         }
-        Verdict::Refused(match obstacles.as_slice() {
-            [] => String::new(),
-            [one] => format!("RBAC: {one}"),
-            several => format!("RBAC: [{}]", several.join(", ")),
-        })
+        reasons.extend(match obstacles.as_slice() {
+            [] => None,
+            [one] => Some(format!("RBAC: {one}")),
+            several => Some(format!("RBAC: [{}]", several.join(", "))),
+        });
+        Verdict::Refused(reasons.join("\n"))
+    }
+
+    /// Takes in the Pods that have changed, so that the next request of a node finds few of them.
+    fn refresh_nodes(&self) {
+        self.nodes.refresh(self.store.index());
     }
 
     /// The roles as they are now.

@@ -1,16 +1,34 @@
 //! At the start, the default roles and bindings are made, and what they lack compared with this version of the
-//! server is added. What people have added stays, and one whose annotation says so stays as it is.
+//! server is added. What people have added stays, but for what earlier versions gave and this one withdraws; one
+//! whose annotation says so stays as it is. What this version no longer has is removed.
 
 use api::kind;
 use api::rbac::{GROUP, PolicyRule, uncovered};
 use api::tree::{child, items, object_mut, set, text};
 use futures_util::future::try_join_all;
+use http::StatusCode;
 use serde_json::Value;
 
 use super::default_roles::{self, AUTO_UPDATE};
 use crate::failure::Failure;
 use crate::resource::{Intent, Interruption, Resources, decided};
 use crate::route::Target;
+
+/// Rules that earlier versions gave to default roles and that this one withdraws: the role, and the rule as it was stored.
+const WITHDRAWN: [(&str, &str); 2] = [
+    // Edges report their ports in Leases of their own (`super::edge_report`).
+    (
+        "system:portolan-edge",
+        r#"{"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}"#,
+    ),
+    // Edges read the Secrets that Services name (`super::edge`).
+    (
+        "system:portolan-edge",
+        r#"{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}"#,
+    ),
+];
+/// Users that earlier versions bound to default roles by bindings of these names, and that all joined machines shared.
+const WITHDRAWN_USERS: [&str; 2] = ["system:portolan-announcer", "system:portolan-edge"];
 
 /// Makes what is missing; gives the name of what could not be made, and why.
 pub(crate) async fn ensure_default_roles(resources: &Resources) -> Result<(), (String, Failure)> {
@@ -24,13 +42,18 @@ pub(crate) async fn ensure_default_roles(resources: &Resources) -> Result<(), (S
                 .map_err(|failure| (name, failure))
         });
     try_join_all(each).await?;
+    for (plural, name) in default_roles::retired() {
+        let removed = retire(resources, plural, name).await;
+        removed.map_err(|failure| (name.to_owned(), failure))?;
+    }
     resources.admission.authorizer.refresh();
     Ok(())
 }
 
 async fn ensure(resources: &Resources, plural: &str, name: &str, wanted: &Value) -> Result<(), Failure> {
     let kind = kind::find(GROUP, "v1", plural).ok_or_else(Failure::no_such_path)?;
-    let target = &Target::object(kind, "", name);
+    let namespace = text(child(wanted, "metadata"), "namespace");
+    let target = &Target::object(kind, namespace, name);
     decided(target, || async {
         let Some(stored) = resources.stored(target).await? else {
             let created = resources.create_object(target, wanted.clone(), Vec::new(), Intent::SERVER);
@@ -62,11 +85,26 @@ async fn ensure(resources: &Resources, plural: &str, name: &str, wanted: &Value)
     .await
 }
 
+/// Removes what an earlier version of the server made.
+async fn retire(resources: &Resources, plural: &str, name: &str) -> Result<(), Failure> {
+    let kind = kind::find(GROUP, "v1", plural).ok_or_else(Failure::no_such_path)?;
+    let target = &Target::object(kind, "", name);
+    match resources.stored(target).await? {
+        Some(stored) if default_roles::is_default(&stored.object) => {}
+        _ => return Ok(()),
+    }
+    match resources.delete_object(target, &Default::default()).await {
+        Err(failure) if failure.code() != StatusCode::NOT_FOUND => Err(failure),
+        // Another server was quicker.
+        _ => Ok(()),
+    }
+}
+
 fn is_bound_elsewhere(found: &Value, wanted: &Value) -> bool {
     child(found, "roleRef") != child(wanted, "roleRef")
 }
 
-/// An object with what it lacks; nothing if it lacks nothing.
+/// An object with what it lacks, and without what is withdrawn; nothing if that is what it is.
 pub(super) fn completed(found: &Value, wanted: &Value) -> Option<Value> {
     let mut completed = found.clone();
     let mut lacks = false;
@@ -81,20 +119,54 @@ pub(super) fn completed(found: &Value, wanted: &Value) -> Option<Value> {
             }
         }
     }
+    let kept = rules_without_withdrawn(found);
+    if kept.len() < items(found, "rules").len() {
+        set(&mut completed, "rules", kept.clone());
+        lacks = true;
+    }
     let missing: Vec<Value> = missing_rules(found, wanted);
     let subjects = items(wanted, "subjects").iter();
     let absent: Vec<Value> = subjects
         .filter(|subject| !items(found, "subjects").contains(subject))
         .cloned()
         .collect();
-    for (field, more) in [("rules", missing), ("subjects", absent)] {
+    let subjects = subjects_without_withdrawn(found);
+    if subjects.len() < items(found, "subjects").len() {
+        set(&mut completed, "subjects", subjects.clone());
+        lacks = true;
+    }
+    for (field, are, more) in [("rules", kept, missing), ("subjects", subjects, absent)] {
         if !more.is_empty() {
-            let all: Vec<Value> = items(found, field).iter().cloned().chain(more).collect();
+            let all: Vec<Value> = are.into_iter().chain(more).collect();
             set(&mut completed, field, all);
             lacks = true;
         }
     }
     lacks.then_some(completed)
+}
+
+fn rules_without_withdrawn(found: &Value) -> Vec<Value> {
+    let name = text(child(found, "metadata"), "name");
+    let withdrawn: Vec<Value> = WITHDRAWN
+        .iter()
+        .filter(|(role, _)| *role == name)
+        .filter_map(|(_, rule)| serde_json::from_str(rule).ok())
+        .collect();
+    let rules = items(found, "rules").iter();
+    rules.filter(|rule| !withdrawn.contains(rule)).cloned().collect()
+}
+
+fn subjects_without_withdrawn(found: &Value) -> Vec<Value> {
+    let binding = text(child(found, "metadata"), "name");
+    let is_withdrawn = |subject: &&Value| {
+        let user = text(subject, "name");
+        text(subject, "kind") == "User" && user == binding && WITHDRAWN_USERS.contains(&user)
+    };
+    let subjects = items(found, "subjects").iter();
+    subjects
+        .filter(|subject| !is_withdrawn(subject))
+        .cloned()
+        .collect()
 }
 
 fn missing_rules(found: &Value, wanted: &Value) -> Vec<Value> {

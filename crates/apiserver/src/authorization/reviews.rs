@@ -59,6 +59,7 @@ pub(crate) fn review_access(
                 (key.clone(), values.collect())
             })
             .collect(),
+        signed: None,
     };
     let status = answer(spec, &user, authorizer);
     set(&mut review, "status", status);

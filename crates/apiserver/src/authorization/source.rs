@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::rbac::{GROUP, PolicyRule};
 use serde::Deserialize;
 use store::{Event, EventKind, Index, StoreError, Watch};
+use tokio::time::MissedTickBehavior;
 
 use super::policy::{Policy, Rules, Subject};
 use crate::resource::{Resources, Shutdown};
@@ -181,9 +183,14 @@ impl Reference {
     }
 }
 
+/// How often changed Pods are taken in though no node asks, so that a request finds few of them.
+const PODS_PERIOD: Duration = Duration::from_secs(1);
+
 /// Takes in what others write, until the server ends.
 pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
     let index = resources.store.index();
+    let mut pods_due = tokio::time::interval(PODS_PERIOD);
+    pods_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         resources.admission.authorizer.refresh();
         let Ok(mut watch) = index.watch(&format!("/{GROUP}/"), index.revision()) else {
@@ -194,6 +201,7 @@ pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
         loop {
             tokio::select! {
                 () = shutdown.asked() => return,
+                _ = pods_due.tick() => resources.admission.authorizer.refresh_nodes(),
                 event = watch.next() => match event {
                     Ok(_) => resources.admission.authorizer.refresh(),
                     Err(StoreError::Lagged { .. }) => break,

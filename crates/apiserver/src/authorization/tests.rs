@@ -96,6 +96,19 @@ fn the_default_roles_are_whole() {
                 );
                 api::rbac::validate_cluster_role(&object)
             }
+            "roles" => api::rbac::validate_role(&object),
+            "rolebindings" => {
+                let role = object["roleRef"]["name"].as_str().unwrap();
+                let namespace = &object["metadata"]["namespace"];
+                let mut roles = all.iter().filter(|(plural, _)| *plural == "roles");
+                assert!(
+                    roles.any(|(_, found)| found["metadata"]["name"] == role
+                        && found["metadata"]["namespace"] == *namespace),
+                    "{role}"
+                );
+                api::rbac::default_binding_on_write(&mut object);
+                api::rbac::validate_role_binding(&object)
+            }
             _ => {
                 let role = object["roleRef"]["name"].as_str().unwrap().to_owned();
                 assert!(!default_roles::rules_of_role(&role).is_empty(), "{role}");
@@ -163,4 +176,47 @@ fn what_people_have_added_stays_and_what_is_missing_comes_back() {
     let more = json!({"subjects": [{"kind": "User", "name": "b"}]});
     let both = json!({"subjects": [{"kind": "User", "name": "a"}, {"kind": "User", "name": "b"}]});
     assert_eq!(completed(&binding, &more), Some(both));
+}
+
+#[test]
+fn withdraws_what_all_joined_machines_shared() {
+    let secrets = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]});
+    let role = |rules: Value| json!({"metadata": {"name": "system:portolan-edge"}, "rules": rules});
+    assert_eq!(
+        completed(&role(json!([secrets])), &role(json!([]))),
+        Some(role(json!([])))
+    );
+    for name in ["system:portolan-edge", "system:portolan-announcer"] {
+        let user = |user: &str| json!({"kind": "User", "name": user});
+        let binding =
+            |subjects: Value| json!({"metadata": {"name": name}, "roleRef": {}, "subjects": subjects});
+        let found = binding(json!([user(name), user("ann")]));
+        let kept = binding(json!([user("ann")]));
+        assert_eq!(completed(&found, &binding(json!([]))), Some(kept.clone()));
+        assert_eq!(completed(&kept, &binding(json!([]))), None);
+        let objects = default_roles::all();
+        let default = objects
+            .iter()
+            .find(|(plural, object)| *plural == "clusterrolebindings" && object["metadata"]["name"] == name);
+        let subjects = default.unwrap().1["subjects"].as_array().unwrap();
+        assert!(
+            !subjects.iter().any(|subject| subject["name"] == name),
+            "{subjects:?}"
+        );
+    }
+}
+
+#[test]
+fn withdraws_rules_that_earlier_versions_gave() {
+    let services = json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]});
+    let withdrawn = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]});
+    let of_people = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["get", "patch"]});
+    let role = |name: &str, rules: Vec<&Value>| json!({"metadata": {"name": name}, "rules": rules});
+    let wanted = role("system:portolan-edge", vec![&services]);
+    let found = role("system:portolan-edge", vec![&services, &withdrawn, &of_people]);
+    let kept = completed(&found, &wanted).expect("a change");
+    assert_eq!(kept["rules"], json!([services, of_people]));
+    assert_eq!(completed(&kept, &wanted), None);
+    let other = role("others", vec![&services, &withdrawn]);
+    assert_eq!(completed(&other, &role("others", vec![&services])), None);
 }

@@ -1,19 +1,23 @@
 //! Metrics in the text format of Prometheus, with the names and labels of upstream.
 
 mod allocators;
+mod audit;
+mod pod_security;
 mod process;
 mod requests;
 mod text;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use api::kind::{self, Kind};
 
+use crate::audit::Counts as AuditCounts;
 use crate::documents::GIT_VERSION;
 use crate::resource::Resources;
 pub(crate) use requests::Label;
 use requests::Requests;
-use text::Text;
+pub(crate) use text::Text;
 
 /// All metrics of the server.
 #[derive(Default)]
@@ -21,6 +25,8 @@ pub(crate) struct Metrics {
     pub(crate) requests: Requests,
     reading: AtomicI64,
     writing: AtomicI64,
+    /// What was recorded, if requests are.
+    audit: Option<Arc<AuditCounts>>,
 }
 
 /// Counts a request that is under way, until it is dropped.
@@ -35,6 +41,14 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Metrics {
+    /// With what is counted of the audit log, if there is one.
+    pub(crate) fn new(audit: Option<Arc<AuditCounts>>) -> Metrics {
+        Metrics {
+            audit,
+            ..Metrics::default()
+        }
+    }
+
     /// A short request begins.
     pub(crate) fn begin(&self, is_read: bool) -> UnderWay<'_> {
         let count = if is_read { &self.reading } else { &self.writing };
@@ -42,8 +56,8 @@ impl Metrics {
         UnderWay { count }
     }
 
-    /// The text.
-    pub(crate) fn render(&self, resources: &Resources) -> String {
+    /// The text, with what others count.
+    pub(crate) fn render(&self, resources: &Resources, others: impl FnOnce(&mut Text)) -> String {
         let mut out = Text::default();
         self.requests.render(&mut out);
         out.head(
@@ -60,8 +74,13 @@ impl Metrics {
             );
         }
         resources.watch_counts.render(&mut out);
+        others(&mut out);
         render_objects(resources, &mut out);
         allocators::render(&resources.services, &mut out);
+        if let Some(encryption) = &resources.encryption {
+            encryption.render(&mut out);
+        }
+        pod_security::render(&resources.admission.pod_security.counts, &mut out);
         out.head(
             "kubernetes_build_info",
             "gauge",
@@ -69,6 +88,9 @@ impl Metrics {
         );
         let labels = format!("git_version=\"{GIT_VERSION}\",major=\"1\",minor=\"36\"");
         out.value("kubernetes_build_info", &labels, 1);
+        if let Some(counts) = &self.audit {
+            audit::render(counts, &mut out);
+        }
         process::render(&mut out);
         out.finish()
     }

@@ -4,19 +4,19 @@ use std::fmt::{Display, Write as _};
 
 /// A text that grows.
 #[derive(Default)]
-pub(super) struct Text {
+pub(crate) struct Text {
     out: String,
 }
 
 impl Text {
     /// The lines above the values of a metric; `kind` is its type.
-    pub(super) fn head(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a String cannot fail, here and below; the results say nothing.
         write!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind}\n").ok();
     }
 
     /// One value; `labels` without braces, "" for none.
-    pub(super) fn value(&mut self, name: &str, labels: &str, value: impl Display) {
+    pub(crate) fn value(&mut self, name: &str, labels: &str, value: impl Display) {
         match labels {
             "" => writeln!(self.out, "{name} {value}").ok(),
             labels => writeln!(self.out, "{name}{{{labels}}} {value}").ok(),
@@ -24,7 +24,7 @@ impl Text {
     }
 
     /// A histogram: how many values are at most as large as each bound, all of them, and their sum.
-    pub(super) fn histogram(
+    pub(crate) fn histogram(
         &mut self,
         name: &str,
         labels: &str,
@@ -52,7 +52,7 @@ impl Text {
     }
 
     /// The whole text.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out
     }
 }

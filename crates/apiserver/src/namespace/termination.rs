@@ -164,7 +164,7 @@ async fn left_of(resources: &Resources, kind: &'static Kind, namespace: &str) ->
     let collection = Target::collection(kind, Some(namespace));
     let everything = ListOptions::default();
     match resources
-        .delete_collection(&collection, &DeleteOptions::default(), &everything)
+        .delete_collection(&collection, &DeleteOptions::default(), &everything, None)
         .await
     {
         Ok(page) if page.entries.is_empty() => return Ok(Vec::new()),

@@ -26,6 +26,20 @@ struct Name<'n> {
     port: &'n str,
 }
 
+impl Destination {
+    /// A port of a Pod's address, which must not be one by which the server reaches itself: a node writes the addresses of
+    /// its Pods, and could name the server's loopback.
+    fn at(scheme: &'static str, ip: IpAddr, port: Option<i64>) -> Result<Destination, Failure> {
+        if is_of_this_machine(ip.to_canonical()) {
+            return Err(Failure::bad_request("address not allowed"));
+        }
+        Ok(Destination {
+            scheme,
+            authority: authority(ip, port),
+        })
+    }
+}
+
 /// The place that `target` names, chosen anew for each request.
 pub(super) async fn of(resources: &Resources, target: &Target) -> Result<Destination, Failure> {
     let word = target.kind.singular;
@@ -78,10 +92,7 @@ async fn service_destination(
         };
         for address in from_anywhere(items(subset, "addresses")) {
             if let Some(ip) = pod_address(resources, target, address).await? {
-                return Ok(Destination {
-                    scheme: name.scheme,
-                    authority: authority(ip, Some(number)),
-                });
+                return Destination::at(name.scheme, ip, Some(number));
             }
         }
     }
@@ -125,9 +136,6 @@ async fn pod_address(
 fn pod_destination(pod: &Value, name: &Name<'_>) -> Result<Destination, Failure> {
     let ip = pod_ips(pod).next().and_then(|ip| ip.parse().ok());
     let ip: IpAddr = ip.ok_or_else(|| Failure::bad_request("the pod has no address yet"))?;
-    if is_of_this_machine(ip) {
-        return Err(Failure::bad_request("address not allowed"));
-    }
     let port = match name.port {
         "" => first_port(pod),
         given => Some(given.parse::<u16>().map(i64::from).map_err(|_| {
@@ -136,10 +144,7 @@ fn pod_destination(pod: &Value, name: &Name<'_>) -> Result<Destination, Failure>
             ))
         })?),
     };
-    Ok(Destination {
-        scheme: name.scheme,
-        authority: authority(ip, port),
-    })
+    Destination::at(name.scheme, ip, port)
 }
 
 /// The first port that any container of a Pod says it has.

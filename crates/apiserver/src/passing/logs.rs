@@ -16,38 +16,40 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use super::answer_head::{ANSWER_HEAD_TIMEOUT, no_answer};
 use super::destination::{authority, find};
 use super::{connector, pooled};
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
+use crate::flow_control::Held;
 use crate::pki;
 use crate::query::Query;
 use crate::resource::Resources;
 use crate::route::Target;
 use crate::server::TlsError;
 
-/// Logs that are read at a time; each that is followed may hold a connection for as long as its client likes.
-const LOGS_MAX: usize = 512;
 /// What is read of an agent's complaint.
 const COMPLAINT_BYTES_MAX: usize = 4 << 10;
 
 /// Asks agents. Shared by all connections.
 pub(crate) struct Logs {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    places: Arc<Semaphore>,
 }
 
 impl Logs {
-    /// Asks with the certificate of `identity`, whose authority is that of the agents, too.
+    /// Asks with the certificate of `identity`. Agents prove themselves by `serving_authority`, PEM; those that have not
+    /// renewed their certificates since an earlier version do by the cluster's authority.
     ///
     /// # Errors
-    /// If the certificate or the authority cannot be used.
-    pub(crate) fn new(identity: &pki::Client) -> Result<Logs, TlsError> {
+    /// If a certificate or an authority cannot be used.
+    pub(crate) fn new(identity: &pki::Client, serving_authority: &str) -> Result<Logs, TlsError> {
         let mut roots = RootCertStore::empty();
-        for authority in CertificateDer::pem_slice_iter(identity.authority.as_bytes()) {
-            roots.add(authority?)?;
+        for authorities in [serving_authority, &identity.authority] {
+            for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+                roots.add(authority?)?;
+            }
         }
         let chain = CertificateDer::pem_slice_iter(identity.pair.certificate.as_bytes());
         let chain = chain.collect::<Result<Vec<_>, _>>()?;
@@ -63,19 +65,17 @@ impl Logs {
             .wrap_connector(connector());
         Ok(Logs {
             client: pooled(connector),
-            places: Arc::new(Semaphore::new(LOGS_MAX)),
         })
     }
 
-    /// The log that `target` and `query` name.
+    /// The log that `target` and `query` name; the answer holds `held` until it ends.
     pub(crate) async fn read(
         &self,
         resources: &Resources,
         target: &Target,
         query: &str,
+        held: Held,
     ) -> Result<Answer, Failure> {
-        let place = self.places.clone().try_acquire_owned();
-        let place = place.map_err(|_| Failure::too_many_requests())?;
         let pod = find(resources, target, "pods", target.name()).await?;
         let parameters = Query::parse(query);
         let container = container(&pod, target.name(), parameters.text("container"))?;
@@ -100,9 +100,13 @@ impl Logs {
         let request = Request::get(uri)
             .body(Empty::new())
             .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
-        let answered = self.client.request(request).await.map_err(super::unreachable)?;
+        let answering = self.client.request(request);
+        let answered = timeout(ANSWER_HEAD_TIMEOUT, answering)
+            .await
+            .map_err(|_| no_answer())?
+            .map_err(super::unreachable)?;
         match answered.status() {
-            StatusCode::OK => Ok(answer::passed_on(answered, Some(place))),
+            StatusCode::OK => Ok(answer::holding(answer::passed_on(answered), held)),
             _ => Err(complaint(answered, node_name).await),
         }
     }

@@ -3,6 +3,7 @@
 //! Only Pods are reached, never an address that somebody has written into Endpoints: the server stands where its
 //! clients may not reach everything that it can.
 
+mod answer_head;
 mod destination;
 mod headers;
 mod logs;
@@ -12,25 +13,23 @@ mod verifier;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, StatusCode, Uri, Version};
 use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
+use crate::flow_control::Held;
 use crate::resource::Resources;
 use crate::route::Target;
+use answer_head::{Sent, answer_of};
 use destination::Destination;
 pub(crate) use logs::Logs;
 
-/// Requests that are passed on at a time, tunnels included: a busy dashboard has some tens, and each may hold a
-/// connection for as long as its client likes.
-const PASSED_MAX: usize = 512;
 /// How long a connection to a Pod may take: Pods are near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that are kept to a Pod for what comes next, and for how long.
@@ -39,8 +38,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Passes requests on. Shared by all connections.
 pub(crate) struct Passing {
-    client: Client<HttpsConnector<HttpConnector>, Incoming>,
-    places: Arc<Semaphore>,
+    client: Client<HttpsConnector<HttpConnector>, Sent>,
 }
 
 impl Passing {
@@ -62,19 +60,17 @@ impl Passing {
             .wrap_connector(connector());
         Ok(Passing {
             client: pooled(connector),
-            places: Arc::new(Semaphore::new(PASSED_MAX)),
         })
     }
 
-    /// Passes a request on to what `target` names, and the answer back.
+    /// Passes a request on to what `target` names, and the answer back, which holds `held` until it ends.
     pub(crate) async fn pass(
         &self,
         resources: &Resources,
         target: &Target,
         mut request: Request<Incoming>,
+        held: Held,
     ) -> Result<Answer, Failure> {
-        let place = self.places.clone().try_acquire_owned();
-        let place = place.map_err(|_| Failure::too_many_requests())?;
         let destination = destination::of(resources, target).await?;
         let path = target.passed_path.as_deref().unwrap_or_default();
         let outer_path = request.uri().path().to_owned();
@@ -86,7 +82,7 @@ impl Passing {
         let host = headers::host(&request);
         let client_side = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let request = directed(request, &destination, path, &prefix)?;
-        let mut answered = self.client.request(request).await.map_err(unreachable)?;
+        let mut answered = answer_of(&self.client, request).await?;
         headers::clean_answer(&mut answered, &destination, &prefix, &host)?;
         match client_side {
             Some(client_side) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -95,9 +91,9 @@ impl Passing {
                     client_side,
                     pod_side,
                     resources.shutdown.clone(),
-                    place,
+                    held,
                 ));
-                Ok(answer::passed_on(answered, None))
+                Ok(answer::passed_on(answered))
             }
             // The client would take what follows for the protocol it wants.
             Some(_) if answered.status().is_success() || answered.status().is_redirection() => {
@@ -107,7 +103,7 @@ impl Passing {
                 );
                 Err(Failure::internal(message))
             }
-            _ => Ok(passed_back(answered, place)),
+            _ => Ok(answer::holding(answer::passed_on(answered), held)),
         }
     }
 }
@@ -132,11 +128,6 @@ where
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
         .build(connector)
-}
-
-/// The place is held until the body has been passed back.
-fn passed_back(answered: Response<Incoming>, place: OwnedSemaphorePermit) -> Answer {
-    answer::passed_on(answered, Some(place))
 }
 
 /// A browser that gets a page at `…/proxy` would look for what the page needs at the wrong place.

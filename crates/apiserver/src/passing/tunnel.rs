@@ -3,17 +3,12 @@
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::flow_control::Held;
 use crate::resource::Shutdown;
 
-/// Passes bytes both ways until either side ends or the server does. The place is held as long.
-pub(super) async fn run(
-    client_side: OnUpgrade,
-    pod_side: OnUpgrade,
-    mut shutdown: Shutdown,
-    _place: OwnedSemaphorePermit,
-) {
+/// Passes bytes both ways until either side ends or the server does. Its part of what lasts is held as long.
+pub(super) async fn run(client_side: OnUpgrade, pod_side: OnUpgrade, mut shutdown: Shutdown, _held: Held) {
     let passing = async {
         let (client, pod) = tokio::try_join!(client_side, pod_side)?;
         let (mut client, mut pod) = (TokioIo::new(client), TokioIo::new(pod));

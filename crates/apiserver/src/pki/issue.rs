@@ -2,22 +2,26 @@
 
 use std::net::IpAddr;
 
+use api::certificates::BACKDATE_SECONDS;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData,
 };
+use ring::hkdf::{HKDF_SHA256, Salt};
 use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::{Pair, PkiError};
+use crate::authentication::node_certificates::BY_HAND;
 
 /// As upstream's kubeadm has it.
 const AUTHORITY_DAYS: i64 = 3650;
 const SIGNED_DAYS: i64 = 365;
 
 /// What a certificate is for.
+#[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
     /// A server.
     Serving {
@@ -33,15 +37,48 @@ pub(super) enum Purpose<'a> {
         /// The organization, "" for none.
         group: &'a str,
     },
+    /// An agent or another part of a node's machine, given out by hand.
+    OfNode {
+        /// The common name.
+        user: &'a str,
+        /// The organization.
+        group: &'a str,
+    },
 }
 
-/// A new authority.
-pub(super) fn authority(now_seconds: i64) -> Result<Pair, PkiError> {
+/// The beginning of an Ed25519 key in PKCS 8 (RFC 8410), before its 32 bytes.
+const ED25519_PKCS8_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+const ED25519_SEED_BYTES: usize = 32;
+
+/// A key that nobody else has.
+pub(super) fn new_key() -> Result<KeyPair, PkiError> {
     let what = "authority";
-    let key = KeyPair::generate().map_err(|source| PkiError::Issue { what, source })?;
+    KeyPair::generate().map_err(|source| PkiError::Issue { what, source })
+}
+
+/// An Ed25519 key that follows from the key of an authority and a purpose by HKDF (RFC 5869), always the same one.
+pub(super) fn derived_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
+    let what = "authority";
+    let failed = |source| PkiError::Issue { what, source };
+    let secret = KeyPair::from_pem(&authority.key).map_err(failed)?.serialize_der();
+    let mut seed = [0; ED25519_SEED_BYTES];
+    let expanded = Salt::new(HKDF_SHA256, purpose).extract(&secret);
+    let filled = expanded
+        .expand(&[b"key"], HKDF_SHA256)
+        .and_then(|output| output.fill(&mut seed));
+    filled.map_err(|_| failed(rcgen::Error::RingUnspecified))?;
+    let der: Vec<u8> = ED25519_PKCS8_PREFIX.into_iter().chain(seed).collect();
+    KeyPair::try_from(der).map_err(failed)
+}
+
+/// A new authority of this name and key.
+pub(super) fn authority(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
+    let what = "authority";
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.distinguished_name = named("portolan-ca", None);
+    params.distinguished_name = named(common_name, None);
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
         KeyUsagePurpose::KeyCertSign,
@@ -65,7 +102,7 @@ pub(super) fn signed(
 ) -> Result<Pair, PkiError> {
     let what = match purpose {
         Purpose::Serving { .. } => "of the server",
-        Purpose::Client { .. } => "of a client",
+        Purpose::Client { .. } | Purpose::OfNode { .. } => "of a client",
     };
     let failed = |source| PkiError::Issue { what, source };
     let key = KeyPair::generate().map_err(failed)?;
@@ -82,10 +119,24 @@ pub(super) fn signed(
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params
         }
+        Purpose::OfNode { user, group } => {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = named(user, Some(group));
+            params
+                .distinguished_name
+                .push(DnType::OrganizationalUnitName, BY_HAND);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params
+        }
     };
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     set_validity(&mut params, now_seconds, SIGNED_DAYS);
+    if let Purpose::OfNode { .. } = purpose {
+        // It says to the second when the certificate was signed: what counts is decided by that.
+        let begin = time::OffsetDateTime::from_unix_timestamp(now_seconds - BACKDATE_SECONDS);
+        params.not_before = begin.unwrap_or(params.not_before);
+    }
     let certificate = params.signed_by(&key, issuer).map_err(failed)?;
     Ok(Pair {
         certificate: certificate.pem(),
@@ -96,6 +147,16 @@ pub(super) fn signed(
 /// Whether a certificate is good until after a time.
 pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
     looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+}
+
+/// Whether a certificate was given out by hand after a time.
+pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
+    looking_into(certificate, |c| {
+        let mut units = c.subject().iter_organizational_unit();
+        let begin = c.validity().not_before.timestamp();
+        units.any(|unit| unit.as_str() == Ok(BY_HAND)) && begin + BACKDATE_SECONDS > seconds
+    })
+    .unwrap_or(false)
 }
 
 /// Whether a certificate names this user as a member of this group, or of none if that is "".

@@ -1,5 +1,6 @@
-//! The server's own certificate authority and what it signs: the serving certificate and the administrator's
-//! client certificate. All of it lives in one directory, is used again at the next start and renewed in time.
+//! The cluster's certificate authority and what it signs: the serving certificate and the administrator's client
+//! certificate; and the authority of nodes' agents as servers, which the API server alone trusts, and only when it asks an
+//! agent. All of it lives in one directory, is used again at the next start and renewed in time.
 
 mod issue;
 
@@ -7,6 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use api::certificates::NodeIdentity;
 use rcgen::{Issuer, KeyPair};
 
 use crate::private_file;
@@ -14,6 +16,11 @@ use issue::Purpose;
 
 /// A certificate that ends within this time is renewed at the start.
 const RENEW_BEFORE_DAYS: i64 = 30;
+/// A certificate of a node's machine is given out again for this long: without a Node it counts for an hour only.
+const NODE_REUSE_SECONDS: i64 = 600;
+/// The files of the cluster's authority, and of the one of nodes' agents as servers.
+const AUTHORITY: &str = "ca";
+const KUBELET_SERVING_AUTHORITY: &str = "kubelet-serving-ca";
 
 /// Why certificates cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -58,23 +65,27 @@ pub struct Pair {
 pub struct Pki {
     /// The authority's certificate, PEM: clients trust it, and the server trusts the clients that it signed.
     pub authority: String,
+    /// The certificate of the authority of nodes' agents as servers, PEM. The server trusts it when it asks an agent; no
+    /// client of the API trusts it.
+    pub kubelet_serving_authority: String,
     /// For the server.
     pub serving: Pair,
     /// For the administrator: user `kubernetes-admin`, group `system:masters`.
     pub admin: Pair,
 }
 
-/// A client, or a node's agent as a server, that the authority answers for.
+/// A client, or a node's agent as a server, that an authority answers for.
 #[derive(Clone)]
 pub struct Client {
-    /// The authority's certificate, PEM, which the other side's is checked by.
+    /// The certificate of the cluster's authority, PEM, which the other side's is checked by.
     pub authority: String,
     /// Its own.
     pub pair: Pair,
 }
 
 /// The certificate of a client: `user`, a member of `group` if that is not "". It is kept in `directory`, the one of the
-/// authority, as `NAME.crt` and `NAME.key`, and made anew when it is about to end or is somebody else's.
+/// authority, as `NAME.crt` and `NAME.key`, and made anew when it is about to end or is somebody else's. One of a node's
+/// machine is made anew after ten minutes and says that it was given out by hand.
 ///
 /// # Errors
 /// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
@@ -83,17 +94,23 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
     let authority = files.authority()?;
     let now_seconds = jiff::Timestamp::now().as_second();
     let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
-    let issuer = files.issuer(&authority)?;
+    let issuer = files.issuer(AUTHORITY, &authority)?;
+    let is_of_node = NodeIdentity::of(user, &[group]).is_some();
     let pair = match files.read(name)? {
         Some(pair)
             if issue::ends_after(&pair.certificate, good_until)
                 && issue::is_of(&pair.certificate, user, group)
-                && issue::is_signed_by(&pair.certificate, &authority.certificate) =>
+                && issue::is_signed_by(&pair.certificate, &authority.certificate)
+                && (!is_of_node
+                    || issue::is_by_hand_since(&pair.certificate, now_seconds - NODE_REUSE_SECONDS)) =>
         {
             pair
         }
         _ => {
-            let purpose = Purpose::Client { user, group };
+            let purpose = match is_of_node {
+                true => Purpose::OfNode { user, group },
+                false => Purpose::Client { user, group },
+            };
             files.write(name, issue::signed(&issuer, purpose, now_seconds)?)?
         }
     };
@@ -103,15 +120,17 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
     })
 }
 
-/// The serving certificate of a node's agent, by which the API server knows it: good for the node's name and addresses.
-/// It is kept in `directory`, the one of the authority, as `serving-NODE.crt` and `serving-NODE.key`, and made anew when
-/// it is about to end or not good for all of them.
+/// The serving certificate of a node's agent, by which the API server knows it: good for the node's name and addresses, and
+/// signed by the authority of agents alone, so that no client of the API takes the agent for the API server. It is kept in
+/// `directory`, the one of the authorities, as `serving-NODE.crt` and `serving-NODE.key`, and made anew when it is about to
+/// end, not good for all of them, or signed by the cluster's authority, as by earlier versions.
 ///
 /// # Errors
 /// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
 pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> Result<Client, PkiError> {
     let files = Files { directory };
     let authority = files.authority()?;
+    let serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
     let mut names = vec![node_name.to_owned()];
     names.extend(addresses.iter().map(IpAddr::to_string));
     let name = format!("serving-{node_name}");
@@ -121,7 +140,7 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
         Some(pair)
             if issue::ends_after(&pair.certificate, good_until)
                 && issue::names_all(&pair.certificate, &names)
-                && issue::is_signed_by(&pair.certificate, &authority.certificate) =>
+                && issue::is_signed_by(&pair.certificate, &serving_authority.certificate) =>
         {
             pair
         }
@@ -130,7 +149,7 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
                 common_name: &format!("system:node:{node_name}"),
                 names: &names,
             };
-            let issuer = files.issuer(&authority)?;
+            let issuer = files.issuer(KUBELET_SERVING_AUTHORITY, &serving_authority)?;
             files.write(&name, issue::signed(&issuer, purpose, now_seconds)?)?
         }
     };
@@ -138,6 +157,11 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
         authority: authority.certificate,
         pair,
     })
+}
+
+/// Whether the first certificate of a PEM text was signed by an authority, going by the key that both name.
+pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
+    issue::is_signed_by(certificate, authority)
 }
 
 /// Names and addresses that a serving certificate is good for: how clients on this machine, in the cluster and
@@ -179,11 +203,9 @@ impl Pki {
         let files = Files { directory };
         let now_seconds = jiff::Timestamp::now().as_second();
         let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
-        let (authority, is_new) = match files.read("ca")? {
-            Some(pair) if issue::ends_after(&pair.certificate, good_until) => (pair, false),
-            _ => (files.write("ca", issue::authority(now_seconds)?)?, true),
-        };
-        let issuer = files.issuer(&authority)?;
+        let (authority, is_new) = files.ensure_authority()?;
+        let kubelet_serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
+        let issuer = files.issuer(AUTHORITY, &authority)?;
         let keep = |pair: &Pair| !is_new && issue::ends_after(&pair.certificate, good_until);
         let serving = match files.read("apiserver")? {
             Some(pair) if keep(&pair) && issue::names_all(&pair.certificate, serving_names) => pair,
@@ -207,6 +229,7 @@ impl Pki {
         };
         Ok(Pki {
             authority: authority.certificate,
+            kubelet_serving_authority: kubelet_serving_authority.certificate,
             serving,
             admin,
         })
@@ -220,10 +243,38 @@ struct Files<'d> {
 
 impl Files<'_> {
     fn authority(&self) -> Result<Pair, PkiError> {
-        self.read("ca")?.ok_or_else(|| PkiError::Unusable {
-            path: self.path("ca", "crt"),
+        self.read(AUTHORITY)?.ok_or_else(|| PkiError::Unusable {
+            path: self.path(AUTHORITY, "crt"),
             reason: "there is no authority yet; start the API server first".to_owned(),
         })
+    }
+
+    /// The cluster's authority, made where it is missing or about to end; whether it is new.
+    fn ensure_authority(&self) -> Result<(Pair, bool), PkiError> {
+        let now_seconds = jiff::Timestamp::now().as_second();
+        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        match self.read(AUTHORITY)? {
+            Some(pair) if issue::ends_after(&pair.certificate, good_until) => Ok((pair, false)),
+            _ => {
+                let pair = issue::authority("portolan-ca", issue::new_key()?, now_seconds)?;
+                Ok((self.write(AUTHORITY, pair)?, true))
+            }
+        }
+    }
+
+    /// The authority of agents as servers, made where it is missing or about to end. Its key follows from that of the
+    /// cluster's authority, so that servers which share that one trust the same agents.
+    fn ensure_kubelet_serving_authority(&self, authority: &Pair) -> Result<Pair, PkiError> {
+        let now_seconds = jiff::Timestamp::now().as_second();
+        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        match self.read(KUBELET_SERVING_AUTHORITY)? {
+            Some(pair) if issue::ends_after(&pair.certificate, good_until) => Ok(pair),
+            _ => {
+                let key = issue::derived_key(authority, b"portolan kubelet-serving authority")?;
+                let pair = issue::authority("portolan-kubelet-serving-ca", key, now_seconds)?;
+                self.write(KUBELET_SERVING_AUTHORITY, pair)
+            }
+        }
     }
 
     fn read(&self, name: &str) -> Result<Option<Pair>, PkiError> {
@@ -238,7 +289,7 @@ impl Files<'_> {
             return Ok(None);
         };
         let fits = KeyPair::from_pem(&key).is_ok_and(|key| issue::is_for_key(&certificate, &key));
-        if name == "ca" && !fits {
+        if matches!(name, AUTHORITY | KUBELET_SERVING_AUTHORITY) && !fits {
             // Everybody who trusts this authority would be cut off by a new one: a person has to decide.
             let reason = "certificate and key do not belong together".to_owned();
             return Err(PkiError::Unusable {
@@ -259,11 +310,11 @@ impl Files<'_> {
         Ok(pair)
     }
 
-    fn issuer(&self, authority: &Pair) -> Result<Issuer<'static, KeyPair>, PkiError> {
+    fn issuer(&self, name: &str, authority: &Pair) -> Result<Issuer<'static, KeyPair>, PkiError> {
         KeyPair::from_pem(&authority.key)
             .and_then(|key| Issuer::from_ca_cert_pem(&authority.certificate, key))
             .map_err(|error| PkiError::Unusable {
-                path: self.path("ca", "crt"),
+                path: self.path(name, "crt"),
                 reason: error.to_string(),
             })
     }

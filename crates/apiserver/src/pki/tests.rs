@@ -67,7 +67,7 @@ fn a_lost_key_has_the_pair_made_anew_but_never_the_authority() {
 
 #[test]
 fn certificates_about_to_end_are_recognized() {
-    let pair = issue::authority(1_700_000_000).unwrap();
+    let pair = issue::authority("portolan-ca", issue::new_key().unwrap(), 1_700_000_000).unwrap();
     assert!(issue::ends_after(
         &pair.certificate,
         1_700_000_000 + 3_000 * 86_400
@@ -92,6 +92,8 @@ fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
     let again = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
     assert_eq!(first.pair.certificate, again.pair.certificate);
     let other = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
+    let of_node = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
+    assert_eq!(other.pair.certificate, of_node.pair.certificate);
     assert_ne!(first.pair.certificate, other.pair.certificate);
     for file in ["ca.crt", "ca.key"] {
         std::fs::remove_file(path.join(file)).unwrap();
@@ -99,4 +101,50 @@ fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
     Pki::open(path, &serving_names("box", "cluster.local", &[])).unwrap();
     let anew = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
     assert_ne!(other.pair.certificate, anew.pair.certificate);
+}
+
+#[test]
+fn agents_serve_by_an_authority_that_clients_of_the_api_do_not_trust() {
+    let [one, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let names = serving_names("box", "cluster.local", &[]);
+    let pki = Pki::open(one.path(), &names).unwrap();
+    let addresses = ["192.0.2.1".parse().unwrap()];
+    let serving = node_serving(one.path(), "n1", &addresses).unwrap();
+    assert!(is_signed_by(
+        &serving.pair.certificate,
+        &pki.kubelet_serving_authority
+    ));
+    assert!(!is_signed_by(&serving.pair.certificate, &pki.authority));
+    // A server that shares the cluster's authority alone trusts the same agents.
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::copy(one.path().join(file), other.path().join(file)).unwrap();
+    }
+    let pki = Pki::open(other.path(), &names).unwrap();
+    assert!(is_signed_by(
+        &serving.pair.certificate,
+        &pki.kubelet_serving_authority
+    ));
+}
+
+#[test]
+fn a_certificate_of_an_earlier_version_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let pki = Pki::open(directory.path(), &serving_names("box", "cluster.local", &[])).unwrap();
+    let files = Files {
+        directory: directory.path(),
+    };
+    let authority = files.authority().unwrap();
+    let issuer = files.issuer(AUTHORITY, &authority).unwrap();
+    let purpose = Purpose::Serving {
+        common_name: "system:node:n1",
+        names: &["n1".to_owned()],
+    };
+    let now_seconds = jiff::Timestamp::now().as_second();
+    let old = issue::signed(&issuer, purpose, now_seconds).unwrap();
+    files.write("serving-n1", old).unwrap();
+    let anew = node_serving(directory.path(), "n1", &[]).unwrap();
+    assert!(is_signed_by(
+        &anew.pair.certificate,
+        &pki.kubelet_serving_authority
+    ));
 }

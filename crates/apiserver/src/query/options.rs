@@ -9,6 +9,7 @@ use serde_json::Value;
 use store::Revision;
 
 use super::Query;
+use crate::audit::Recorder;
 use crate::authentication::Identity;
 use crate::failure::Failure;
 
@@ -39,6 +40,8 @@ pub(crate) struct WriteOptions<'q> {
     pub(crate) force: Option<bool>,
     /// Who asks for it; nobody if the server does it of its own accord.
     pub(crate) requester: Option<&'q Identity>,
+    /// Where what is decided about it is recorded.
+    pub(crate) recorder: Recorder<'q>,
 }
 
 impl<'q> WriteOptions<'q> {
@@ -104,13 +107,15 @@ impl<'q> WriteOptions<'q> {
             manager,
             force: query.flag("force"),
             requester: None,
+            recorder: Recorder::NONE,
         })
     }
 
     /// The same, asked for by somebody.
-    pub(crate) fn by(self, requester: &'q Identity) -> WriteOptions<'q> {
+    pub(crate) fn by(self, requester: &'q Identity, recorder: Recorder<'q>) -> WriteOptions<'q> {
         WriteOptions {
             requester: Some(requester),
+            recorder,
             ..self
         }
     }

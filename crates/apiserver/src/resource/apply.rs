@@ -57,6 +57,7 @@ impl Resources {
                 Some(stored) => self.replace(target, stored, object, warnings, intent).await,
                 None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
                 None => {
+                    self.admission.admit_creation(target, intent.requester)?;
                     refuse_identity(target, configuration)?;
                     self.create_object(target, object, warnings, intent).await
                 }

@@ -71,7 +71,7 @@ impl Resources {
         (strategy.default_on_write)(&mut object);
         warnings.extend(drop_duplicate_owners(&mut object));
         let records = ownership.records_of_new(&object, given_records, target);
-        let attempt = Attempt::create(target, intent.requester);
+        let attempt = Attempt::create(target, intent.requester).recorded(intent.recorder);
         self.admission.admit(self.store.index(), attempt, &mut object)?;
         let allocation = match strategy.allocates {
             true => {
@@ -87,6 +87,7 @@ impl Resources {
             return Err(Failure::invalid(kind, name, &errors).into());
         }
         warnings.extend((strategy.warnings)(&object));
+        warnings.extend(self.admission.validate(self.store.index(), attempt, &object)?);
         (strategy.default_on_read)(&mut object, self.services.families().primary);
         set_records(&mut object, records);
 

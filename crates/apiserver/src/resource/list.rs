@@ -2,9 +2,9 @@
 
 use store::{Entry, Revision};
 
-use super::Resources;
 use super::continuation::Continuation;
 use super::selection::Selection;
+use super::{Resources, check_readable};
 use crate::failure::Failure;
 use crate::query::{ListOptions, VersionMatch};
 use crate::route::Target;
@@ -66,9 +66,12 @@ impl Resources {
     ) -> Result<Page, Failure> {
         let index = self.store.index();
         let read = |at, after: Option<&str>| {
-            index
+            let listing = index
                 .list(&selection.prefix, at, after, limit)
-                .map_err(|error| Failure::of_read(&error))
+                .map_err(|error| Failure::of_read(&error))?;
+            // As upstream: a list with an object that cannot be read fails; leaving it out would look like a deletion.
+            listing.entries.iter().try_for_each(check_readable)?;
+            Ok::<_, Failure>(listing)
         };
         let mut listing = read(at, after)?;
         let revision = listing.revision;

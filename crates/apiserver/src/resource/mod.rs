@@ -45,7 +45,9 @@ use serde_json::Value;
 use store::{CommitError, Entry, Revision, Store, Transaction};
 
 use crate::admission::Admission;
+use crate::audit::Recorder;
 use crate::authentication::Identity;
+use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::metrics::WatchCounts;
 use crate::query::{FieldValidation, WriteOptions};
@@ -73,6 +75,8 @@ pub(crate) struct Resources {
     pub(crate) frames: Arc<SharedFrames>,
     /// What watches are doing, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
+    /// What the store encrypts with, if it does.
+    pub(crate) encryption: Option<Arc<Encryption>>,
 }
 
 /// How a write is meant.
@@ -84,6 +88,8 @@ pub(crate) struct Intent<'a> {
     pub(crate) ownership: Ownership<'a>,
     /// Who asks for it. Nobody: the server does it of its own accord, and is admitted to everything.
     pub(crate) requester: Option<&'a Identity>,
+    /// Where what is decided about it is recorded.
+    pub(crate) recorder: Recorder<'a>,
 }
 
 impl Intent<'static> {
@@ -92,6 +98,7 @@ impl Intent<'static> {
         dry_run: false,
         ownership: SERVER,
         requester: None,
+        recorder: Recorder::NONE,
     };
 }
 
@@ -102,6 +109,7 @@ impl<'a> Intent<'a> {
             dry_run: options.dry_run,
             ownership,
             requester: options.requester,
+            recorder: options.recorder,
         }
     }
 }
@@ -166,6 +174,17 @@ fn told(written: Result<Outcome, Interruption>, mut warnings: Vec<String>) -> Re
     }
 }
 
+/// Refuses an entry whose value no key opened.
+fn check_readable(entry: &Entry) -> Result<(), Failure> {
+    match store::is_sealed(&entry.value) {
+        true => Err(Failure::internal(format!(
+            "unable to transform key {:?}: no provider of the encryption configuration decrypts its value",
+            entry.key
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// An object in the store and what it says.
 pub(crate) struct Stored {
     pub(crate) entry: Entry,
@@ -181,6 +200,12 @@ impl Resources {
             .get(&target.key())
             .map(Stored::read)
             .transpose()
+    }
+
+    /// Whether an object is stored in another form than a write would give it now: with an older key, for example.
+    fn is_stored_stale(&self, key: &str) -> bool {
+        let encryption = self.encryption.as_ref();
+        encryption.is_some_and(|encryption| encryption.is_stale(key))
     }
 
     /// Brings the index and the allocators to everything that was acknowledged, by any server, before now.
@@ -227,6 +252,7 @@ impl Resources {
 impl Stored {
     /// Reads an entry's object. What is in the store has been written by this server, so an error is ours.
     pub(crate) fn read(entry: Entry) -> Result<Stored, Failure> {
+        check_readable(&entry)?;
         let object = serde_json::from_slice(&entry.value).map_err(|error| {
             tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
             Failure::internal("a stored object cannot be read")

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use store::Revision;
 
-use super::Resources;
+use super::{Resources, check_readable};
 use crate::failure::Failure;
 use crate::query::{Query, parse_version};
 use crate::route::Target;
@@ -17,9 +17,9 @@ impl Resources {
         };
         self.wait_for(oldest).await?;
         let entry = self.store.index().get(&target.key());
-        entry
-            .map(|entry| entry.value)
-            .ok_or_else(|| Failure::not_found(target.kind, target.name()))
+        let entry = entry.ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
+        check_readable(&entry)?;
+        Ok(entry.value)
     }
 
     /// Makes sure that the index is as new as the client wants it: as everything acknowledged so far if it does

@@ -49,6 +49,7 @@ impl Resources {
                 self.replace(target, stored, object, Vec::new(), intent).await
             }
             None if target.kind.create_on_update && target.subresource.is_none() => {
+                self.admission.admit_creation(target, intent.requester)?;
                 self.create_object(target, object, Vec::new(), intent).await
             }
             None => Err(Failure::not_found(target.kind, target.name()).into()),
@@ -86,7 +87,7 @@ impl Resources {
         (strategy.default_on_write)(&mut new);
         warnings.extend(drop_duplicate_owners(&mut new));
         let records = ownership.records_of_changed(&new, old, given_records, target);
-        let attempt = Attempt::update(target, intent.requester, old);
+        let attempt = Attempt::update(target, intent.requester, old).recorded(intent.recorder);
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let mut allocation = None;
         let errors = match target.subresource {
@@ -120,9 +121,11 @@ impl Resources {
             None => (strategy.warnings)(&new),
             Some(_) => (strategy.status_warnings)(&new),
         });
+        warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
         (strategy.default_on_read)(&mut new, self.services.families().primary);
         set_records(&mut new, records);
-        if same_but_times(&new, old) {
+        // A value that is stored with an older key, or plain, is written with the present one, as upstream does.
+        if same_but_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
             return Ok(Outcome::ok(stored.entry.value));
         }
         if is_finished(&new) {

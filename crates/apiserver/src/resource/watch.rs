@@ -10,10 +10,10 @@ use store::{Entry, Revision, StoreError, Watch};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep};
 
-use super::Resources;
 use super::selection::Selection;
 use super::shared_frames::{Frame, SharedFrames, StreamName};
 use super::watch_events::{self, Lines};
+use super::{Resources, check_readable};
 use crate::answer::FRAME_BYTES;
 use crate::failure::Failure;
 use crate::metrics::WatchCounts;
@@ -84,6 +84,7 @@ impl Resources {
             Err(StoreError::Compacted { asked, oldest }) => return Ok(too_old(asked, oldest, form)),
             Err(other) => return Err(Failure::of_read(&other)),
         };
+        start.initial.iter().try_for_each(check_readable)?;
         let mut period = tokio::time::interval(BOOKMARK_PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
@@ -278,6 +279,11 @@ fn written(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
     let mut out = BytesMut::new();
     while out.len() < FRAME_BYTES {
         match watch.try_next() {
+            // The client lists anew, which says what is wrong.
+            Ok(Some(event)) if store::is_sealed(&event.value) => {
+                let reason = format!("the new value of {} cannot be decrypted", event.key);
+                return Err(StoreError::Corrupt { reason });
+            }
             Ok(Some(event)) => lines.event(&event, &mut out),
             Ok(None) => break,
             // What was read before is told first; the error comes again.

@@ -2,83 +2,178 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use super::corked::cork;
+use super::activity::{Activity, Counted};
+use super::corked::{Cork, cork};
 use super::limits::*;
+use super::standing::{Arrived, Connection, Connections, Refusal};
 use super::streams::{Executor, Streams};
 use crate::authentication::Identity;
 use crate::handler::Handler;
 use crate::resource::Shutdown;
 
+/// What all connections share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) handler: Arc<Handler>,
+    pub(super) connections: Arc<Connections>,
+    pub(super) shutdown: Shutdown,
+}
+
 /// Serves one connection until its end, or until the server ends and what is under way is done.
-pub(super) async fn serve(
-    stream: TcpStream,
-    peer: SocketAddr,
-    acceptor: TlsAcceptor,
-    handler: Arc<Handler>,
-    mut shutdown: Shutdown,
-) {
+pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, arrived: Arrived, shared: Shared) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%peer, %error, "a connection could not be tuned");
     }
-    let stream = match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+    let handshake = timeout(HANDSHAKE_TIMEOUT, shared.acceptor.accept(stream));
+    let shaken = tokio::select! {
+        shaken = handshake => shaken,
+        () = arrived.displaced() => {
+            tracing::debug!(%peer, "a TLS handshake ended for a newer one of its address");
+            return;
+        }
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
+            shared.connections.refuse(Refusal::Handshake);
             tracing::debug!(%peer, %error, "a TLS handshake failed");
             return;
         }
         Err(_) => {
+            shared.connections.refuse(Refusal::Handshake);
             tracing::debug!(%peer, "a TLS handshake took too long");
             return;
         }
     };
-    let certificate = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .and_then(|chain| chain.first());
-    let identity = certificate.and_then(Identity::of_certificate).map(Arc::new);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
-        let (handler, identity) = (handler.clone(), identity.clone());
-        async move { Ok::<_, Infallible>(handler.answer(request, identity).await) }
-    });
-    let mut streams = Streams::default();
-    let builder = builder(streams.executor());
-    let (stream, cork) = cork(stream);
-    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = cork.drive(connection.as_mut(), &mut streams) => ended,
-        () = shutdown.asked() => {
-            connection.as_mut().graceful_shutdown();
-            cork.drive(connection, &mut streams).await
-        }
+    let Some(connection) = arrived.shake(identity(&stream)) else {
+        tracing::debug!(%peer, "a connection was refused: there are too many such");
+        return;
     };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, error = %error, "a connection ended with an error");
+    let activity = Arc::new(Activity::new(Instant::now()));
+    if let Err(error) = converse(stream, peer, Arc::new(connection), activity, shared).await {
+        tracing::debug!(%peer, %error, "a connection ended with an error");
     }
 }
 
-fn builder(executor: Executor) -> auto::Builder<Executor> {
-    let mut builder = auto::Builder::new(executor);
+/// Whom the certificate of a client names.
+fn identity(stream: &TlsStream<TcpStream>) -> Option<Arc<Identity>> {
+    let chain = stream.get_ref().1.peer_certificates()?;
+    chain.first().and_then(Identity::of_certificate).map(Arc::new)
+}
+
+/// Answers requests, in the version of HTTP that the handshake settled.
+async fn converse(
+    stream: TlsStream<TcpStream>,
+    peer: SocketAddr,
+    connection: Arc<Connection>,
+    activity: Arc<Activity>,
+    shared: Shared,
+) -> hyper::Result<()> {
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let of_requests = activity.clone();
+    let handler = shared.handler.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        let under_way = of_requests.begin();
+        let answering = handler.clone().answer(request, connection.clone());
+        async move {
+            let answer = answering.await;
+            Ok::<_, Infallible>(answer.map(|body| Counted::new(body, under_way)))
+        }
+    });
+    let mut streams = Streams::default();
+    let executor = streams.executor();
+    let (stream, cork) = cork(stream);
+    let io = TokioIo::new(stream);
+    let end = End { activity, shared };
+    match is_http2 {
+        true => {
+            let serving = http2_builder(executor).serve_connection(io, service);
+            end.run(
+                pin!(serving),
+                |serving| serving.graceful_shutdown(),
+                &cork,
+                &mut streams,
+            )
+            .await
+        }
+        false => {
+            let serving = http1_builder().serve_connection(io, service).with_upgrades();
+            end.run(
+                pin!(serving),
+                |serving| serving.graceful_shutdown(),
+                &cork,
+                &mut streams,
+            )
+            .await
+        }
+    }
+}
+
+/// What ends a connection besides its client.
+struct End {
+    activity: Arc<Activity>,
+    shared: Shared,
+}
+
+impl End {
+    /// Runs a connection to its end. `finish` asks it to end when what is under way is done.
+    async fn run<C, S>(
+        mut self,
+        mut serving: Pin<&mut C>,
+        finish: impl FnOnce(Pin<&mut C>),
+        cork: &Cork<S>,
+        streams: &mut Streams,
+    ) -> C::Output
+    where
+        C: Future<Output = hyper::Result<()>>,
+        S: tokio::io::AsyncWrite + Unpin,
+    {
+        let silence = tokio::select! {
+            ended = cork.drive(serving.as_mut(), streams) => return ended,
+            () = self.shared.shutdown.asked() => None,
+            silence = self.activity.silence() => Some(silence),
+        };
+        finish(serving.as_mut());
+        let Some(silence) = silence else {
+            return cork.drive(serving, streams).await;
+        };
+        self.shared.connections.refuse(silence.into());
+        // A client that has nothing to say may not listen either.
+        match timeout(GOODBYE_TIMEOUT, cork.drive(serving, streams)).await {
+            Ok(ended) => ended,
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_buf_size(HTTP1_BUFFER_BYTES_MAX);
     builder
-        .http2()
+}
+
+fn http2_builder(executor: Executor) -> http2::Builder<Executor> {
+    let mut builder = http2::Builder::new(executor);
+    builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEADER_BYTES_MAX)

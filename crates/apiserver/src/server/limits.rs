@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-/// Connections at a time; further ones wait to be accepted. 5,000 nodes with a handful of components each, which
-/// share one HTTP/2 connection apiece, and room for people.
-pub(super) const CONNECTIONS_MAX: usize = 20_000;
-
 /// Requests at a time on one HTTP/2 connection, as upstream has it by default: enough for the watches of a component
 /// with all its writes, and little enough that one client cannot take all of the memory.
 pub(super) const STREAMS_MAX: u32 = 250;
@@ -26,6 +22,15 @@ pub(super) const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
 /// How long a TLS handshake may take: a client that is slower is stuck or means harm.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may take from its handshake to its first request: clients connect to ask something.
+pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection without any request under way is kept, even if it answers pings: upstream's idle timeout.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long a silent connection has to take notice that it ends.
+pub(super) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an HTTP/1 client may take to send a request's head, idle time between requests included: upstream's
 /// idle timeout.

@@ -1,12 +1,17 @@
 //! The server as its owner sees it: started with a configuration and a store, drained at the end.
 
+mod activity;
+mod census;
 mod connection;
 mod corked;
+mod handshakes;
 mod limits;
+mod standing;
 mod streams;
 mod tls;
 mod turn;
 
+pub(crate) use standing::{Connection, Connections};
 pub use tls::TlsError;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,16 +21,18 @@ use std::time::Duration;
 
 use store::Store;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
+use crate::audit::{Audit, AuditLogError};
 use crate::authentication::service_accounts::ServiceAccounts;
 use crate::authentication::{Authenticator, KeyError, TokenFileError, Tokens};
 use crate::authorization::{self, Authorizer};
 use crate::bootstrap::{self, BootstrapError, Essentials};
 use crate::config::Config;
+use crate::encryption;
 use crate::event_expiry;
 use crate::flow_control::FlowControl;
 use crate::gate::Gate;
@@ -39,13 +46,16 @@ use crate::repair::Repair;
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
 use crate::service::{self, Registry, RegistryError, ServiceConfig};
-use limits::{ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX};
+use connection::Shared;
+use limits::{ACCEPT_PAUSE, BACKLOG};
 use tls::Serving;
 
 /// How long the store may take to write down that the server ends: others find it out by themselves some seconds later.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 /// Who the server is to the agents of nodes (upstream's name, as kubeadm issues it).
 const API_SERVER_TO_AGENTS: &str = "kube-apiserver-kubelet-client";
+/// Its group, to which nothing is bound: agents know the name, and the API itself gives it no rights.
+const API_SERVERS: &str = "system:portolan:apiservers";
 /// How often certificates are looked at for renewal.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(24 * 3600);
 
@@ -72,6 +82,9 @@ pub enum StartError {
     /// Tokens of ServiceAccounts cannot be signed.
     #[error(transparent)]
     Keys(#[from] KeyError),
+    /// The audit log cannot be begun.
+    #[error(transparent)]
+    Audit(#[from] AuditLogError),
     /// Cluster IPs and node ports cannot be given out.
     #[error(transparent)]
     Services(#[from] RegistryError),
@@ -91,6 +104,7 @@ pub enum StartError {
 /// A running API server. Dropping it ends it at once; [`Server::drain`] lets it finish what it is doing.
 pub struct Server {
     address: SocketAddr,
+    serving_names: Vec<String>,
     end: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     background: JoinSet<()>,
@@ -104,11 +118,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Server, StartError> {
-        let bound = listen(config.listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (address, listener) = bound.map_err(|source| StartError::Listen {
-            address: config.listen,
-            source,
-        })?;
+        let (address, listener) = bind(config.listen)?;
         let certificates = Certificates::new(&config, address);
         let pki = certificates.open()?;
         let serving = Arc::new(Serving::new(&pki.serving)?);
@@ -128,12 +138,20 @@ impl Server {
         let resources = Arc::new(Resources {
             store,
             services,
-            admission: Admission::new(access.admission_plugins, authorizer.clone()),
+            admission: Admission::new(
+                access.admission_plugins,
+                authorizer.clone(),
+                access.admission_configuration,
+            ),
             authority: pki.authority.clone(),
             shutdown: shutdown.clone(),
             rendered: Arc::default(),
             frames: Arc::default(),
             watch_counts: Arc::default(),
+            encryption: config
+                .encryption
+                .as_ref()
+                .map(|at_rest| at_rest.encryption.clone()),
         });
         let essentials = Arc::new(Essentials::new(&config, address));
         essentials.ensure(&resources).await?;
@@ -142,36 +160,43 @@ impl Server {
         let mut repair = Repair::new(resources.clone());
         repair.pass(true).await;
         certificates.write_kubeconfig(&pki)?;
+        let audit = access.audit.map(Audit::open).transpose()?.map(Arc::new);
         let handler = Arc::new(Handler {
             resources: resources.clone(),
             gate: Gate {
                 authenticator: authenticator.clone(),
                 authorizer,
-                flow_control: FlowControl::new(access.request_limits),
+                flow_control: Arc::new(FlowControl::new(access.request_limits)),
                 allows_anonymous: access.allows_anonymous,
             },
-            metrics: Metrics::default(),
-            bodies: BodyRoom::new(),
+            metrics: Metrics::new(audit.as_ref().map(|audit| audit.counts.clone())),
+            connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
+            bodies: Arc::new(BodyRoom::new()),
             passing: Passing::new().map_err(TlsError::from)?,
-            logs: Logs::new(&certificates.towards_agents()?)?,
+            logs: Logs::new(&certificates.towards_agents()?, &pki.kubelet_serving_authority)?,
+            audit,
         });
-        let mut background = JoinSet::new();
-        background.spawn(namespace::run_termination(resources.clone()));
-        background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
-        background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
-        background.spawn(event_expiry::run(resources.clone()));
-        background.spawn(service::follow_others(resources.clone()));
+        let serving_names = certificates.names.clone();
+        let mut background = keep_state(&resources, &essentials, &shutdown);
         background.spawn(repair.keep());
-        background.spawn(bootstrap::keep(
-            essentials.clone(),
-            resources.clone(),
-            shutdown.clone(),
-        ));
+        if let Some(at_rest) = config.encryption.filter(|at_rest| at_rest.reloads) {
+            let store = resources.store.clone();
+            background.spawn(encryption::keep_up(at_rest.encryption, store, shutdown.clone()));
+        }
         background.spawn(renew(certificates, serving, authenticator, shutdown.clone()));
-        let accepting = tokio::spawn(accept(listener, acceptor, handler, shutdown));
+        let accepting = tokio::spawn(accept(
+            listener,
+            Shared {
+                acceptor,
+                connections: handler.connections.clone(),
+                handler,
+                shutdown,
+            },
+        ));
         tracing::info!(%address, "the API server listens");
         let server = Server {
             address,
+            serving_names,
             end,
             accepting,
             background,
@@ -180,6 +205,11 @@ impl Server {
         };
         server.essentials.publish(&server.resources).await?;
         Ok(server)
+    }
+
+    /// The names and addresses that its certificate is good for.
+    pub fn serving_names(&self) -> &[String] {
+        &self.serving_names
     }
 
     /// Where it listens.
@@ -213,6 +243,22 @@ impl Drop for Server {
     }
 }
 
+/// Begins what keeps the state of the cluster in order.
+fn keep_state(resources: &Arc<Resources>, essentials: &Arc<Essentials>, shutdown: &Shutdown) -> JoinSet<()> {
+    let mut background = JoinSet::new();
+    background.spawn(namespace::run_termination(resources.clone()));
+    background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
+    background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
+    background.spawn(event_expiry::run(resources.clone()));
+    background.spawn(service::follow_others(resources.clone()));
+    background.spawn(bootstrap::keep(
+        essentials.clone(),
+        resources.clone(),
+        shutdown.clone(),
+    ));
+    background
+}
+
 /// What Services are given, as the store has it, and as other servers go on to write it.
 fn registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryError> {
     let services = Registry::new(
@@ -228,6 +274,12 @@ fn registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryErro
     Ok(services)
 }
 
+/// The address that is listened on, and the listener.
+fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpListener), StartError> {
+    let bound = listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    bound.map_err(|source| StartError::Listen { address, source })
+}
+
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -240,26 +292,20 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Accepts connections until the server ends, then waits for those that are left.
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, handler: Arc<Handler>, mut shutdown: Shutdown) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(listener: TcpListener, shared: Shared) {
+    let mut shutdown = shared.shutdown.clone();
     let mut connections = JoinSet::new();
     loop {
-        let accepting = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let ending = shutdown.clone();
         tokio::select! {
             () = shutdown.asked() => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
-            (place, accepted) = accepting => match accepted {
-                Ok((stream, peer)) => {
-                    let serving = connection::serve(stream, peer, acceptor.clone(), handler.clone(), ending);
-                    connections.spawn(async move {
-                        serving.await;
-                        drop(place);
-                    });
-                }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => match shared.connections.arrive(peer) {
+                    Some(arrived) => {
+                        connections.spawn(connection::serve(stream, peer, arrived, shared.clone()));
+                    }
+                    None => tracing::debug!(%peer, "a connection was refused: there are too many"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -316,7 +362,7 @@ impl Certificates {
             &self.directory,
             "apiserver-kubelet-client",
             API_SERVER_TO_AGENTS,
-            "system:masters",
+            API_SERVERS,
         )
     }
 

@@ -84,7 +84,10 @@ async fn the_default_roles_are_there() {
     api.merge(&path, &reduced).await.expect(200);
     let api = Api::start_in(api.stop().await).await;
     let binding = api.get(&path).await.expect(200);
-    assert_eq!(binding["subjects"].as_array().map(Vec::len), Some(2));
+    let subjects = binding["subjects"].as_array().expect("subjects");
+    for subject in ["me", "system:kube-proxy", "system:portolan:proxies"] {
+        assert!(subjects.iter().any(|found| found["name"] == subject), "{subject}");
+    }
 }
 
 #[tokio::test]
@@ -314,8 +317,68 @@ async fn a_node_reads_the_secrets_of_its_pods_and_writes_about_itself() {
     assert_eq!(as_node(Method::GET, &secret("other"), Value::Null).await, 403);
     let list = "/api/v1/namespaces/default/secrets";
     assert_eq!(as_node(Method::GET, list, Value::Null).await, 403);
-    assert_eq!(as_node(Method::GET, "/api/v1/pods", Value::Null).await, 200);
+    assert_eq!(as_node(Method::GET, "/api/v1/pods", Value::Null).await, 403);
+    let own = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1";
+    assert_eq!(as_node(Method::GET, own, Value::Null).await, 200);
+    let selected = format!("{list}?fieldSelector=metadata.name%3Dused");
+    assert_eq!(as_node(Method::GET, &selected, Value::Null).await, 200);
     let delete = |pod: &str| format!("/api/v1/namespaces/default/pods/{pod}");
     assert_eq!(as_node(Method::DELETE, &delete("q"), Value::Null).await, 403);
     assert_eq!(as_node(Method::DELETE, &delete("p"), Value::Null).await, 200);
+}
+
+#[tokio::test]
+async fn a_write_that_creates_needs_the_right_to_create() {
+    let api = Api::start().await;
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "patch", "update"]});
+    let role = json!({"metadata": {"name": "writer"}, "rules": [rule]});
+    api.post(&format!("{RBAC}/clusterroles"), &role).await.expect(201);
+    api.post(
+        &format!("{RBAC}/clusterrolebindings"),
+        &binding("writer", "writer", "ann"),
+    )
+    .await
+    .expect(201);
+    let apply = [
+        ("impersonate-user", "ann"),
+        ("content-type", "application/apply-patch+yaml"),
+    ];
+    let path = "/api/v1/namespaces/default/configmaps/new";
+    let object =
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}}"#;
+    let reply = api
+        .send(Method::PATCH, &format!("{path}?fieldManager=ann"), &apply, object)
+        .await;
+    let message = reply.expect(403)["message"].as_str().unwrap().to_owned();
+    assert_eq!(
+        message,
+        "configmaps \"new\" is forbidden: User \"ann\" cannot create resource \"configmaps\" in API group \"\" in the \
+         namespace \"default\""
+    );
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"},
+                         "spec": {"ports": [{"port": 80}]}});
+    let put = "/api/v1/namespaces/default/services/new";
+    let (code, _) = status(&api, "ann", Method::PUT, put, &service).await;
+    assert_eq!(code, 403);
+    for path in [path, put] {
+        assert_eq!(api.get(path).await.code, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_selector_names_no_object_to_create() {
+    let api = Api::start().await;
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"], "resourceNames": ["one"]});
+    let role = json!({"metadata": {"name": "creator"}, "rules": [rule]});
+    api.post(&format!("{RBAC}/clusterroles"), &role).await.expect(201);
+    api.post(
+        &format!("{RBAC}/clusterrolebindings"),
+        &binding("creator", "creator", "ann"),
+    )
+    .await
+    .expect(201);
+    let other = json!({"metadata": {"name": "other"}});
+    let path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Done";
+    let (code, _) = status(&api, "ann", Method::POST, path, &other).await;
+    assert_eq!(code, 403);
 }

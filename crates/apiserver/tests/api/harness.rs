@@ -24,6 +24,8 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 const TOKEN: &str = "t0ken";
+/// The token of a user without rights.
+pub const ANN_TOKEN: &str = "ann-t0ken";
 
 /// A server and its client.
 pub struct Api {
@@ -102,7 +104,7 @@ impl Api {
         let path = directory.path().to_owned();
         std::fs::write(
             path.join("tokens.csv"),
-            format!("{TOKEN},admin,1,\"system:masters\"\n"),
+            format!("{TOKEN},admin,1,\"system:masters\"\n{ANN_TOKEN},ann,2\n"),
         )
         .unwrap();
         let store = Arc::new(SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap());
@@ -291,6 +293,7 @@ fn config(data_dir: PathBuf) -> Config {
         node_ports: NODE_PORTS_DEFAULT,
         cluster_domain: "cluster.local".to_owned(),
         access: Access::default(),
+        encryption: None,
     }
 }
 

@@ -4,7 +4,7 @@ use apiserver::{Access, AdmissionPlugin, RequestLimits};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Api, config_maps};
+use crate::harness::{ANN_TOKEN, Api, config_maps};
 
 /// The lines of `/metrics` that count requests with this code.
 async fn counted(api: &Api, code: u16) -> Vec<String> {
@@ -28,8 +28,9 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
     })
     .await;
     let mut codes = Vec::new();
+    let token = format!("Bearer {ANN_TOKEN}");
+    let as_ann = [("authorization", token.as_str())];
     for _ in 0..20 {
-        let as_ann = [("impersonate-user", "ann")];
         let reply = api.send(Method::GET, &config_maps(""), &as_ann, "").await;
         codes.push(reply.code.as_u16());
         if reply.code == 429 {
@@ -52,6 +53,42 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
             "{lines:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn impersonation_evades_no_limit() {
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let api = Api::start_with(Access {
+        request_limits: RequestLimits {
+            per_user_per_second: 1,
+            ..RequestLimits::default()
+        },
+        ..Access::default()
+    })
+    .await;
+    let rule = json!({"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]});
+    let role = json!({"metadata": {"name": "r"}, "rules": [rule]});
+    api.post(&format!("{ROLES}/clusterroles"), &role)
+        .await
+        .expect(201);
+    let binding = json!({"metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+        "subjects": [{"kind": "User", "name": "ann"}]});
+    api.post(&format!("{ROLES}/clusterrolebindings"), &binding)
+        .await
+        .expect(201);
+    let token = format!("Bearer {ANN_TOKEN}");
+    let mut codes = Vec::new();
+    for number in 0..20 {
+        let user = format!("system:serviceaccount:default:robot-{number}");
+        let headers = [
+            ("authorization", token.as_str()),
+            ("impersonate-user", user.as_str()),
+        ];
+        let reply = api.send(Method::GET, &config_maps(""), &headers, "").await;
+        codes.push(reply.code.as_u16());
+    }
+    assert!(codes.contains(&429), "{codes:?}");
 }
 
 #[tokio::test]

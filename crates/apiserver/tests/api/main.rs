@@ -2,6 +2,7 @@
 
 mod address_pools;
 mod applies;
+mod audit;
 mod authentication;
 mod authorization;
 mod deletes;
@@ -12,6 +13,7 @@ mod limits;
 mod lists;
 mod namespaces;
 mod passing;
+mod pod_security;
 mod repairs;
 mod robustness;
 mod service_accounts;

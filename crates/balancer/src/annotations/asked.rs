@@ -112,6 +112,8 @@ pub struct Asked {
     /// Whether the Service says in its spec who may connect.
     pub has_ranges_in_spec: bool,
     pub source_ranges: Vec<IpNet>,
+    /// The first annotation that gave [`Self::source_ranges`].
+    pub ranges_by: Option<&'static str>,
     pub balance: Slot<Balance>,
     pub sticks: Slot<Sticks>,
     pub sticky_timeout: Slot<Duration>,
@@ -132,6 +134,7 @@ pub struct Asked {
     pub drains: Slot<bool>,
     pub draining_timeout: Slot<Duration>,
     pub connections_max: Slot<u32>,
+    pub connections_per_client: Slot<u32>,
     pub connections_per_second: Slot<u32>,
     pub received_bytes_per_second: Slot<u64>,
     pub sent_bytes_per_second: Slot<u64>,

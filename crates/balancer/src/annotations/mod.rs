@@ -10,9 +10,11 @@
 //! - [`value`]: how values are written
 //! - `clouds`: the table itself, a module for each place that annotations come from
 //! - [`wish`]: what all annotations together ask of the edge
+//! - [`restrictions`]: annotations that restrict clients, and when they withhold a Service's address
 
 mod asked;
 mod clouds;
+pub mod restrictions;
 pub mod row;
 #[cfg(test)]
 mod tests;
@@ -26,11 +28,12 @@ use api::object::Service;
 use api::selector::LabelSelector;
 
 use asked::Asked;
+use restrictions::Restrictions;
 use row::{Effect, Field, Means, Reach, Refusal, Row};
 use wish::EdgeWish;
 
 /// The class of Services that the edge serves, whatever their annotations ask for.
-pub const EDGE_CLASS: &str = "portolan.dev/edge";
+pub use api::edge_secret::EDGE_CLASS;
 
 /// The rows of the table by name.
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Row>> =
@@ -67,9 +70,38 @@ pub enum Fault {
         /// The other.
         second: String,
     },
+    /// It restricts clients in a way that cannot be put in force.
+    #[error("annotation {annotation} restricts clients by what nothing here knows: {remedy}")]
+    Unenforceable {
+        /// The annotation.
+        annotation: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// What is asked for lacks something that it needs.
     #[error("{0}")]
     Incomplete(String),
+}
+
+/// Longest part of a value that a fault quotes: conditions and Events hold little.
+const QUOTED_BYTES_MAX: usize = 256;
+
+impl Fault {
+    fn value(annotation: &str, value: &str, allowed: String) -> Self {
+        let mut value = value.to_owned();
+        if value.len() > QUOTED_BYTES_MAX {
+            let end = (0..=QUOTED_BYTES_MAX)
+                .rev()
+                .find(|end| value.is_char_boundary(*end));
+            value.truncate(end.unwrap_or(0));
+            value.push('…');
+        }
+        Self::Value {
+            annotation: annotation.to_owned(),
+            value,
+            allowed,
+        }
+    }
 }
 
 /// What the annotations of a Service say.
@@ -83,6 +115,8 @@ pub struct Reading {
     pub nodes: Vec<LabelSelector>,
     /// What is not in force because of a mistake.
     pub faults: Vec<Fault>,
+    /// Which annotations restrict clients.
+    pub restrictions: Restrictions,
     /// Annotations that have no meaning without their cloud.
     pub without_meaning: Vec<&'static str>,
     /// Annotations that the edge would do, which nothing asks to serve the Service.
@@ -101,7 +135,11 @@ pub fn read(service: &Service) -> Reading {
     for (name, text) in &service.metadata.annotations {
         let Some(row) = BY_NAME.get(name.as_str()) else {
             if clouds::is_of_load_balancer(name) {
-                reading.unknown.push(name.clone());
+                let remedy = clouds::restriction_by_name(name).filter(|_| !text.trim().is_empty());
+                match remedy {
+                    Some(remedy) => reading.restrictions.cannot_enforce(name, remedy),
+                    None => reading.unknown.push(name.clone()),
+                }
             }
             continue;
         };
@@ -110,10 +148,20 @@ pub fn read(service: &Service) -> Reading {
         if text.is_empty() {
             continue;
         }
+        if clouds::is_turned_off(name, &service.metadata.annotations) {
+            reading.without_meaning.push(row.name);
+            continue;
+        }
         take(row, text, &mut asked, &mut reading);
     }
     reading.hostname = asked.hostname.get().cloned();
     reading.nodes = std::mem::take(&mut asked.nodes);
+    reading
+        .faults
+        .extend(reading.restrictions.settle(&asked, service));
+    if asked.ranges_by.is_some() {
+        asked.reach = Reach::Hard;
+    }
     let (wish, faults) = wish::resolve(&asked, service);
     let is_of_class = service.spec.load_balancer_class.as_deref() == Some(EDGE_CLASS);
     if is_of_class || asked.needs_edge() {
@@ -135,6 +183,17 @@ fn take(row: &'static Row, text: &str, asked: &mut Asked, reading: &mut Reading)
             })
         }
         Means::Asks(_, apply) => apply(asked, Field { name: row.name, text }),
+        Means::Restricts(apply) => {
+            if let Err(Refusal::Value(allowed)) = apply(asked, Field { name: row.name, text }) {
+                let fault = Fault::value(row.name, text, allowed);
+                reading.restrictions.unreadable(fault);
+            }
+            return;
+        }
+        Means::Unenforceable(remedy) => {
+            reading.restrictions.cannot_enforce(row.name, remedy);
+            return;
+        }
         Means::AtEdge(apply) => {
             reading.without_edge.push(row.name);
             apply(asked, Field { name: row.name, text }).map(|_| Effect::Plain)
@@ -149,11 +208,7 @@ fn take(row: &'static Row, text: &str, asked: &mut Asked, reading: &mut Reading)
             };
             asked.reach = asked.reach.max(reach);
         }
-        Err(Refusal::Value(allowed)) => reading.faults.push(Fault::Value {
-            annotation: row.name.to_owned(),
-            value: text.to_owned(),
-            allowed,
-        }),
+        Err(Refusal::Value(allowed)) => reading.faults.push(Fault::value(row.name, text, allowed)),
         Err(Refusal::Contradicts(first)) => reading.faults.push(Fault::Contradiction {
             first: first.to_owned(),
             second: row.name.to_owned(),

@@ -35,6 +35,10 @@ pub enum Means {
     Sharing,
     /// Something that the edge, the announcer or the status is to have.
     Asks(Reach, Apply),
+    /// Restricts clients to ranges, at the edge. Where it cannot be read, or no node runs the edge, the Service gets no address.
+    Restricts(Apply),
+    /// Restricts clients by what exists in its cloud alone: the Service gets no address.
+    Unenforceable(Remedy),
     /// Something that the edge alone can do, and that moves no Service there: it is named where the edge does not serve.
     AtEdge(Apply),
     /// Nothing without its cloud. The value may be checked all the same.
@@ -45,6 +49,15 @@ pub enum Means {
 pub type Apply = fn(&mut Asked, Field<'_>) -> Result<Effect, Refusal>;
 /// Looks at a value; the error says what it may be.
 pub type Check = fn(&str) -> Result<(), String>;
+
+/// What lets a Service have its address in spite of an annotation that restricts clients and cannot be put in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// The annotation names clients that may connect: `spec.loadBalancerSourceRanges` takes its place.
+    Ranges,
+    /// The annotation names clients that may not connect, or may do so: it must be removed.
+    Removal,
+}
 
 /// What it takes to do what an annotation asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +129,18 @@ impl Row {
 
     const fn asks(name: &'static str, about: &'static str, reach: Reach, apply: Apply) -> Self {
         let means = Means::Asks(reach, apply);
+        Self { name, about, means }
+    }
+
+    /// A row that restricts clients to ranges.
+    pub const fn restricts(name: &'static str, about: &'static str, apply: Apply) -> Self {
+        let means = Means::Restricts(apply);
+        Self { name, about, means }
+    }
+
+    /// A row that restricts clients by what only its cloud knows.
+    pub const fn unenforceable(name: &'static str, about: &'static str, remedy: Remedy) -> Self {
+        let means = Means::Unenforceable(remedy);
         Self { name, about, means }
     }
 

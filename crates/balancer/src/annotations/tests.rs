@@ -7,6 +7,7 @@ use edge::settings::{
 };
 use serde_json::{Value, json};
 
+use super::row::Remedy;
 use super::wish::{FrontendWish, ListenerWish};
 use super::*;
 
@@ -528,6 +529,11 @@ fn the_page_shows_the_table() {
                 Means::Asks(Reach::Hard, _) => "in force, by the edge",
                 Means::Asks(Reach::Soft, _) => "in force, by the edge unless packets are passed on",
                 Means::Asks(Reach::Tunes, _) => "in force",
+                Means::Restricts(_) => "in force, by the edge; else the address is withheld",
+                Means::Unenforceable(Remedy::Ranges) => {
+                    "the address is withheld, unless ranges are named as well"
+                }
+                Means::Unenforceable(Remedy::Removal) => "the address is withheld",
                 Means::AtEdge(_) => "in force where the edge serves, else named",
                 _ => "in force, by the assigner",
             };
@@ -554,4 +560,18 @@ fn the_page_shows_the_table() {
         shown.trim() == table.trim(),
         "docs/load-balancer.md has to show this between its marks:\n{table}"
     );
+}
+
+#[test]
+fn secrets_are_read_from_the_annotations_that_the_api_server_knows() {
+    for row in rows() {
+        let service = service(
+            &[(row.name, "a-secret")],
+            json!({"loadBalancerClass": EDGE_CLASS}),
+        );
+        let wish = read(&service).edge.expect("a Service of the edge");
+        let mut known = api::edge_secret::ANNOTATIONS.iter();
+        let is_known = known.any(|(name, _)| *name == row.name);
+        assert_eq!(!wish.certificates.is_empty(), is_known, "{}", row.name);
+    }
 }

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::edge_secret;
+pub use api::edge_secret::SecretName;
 use api::object::ServicePort;
 use api::selector::LabelSelector;
 use ipnet::IpNet;
@@ -14,7 +16,7 @@ use ipnet::IpNet;
 const PATH_BYTES_MAX: usize = 1_024;
 /// Most source ranges of one annotation.
 const RANGES_MAX: usize = 1_000;
-/// Longest name of a Secret or namespace (RFC 1123 subdomain).
+/// Longest name of a host, a cookie or a bucket's prefix.
 const NAME_BYTES_MAX: usize = 253;
 
 /// A port of a Service, by name or number.
@@ -53,15 +55,6 @@ impl PortSet {
             Self::Of(ports) => ports.iter().any(|one| one.is(port)),
         }
     }
-}
-
-/// A Secret with a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SecretName {
-    /// Its namespace, if it is not the Service's own.
-    pub namespace: Option<Arc<str>>,
-    /// Its name.
-    pub name: Arc<str>,
 }
 
 /// `true` or `false`.
@@ -202,43 +195,11 @@ pub fn range(text: &str) -> Option<IpNet> {
         .or_else(|| text.parse().ok().map(one))
 }
 
-/// Secrets with certificates, separated by commas. Each is `name`, `namespace/name`, or an identifier of a cloud
-/// whose last part, behind the last `/`, is the name: `arn:aws:acm:…:certificate/NAME`.
+/// Secrets with certificates, as [`edge_secret::parse`] reads them.
 pub fn secrets(text: &str) -> Result<Vec<SecretName>, String> {
-    let secrets: Option<Vec<SecretName>> = text.split(',').map(|part| secret(part.trim())).collect();
-    secrets.ok_or_else(|| {
+    edge_secret::parse(text).ok_or_else(|| {
         "Secrets of type kubernetes.io/tls separated by commas, each as name, namespace/name, or arn:…/name".to_owned()
     })
-}
-
-fn secret(text: &str) -> Option<SecretName> {
-    let name = |text: &str| -> Option<Arc<str>> {
-        let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-        let is_end = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let bytes = text.as_bytes();
-        let fits = bytes.len() <= NAME_BYTES_MAX
-            && bytes.first().is_some_and(is_end)
-            && bytes.last().is_some_and(is_end)
-            && bytes.iter().copied().all(is_inner);
-        fits.then(|| text.into())
-    };
-    if text.starts_with("arn:") {
-        let (_, last) = text.rsplit_once('/')?;
-        return Some(SecretName {
-            namespace: None,
-            name: name(last)?,
-        });
-    }
-    match text.split_once('/') {
-        None => Some(SecretName {
-            namespace: None,
-            name: name(text)?,
-        }),
-        Some((namespace, rest)) => Some(SecretName {
-            namespace: Some(name(namespace)?),
-            name: name(rest)?,
-        }),
-    }
 }
 
 /// A path of a health check, with its query.

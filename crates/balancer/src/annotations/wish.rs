@@ -130,6 +130,7 @@ pub fn resolve(asked: &Asked, service: &Service) -> (EdgeWish, Vec<Fault>) {
         draining: draining(asked),
         limits: Limits {
             connections_max: asked.connections_max.get().copied().unwrap_or(0),
+            connections_per_client: asked.connections_per_client.get().copied().unwrap_or(0),
             connections_per_second: asked.connections_per_second.get().copied().unwrap_or(0),
             received_bytes_per_second: asked.received_bytes_per_second.get().copied().unwrap_or(0),
             sent_bytes_per_second: asked.sent_bytes_per_second.get().copied().unwrap_or(0),

@@ -1,6 +1,8 @@
 //! Which addresses are to be answered for, and which nodes may: from Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! Addresses are those that the balancer has assigned; what a cloud's controller has assigned is not announced. With
+//! Addresses are those that lie in an AddressPool and that the assigner has recorded in the Service's status; what a cloud's
+//! controller has assigned is not announced. Portolan's API server lets only users with the right to write
+//! `addresspools/status` record them. Some are withheld nevertheless ([`withheld`]). With
 //! `externalTrafficPolicy: Local` nodes with ready endpoints may answer, or, if there are none, those whose endpoints
 //! still serve while they end (KEP-1669); with `Cluster` all may, also without any endpoint: then clients are refused
 //! at once instead of looking for the address in vain. Annotations (LBC-13) and the address's pools may name the nodes; pools
@@ -24,6 +26,10 @@ use crate::annotations;
 use crate::core::{CONDITION, IngressMode, takes_traffic};
 use crate::pools::{Placement, Placements};
 
+pub mod withheld;
+
+use withheld::{Foreign, Withheld};
+
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +46,8 @@ pub struct Demand {
     nodes: BTreeMap<NodeName, Host>,
     /// What pools say of nodes and links.
     placements: Placements,
+    /// The addresses that belong to machines.
+    foreign: Foreign,
     all: Arc<Candidates>,
 }
 
@@ -159,8 +167,15 @@ impl Demand {
     /// A Node is there; the addresses that are concerned.
     pub fn node_applied(&mut self, node: &Node) -> BTreeSet<IpAddr> {
         let name = NodeName::from(node.metadata.name.as_str());
+        let changed = self.foreign.set_node(&name, withheld::addresses_of(node));
+        let mut touched = self.announced_among(changed);
+        touched.extend(self.host_applied(name, node));
+        touched
+    }
+
+    fn host_applied(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
         if !takes_traffic(node) {
-            return self.node_deleted(&name);
+            return self.host_deleted(&name);
         }
         let host = Host {
             is_cordoned: node.spec.unschedulable,
@@ -181,20 +196,41 @@ impl Demand {
 
     /// A Node is gone; the addresses that are concerned.
     pub fn node_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
+        let changed = self.foreign.set_node(name, BTreeSet::new());
+        let mut touched = self.announced_among(changed);
+        touched.extend(self.host_deleted(name));
+        touched
+    }
+
+    fn host_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
         let is_changed = self.nodes.remove(name).is_some();
         self.nodes_changed(is_changed)
     }
 
-    /// A pool is there; the addresses that are concerned, nothing if it says of nodes and links what it said before.
+    /// The addresses of this machine's links and its gateways are these; the addresses that are concerned.
+    pub fn own_applied(&mut self, own: BTreeSet<IpAddr>, gateways: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        let changed = self.foreign.set_own(own, gateways);
+        self.announced_among(changed)
+    }
+
+    /// The reason why an address is not announced although the assigner recorded it; `None` if it is.
+    pub fn withheld(&self, address: IpAddr) -> Option<Withheld> {
+        match self.placements.have(address) {
+            true => self.foreign.reason(address),
+            false => Some(Withheld::NoPool),
+        }
+    }
+
+    /// A pool is there; the addresses that are concerned, nothing if its addresses, nodes and links are those of before.
     pub fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
         let placement = Placement::read(pool).map_err(|error| {
-            tracing::error!(%error, "what the pool says of nodes and links is left out until it is changed");
+            tracing::error!(%error, "addresses of the pool are not announced until it is changed");
         });
         let concerned = self.placements.set(&pool.metadata.name, placement.ok());
         (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
     }
 
-    /// A pool is gone; the addresses that are concerned, nothing if it said nothing of nodes and links.
+    /// A pool is gone; the addresses that are concerned, nothing if it was not known.
     pub fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
         let concerned = self.placements.set(name, None);
         (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
@@ -219,9 +255,12 @@ impl Demand {
         links.filter_map(|links| Some((links.id()?, links))).collect()
     }
 
-    /// Who may answer for an address; `None` if no Service has it.
+    /// Who may answer for an address; `None` if no Service has it, or if it is withheld.
     pub fn candidates(&self, address: IpAddr) -> Option<Arc<Candidates>> {
         let holders = self.holders.get(&address)?;
+        if self.withheld(address).is_some() {
+            return None;
+        }
         let services = holders
             .iter()
             .filter_map(|key| Some((key, self.services.get(key)?)));
@@ -276,7 +315,12 @@ impl Demand {
         holders.filter_map(|key| self.services.get(key).map(|service| (key, service.uid.as_str())))
     }
 
-    /// All addresses.
+    /// The nodes that take traffic and are not cordoned.
+    pub fn uncordoned(&self) -> &BTreeSet<NodeName> {
+        &self.all.preferred
+    }
+
+    /// All addresses that the assigner recorded.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.holders.keys().copied()
     }
@@ -311,6 +355,13 @@ impl Demand {
             .addresses()
             .filter(|address| self.placements.of(*address).any(Placement::names_nodes));
         by_services.chain(by_pools).collect()
+    }
+
+    /// Those of some addresses that Services have.
+    fn announced_among(&self, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        let mut addresses = addresses;
+        addresses.retain(|address| self.holders.contains_key(address));
+        addresses
     }
 
     fn in_blocks(&self, blocks: &[AddressBlock]) -> BTreeSet<IpAddr> {
@@ -352,7 +403,7 @@ fn needs_edge(service: &Service) -> bool {
     ingress.any(|ingress| IngressMode::of(ingress) == IngressMode::Proxy)
 }
 
-/// The addresses that the balancer has assigned.
+/// The addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
     let is_ours = |condition: &Condition| condition.kind == CONDITION && condition.status == "True";
     let is_served = service.spec.kind == "LoadBalancer" && service.status.conditions.iter().any(is_ours);

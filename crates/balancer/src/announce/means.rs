@@ -1,8 +1,7 @@
 //! What not every node has, and some addresses need: an edge, and the links that pools name.
 //!
 //! A node that should have an address by its labels and its endpoints cannot answer for it without these. So nodes tell
-//! each other what they have, and only those that have what it takes come into question. Processes of versions before
-//! this was told are taken to have what every node has, and nothing else.
+//! each other what they have, and only those that have what it takes come into question.
 
 use std::collections::BTreeSet;
 

@@ -1,19 +1,19 @@
-//! What nodes tell each other, in bytes: one UDP datagram, authenticated with the cluster's key.
+//! What nodes tell each other, in bytes: one UDP datagram, authenticated with a key that only its sender and its receiver can
+//! make ([`super::keys`]).
 //!
-//! All numbers are big-endian. Magic (4), tag (16: HMAC-SHA-256 of all that follows, cut), incarnation (8), stamp (8),
-//! epoch (8), lowest epoch that votes are lent to (8), flags (1), sender's name, receiver's name (length in one byte
-//! each), the grant if its flag is set (incarnation, stamp, generation: 8 each), number of entries (2), and for each
-//! its kind (1), address family (1: 4 or 6) and address.
+//! All numbers are big-endian. Magic (4), tag (16: HMAC-SHA-256 of the magic and of all that follows, cut), sender's name,
+//! receiver's name (length in one byte each), incarnation (8), stamp (8), epoch (8), lowest epoch that votes are lent to (8),
+//! flags (1), the receiver's message that was heard last if its flag is set (incarnation, stamp: 8 each), the generation of the
+//! lease if its flag is set (8), number of entries (2), and for each its kind (1), address family (1: 4 or 6) and address.
+//! Then what the sender has ([`super::means`]): flags (1), number of links that it lacks (1), and their numbers (8 each); and
+//! where it takes packets for addresses that it gave up ([`super::entrance`]): number of entrances (1), for each its family (1),
+//! address and Ethernet address (6). The last is a bit for each entry, the lowest for the first (4): a vote given back whose bit
+//! is set is of an address that the sender answered for until then. What comes behind, and flags that are not known, are a later
+//! version's, and are passed over.
 //!
-//! That is version 1. In version 2, which another magic tells, the tag is made of the magic too, and then follows what the
-//! sender has ([`super::means`]): flags (1), number of links that it lacks (1), and their numbers (8 each). Those who know
-//! where they take packets for addresses that they gave up ([`super::entrance`]) go on with the number of these entrances (1),
-//! for each its family (1), address and Ethernet address (6), and with a bit for each entry, the lowest for the first (4): a
-//! vote given back whose bit is set is of an address that the sender answered for until then. What comes behind, and flags that are not
-//! known, are a later version's, and are passed over. Processes of before drop version 2 unread: so it is sent to those who
-//! speak it, and to the others beside version 1.
+//! That is version 3. Versions 1 and 2 were authenticated with one key for all; they are neither sent nor read.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ring::hmac;
 
@@ -24,12 +24,12 @@ use super::means::{LACKS_MAX, LinksId, Means};
 #[cfg(test)]
 mod tests;
 
-const MAGIC: [u8; 4] = *b"PLA1";
-const MAGIC_2: [u8; 4] = *b"PLA2";
+const MAGIC: [u8; 4] = *b"PLA3";
 const TAG_BYTES: usize = 16;
 const QUORATE: u8 = 1;
 const LEAVING: u8 = 2;
 const GRANTS: u8 = 4;
+const HEARD: u8 = 8;
 /// A flag of what the sender has.
 const EDGE: u8 = 1;
 
@@ -79,25 +79,25 @@ pub struct Message {
     pub is_quorate: bool,
     /// Whether the sender is about to end, and gives its addresses away.
     pub is_leaving: bool,
-    /// What the receiver was heard to say last, if it may have votes.
-    pub grant: Option<Grant>,
+    /// The receiver's message that the sender heard last.
+    pub heard: Option<Echo>,
+    /// The lease of votes that the receiver has from the time of that message on; votes of another one are void.
+    pub grant: Option<u64>,
     /// Requests for votes, and answers.
     pub entries: Vec<Entry>,
-    /// What the sender has; `None` in version 1.
-    pub means: Option<Means>,
-    /// Where the sender takes packets for addresses that it gave up; nowhere in version 1.
+    /// What the sender has.
+    pub means: Means,
+    /// Where the sender takes packets for addresses that it gave up.
     pub entrances: Vec<Entrance>,
 }
 
-/// A probe that was heard: the votes that the prober has are lent from its stamp on.
+/// A message that was heard, as its sender is told of it. It proves to that sender that the teller spoke after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The prober's process.
+pub struct Echo {
+    /// The process that sent it.
     pub incarnation: u64,
-    /// The probe's stamp, on the prober's clock.
+    /// Its stamp, on the clock of that process.
     pub stamp: Stamp,
-    /// The lease; votes of another one are void.
-    pub generation: u64,
 }
 
 /// One thing about one address.
@@ -109,7 +109,7 @@ pub enum Entry {
     Vote(IpAddr),
     /// The sender needs the receiver's vote no more.
     Release(IpAddr),
-    /// The same, and the sender answered for the address until then. In version 1 it is not told apart.
+    /// The same, and the sender answered for the address until then.
     GaveUp(IpAddr),
     /// The receiver has the sender's vote no more.
     Released(IpAddr),
@@ -118,13 +118,24 @@ pub enum Entry {
 /// A datagram that is not a member's message. It is dropped; trying again does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Something else was sent to the port.
-    #[error("expected a message of version 1 or 2")]
+    /// Something else was sent to the port, or an announcer of another version sent it.
+    #[error("expected a message of version 3")]
     Magic,
-    /// Another cluster's key, or none.
-    #[error("expected a tag made with this cluster's key")]
+    /// No member of that name is known, or its present process has made no key known.
+    #[error("expected a sender whose key is recorded")]
+    Sender,
+    /// It did not come from where the record says that its sender is.
+    #[error("expected {recorded} as the source, found {found}")]
+    Source {
+        /// The recorded address.
+        recorded: SocketAddr,
+        /// The source.
+        found: SocketAddr,
+    },
+    /// Somebody else made it, an earlier process of the sender did, or it is for another process.
+    #[error("expected a tag made with the key that this process shares with the sender")]
     Tag,
-    /// A member made it and it cannot be read: the versions differ.
+    /// The sender made it and it cannot be read: the versions differ.
     #[error("expected {expected} at byte {at}")]
     Malformed {
         /// What should be there.
@@ -134,20 +145,18 @@ pub enum MessageError {
     },
 }
 
-/// What messages are authenticated with.
+/// The key for messages from one process to another one.
 pub struct Key(hmac::Key);
 
 impl Key {
-    /// The key of that text.
-    pub fn new(text: &str) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
+    /// The key of those bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    fn tag(&self, magic: [u8; 4], body: &[u8]) -> [u8; TAG_BYTES] {
+    fn tag(&self, body: &[u8]) -> [u8; TAG_BYTES] {
         let mut context = hmac::Context::with_key(&self.0);
-        if magic != MAGIC {
-            context.update(&magic);
-        }
+        context.update(&MAGIC);
         context.update(body);
         let mut tag = [0; TAG_BYTES];
         tag.copy_from_slice(&context.sign().as_ref()[..TAG_BYTES]);
@@ -166,6 +175,11 @@ impl Message {
     /// [`ENTRANCES_MAX`].
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut body = Vec::with_capacity(128);
+        for name in [&self.from, &self.to] {
+            let name = &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)];
+            body.push(name.len() as u8);
+            body.extend(name);
+        }
         for number in [self.incarnation, self.stamp.0, self.epoch, self.refuses_below] {
             body.extend(number.to_be_bytes());
         }
@@ -173,106 +187,92 @@ impl Message {
         body.push(
             flag(self.is_quorate, QUORATE)
                 | flag(self.is_leaving, LEAVING)
-                | flag(self.grant.is_some(), GRANTS),
+                | flag(self.grant.is_some(), GRANTS)
+                | flag(self.heard.is_some(), HEARD),
         );
-        for name in [&self.from, &self.to] {
-            let name = &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)];
-            body.push(name.len() as u8);
-            body.extend(name);
-        }
-        if let Some(grant) = &self.grant {
-            for number in [grant.incarnation, grant.stamp.0, grant.generation] {
-                body.extend(number.to_be_bytes());
-            }
+        let heard = self.heard.iter();
+        let heard = heard.flat_map(|heard| [heard.incarnation, heard.stamp.0]);
+        for number in heard.chain(self.grant) {
+            body.extend(number.to_be_bytes());
         }
         let entries = &self.entries[..self.entries.len().min(ENTRIES_MAX)];
         body.extend((entries.len() as u16).to_be_bytes());
         for entry in entries {
             entry.encode(&mut body);
         }
-        let magic = match &self.means {
-            None => MAGIC,
-            Some(means) => {
-                encode_means(means, &mut body);
-                encode_entrances(&self.entrances, &mut body);
-                let gave_up = entries.iter().enumerate();
-                let gave_up = gave_up.filter(|(_, entry)| matches!(entry, Entry::GaveUp(_)));
-                let bits = gave_up.fold(0_u32, |bits, (place, _)| bits | 1 << place);
-                body.extend(bits.to_be_bytes());
-                MAGIC_2
-            }
-        };
+        encode_means(&self.means, &mut body);
+        encode_entrances(&self.entrances, &mut body);
+        let gave_up = entries.iter().enumerate();
+        let gave_up = gave_up.filter(|(_, entry)| matches!(entry, Entry::GaveUp(_)));
+        let bits = gave_up.fold(0_u32, |bits, (place, _)| bits | 1 << place);
+        body.extend(bits.to_be_bytes());
         let mut bytes = Vec::with_capacity(MAGIC.len() + TAG_BYTES + body.len());
-        bytes.extend(magic);
-        bytes.extend(key.tag(magic, &body));
+        bytes.extend(MAGIC);
+        bytes.extend(key.tag(&body));
         bytes.extend(body);
         bytes
     }
 
-    /// Reads a datagram, strictly: nothing may be left over in version 1, and nothing unknown be in it.
+    /// The sender that a datagram names. Nothing proves yet that it is its sender.
+    ///
+    /// # Errors
+    /// [`MessageError::Magic`] and [`MessageError::Malformed`].
+    pub fn claimed_sender(bytes: &[u8]) -> Result<NodeName, MessageError> {
+        let (_, body) = split(bytes)?;
+        Reader { bytes: body, at: 0 }.name()
+    }
+
+    /// Reads a datagram that was made with that key.
     ///
     /// # Errors
     /// See [`MessageError`].
     pub fn decode(bytes: &[u8], key: &Key) -> Result<Self, MessageError> {
-        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(MessageError::Magic)?;
-        let has_means = match *magic {
-            MAGIC => false,
-            MAGIC_2 => true,
-            _ => return Err(MessageError::Magic),
-        };
-        let (tag, body) = rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Magic)?;
-        let expected = key.tag(*magic, body);
+        let (tag, body) = split(bytes)?;
         // All bytes are looked at, so that the time tells nothing.
-        let difference = tag.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
+        let difference = tag.iter().zip(key.tag(body)).fold(0, |sum, (a, b)| sum | (a ^ b));
         if difference != 0 {
             return Err(MessageError::Tag);
         }
-        Self::decode_body(body, has_means)
+        Self::decode_body(body)
     }
 
-    /// Reads what follows the tag; `has_means` from version 2 on.
+    /// Reads what follows the tag.
     ///
     /// # Errors
     /// [`MessageError::Malformed`].
-    pub fn decode_body(body: &[u8], has_means: bool) -> Result<Self, MessageError> {
+    pub fn decode_body(body: &[u8]) -> Result<Self, MessageError> {
         let mut reader = Reader { bytes: body, at: 0 };
+        let (from, to) = (reader.name()?, reader.name()?);
         let incarnation = reader.number()?;
         let stamp = Stamp(reader.number()?);
         let (epoch, refuses_below) = (reader.number()?, reader.number()?);
         let [flags] = reader.take("flags")?;
-        if !has_means && flags & !(QUORATE | LEAVING | GRANTS) != 0 {
-            return Err(reader.malformed("known flags"));
+        let mut heard = None;
+        if flags & HEARD != 0 {
+            heard = Some(Echo {
+                incarnation: reader.number()?,
+                stamp: Stamp(reader.number()?),
+            });
         }
-        let (from, to) = (reader.name()?, reader.name()?);
         let grant = if flags & GRANTS == 0 {
             None
         } else {
-            Some(Grant {
-                incarnation: reader.number()?,
-                stamp: Stamp(reader.number()?),
-                generation: reader.number()?,
-            })
+            Some(reader.number()?)
         };
         let count = usize::from(u16::from_be_bytes(reader.take("the number of entries")?));
         if count > ENTRIES_MAX {
             return Err(reader.malformed("fewer entries"));
         }
         let mut entries: Vec<Entry> = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
-        let means = if has_means { Some(reader.means()?) } else { None };
-        let mut entrances = Vec::new();
-        if has_means && reader.at != body.len() {
-            entrances = reader.entrances()?;
-            let gave_up = u32::from_be_bytes(reader.take("which addresses were given up")?);
-            for (place, entry) in entries.iter_mut().enumerate() {
-                if let Entry::Release(address) = *entry
-                    && gave_up >> place & 1 != 0
-                {
-                    *entry = Entry::GaveUp(address);
-                }
+        let means = reader.means()?;
+        let entrances = reader.entrances()?;
+        let gave_up = u32::from_be_bytes(reader.take("which addresses were given up")?);
+        for (place, entry) in entries.iter_mut().enumerate() {
+            if let Entry::Release(address) = *entry
+                && gave_up >> place & 1 != 0
+            {
+                *entry = Entry::GaveUp(address);
             }
-        }
-        if !has_means && reader.at != body.len() {
-            return Err(reader.malformed("the end"));
         }
         Ok(Self {
             from,
@@ -283,12 +283,19 @@ impl Message {
             refuses_below,
             is_quorate: flags & QUORATE != 0,
             is_leaving: flags & LEAVING != 0,
+            heard,
             grant,
             entries,
             means,
             entrances,
         })
     }
+}
+
+/// Tag and body of a datagram of this version.
+fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), MessageError> {
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(MessageError::Magic)?;
+    rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Magic)
 }
 
 fn encode_means(means: &Means, bytes: &mut Vec<u8>) {

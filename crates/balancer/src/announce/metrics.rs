@@ -10,6 +10,7 @@ use exposition::{Counted, Text};
 use tokio::sync::watch;
 
 use super::Status;
+use super::demand::withheld::Withheld;
 
 /// Counters of an announcer, and how it said last that things are.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Metrics {
     pub(super) forgotten: AtomicU64,
     led: AtomicUsize,
     cannot_lead: Mutex<Vec<String>>,
+    /// Addresses that are withheld, by [`Withheld::LABELS`].
+    withheld: [AtomicUsize; Withheld::LABELS.len()],
     /// Nothing before an announcer has begun.
     held: watch::Sender<Option<BTreeSet<IpAddr>>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
@@ -52,6 +55,18 @@ impl Metrics {
     /// For how many addresses packets are sent on to the node before.
     pub(super) fn set_led(&self, count: usize) {
         self.led.store(count, Ordering::Relaxed);
+    }
+
+    /// The reasons of all addresses that are withheld.
+    pub(super) fn set_withheld<'w>(&self, withheld: impl Iterator<Item = &'w Withheld>) {
+        let mut counts = [0; Withheld::LABELS.len()];
+        for reason in withheld {
+            let place = Withheld::LABELS.iter().position(|label| *label == reason.label());
+            counts[place.unwrap_or_default()] += 1;
+        }
+        for (counter, count) in self.withheld.iter().zip(counts) {
+            counter.store(count, Ordering::Relaxed);
+        }
     }
 
     /// What the kernel cannot lead, and why.
@@ -121,6 +136,15 @@ impl Metrics {
         for (name, value) in gauges {
             text.family(name, Counted::Gauge);
             text.sample(name, "", value);
+        }
+        let name = "portolan_announcer_withheld_addresses";
+        text.family(name, Counted::Gauge);
+        for (label, counter) in Withheld::LABELS.iter().zip(&self.withheld) {
+            text.sample(
+                name,
+                &format!("reason=\"{label}\""),
+                counter.load(Ordering::Relaxed),
+            );
         }
         let name = "portolan_announcer_announced";
         text.family(name, Counted::Gauge);

@@ -5,13 +5,13 @@
 //! as long as more than half of the members lend it their votes, by leases that it measures itself with its own steady
 //! clock. Two majorities have a member in common, so there are never two nodes that answer for one address,
 //! whoever is cut off from whom; a frozen process finds its leases ended when it wakes. None of it needs the API server,
-//! but for the list of members ([`record`]) and the casting vote of clusters with an even number of them.
+//! but for the list of members ([`api::announcers`]) and the casting vote of clusters with an even number of them.
 //!
 //! - [`demand`]: which addresses there are and which nodes may answer for them, from Services, slices, Nodes and pools
 //! - [`means`]: what nodes must have for some addresses
 //! - [`links`]: the links that addresses are announced on
 //! - [`rendezvous`]: which of these nodes should
-//! - [`record`]: the list of members, kept in a Lease
+//! - [`api::announcers`]: the list of members, kept in a Lease
 //! - [`ballot`]: the votes that this node lends
 //! - [`core`]: the state machine of a node; no clock, no I/O
 //! - [`predecessors`]: who answered for an address before, and still knows its connections
@@ -19,6 +19,7 @@
 //! - [`entrance`]: where nodes take packets that others send on to them
 //! - `leads`: the kernel's part of sending packets on
 //! - `flows`: making the kernel forget connections
+//! - [`keys`]: what messages are authenticated with
 //! - [`message`]: what nodes tell each other, in bytes
 //! - [`frame`]: ARP and NDP in bytes
 //! - [`status`]: what is told of members and addresses
@@ -33,6 +34,7 @@ pub mod demand;
 pub mod entrance;
 mod flows;
 pub mod frame;
+pub mod keys;
 mod leads;
 pub mod links;
 pub mod means;
@@ -41,7 +43,6 @@ mod metrics;
 mod peer;
 mod ports;
 pub mod predecessors;
-pub mod record;
 mod registry;
 pub mod rendezvous;
 mod run;
@@ -51,16 +52,13 @@ pub mod status;
 pub mod tenures;
 mod world;
 
-use std::sync::Arc;
 use std::time::Duration;
 
+pub use api::announcers::{MEMBERS_MAX, NodeName};
 pub use links::LinkSelection;
 pub use metrics::Metrics;
 pub use run::{AnnounceError, Settings, run};
 pub use status::Status;
-
-/// The name of a Node.
-pub type NodeName = Arc<str>;
 
 /// A moment on the own steady clock: the time since some moment that stays the same while the process runs.
 pub type Time = Duration;
@@ -83,7 +81,5 @@ pub const ANNOUNCED_AFTER: [Duration; 6] = [
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
-/// Most members. Every node sends every other one ten probes a second.
-pub const MEMBERS_MAX: usize = 128;
 /// Most addresses that votes are kept for: bounds what members can make each other hold.
 pub const ADDRESSES_MAX: usize = 65_536;

@@ -1,16 +1,19 @@
 //! What a node knows of another one: when it was heard, what it grants, and how its votes stand.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use api::announcers::Member;
+
 use super::entrance::Entrance;
 use super::means::Means;
-use super::message::{ENTRIES_SENT_MAX, Entry, Grant, Message, Stamp};
+use super::message::{ENTRIES_SENT_MAX, Echo, Entry, Message, Stamp};
 use super::{SUSPECT_AFTER, Time, VOTE_LASTS};
 
-/// Processes of a node that ended, so that what they sent is not taken for news. More are not on their way at once.
-const RETIRED_MAX: usize = 8;
+/// How old what a message proves to have been heard may be. An older message was held up on its way, or its sender hears nothing.
+/// Votes are not used for as long.
+const FRESH_FOR: Duration = Duration::from_secs(1);
 /// Answers that wait for the next datagram. Who gets none asks again.
 const ANSWERS_MAX: usize = 4_096;
 
@@ -33,7 +36,6 @@ enum Standing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) incarnation: u64,
-    pub(super) stamp: Stamp,
     pub(super) at: Time,
 }
 
@@ -52,74 +54,100 @@ struct Granted {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
+    /// Its present process, as the record says; `None` if that is of a version before keys.
+    pub(super) incarnation: Option<u64>,
+    /// The stamp of that process that came last; what has a lower one is a copy or late.
+    last: Option<Echo>,
     pub(super) heard: Option<Heard>,
     pub(super) is_quorate: bool,
     pub(super) is_leaving: bool,
     pub(super) refuses_below: u64,
-    /// What its process has, if that tells it.
-    pub(super) means: Option<Means>,
-    /// Where it takes packets for addresses that it gave up, if its process tells that.
+    /// What its process has.
+    pub(super) means: Means,
+    /// Where it takes packets for addresses that it gave up.
     pub(super) entrances: Vec<Entrance>,
-    /// Whether its probes are granted.
+    /// Whether the message of it that came last is granted votes.
     pub(super) is_granted: bool,
     /// When the next datagram goes to it.
     pub(super) due: Time,
-    retired: VecDeque<u64>,
     granted: Option<Granted>,
     standings: BTreeMap<IpAddr, Standing>,
     answers: Vec<Entry>,
 }
 
 impl Peer {
-    pub(super) fn new(address: SocketAddr, now: Time) -> Self {
+    /// A node of which `last` came last, in an earlier time on the list.
+    pub(super) fn new(member: &Member, last: Option<Echo>, now: Time) -> Self {
         Self {
-            address,
+            address: member.address,
+            incarnation: member.process.as_ref().map(|process| process.incarnation),
+            last,
             heard: None,
             is_quorate: false,
             is_leaving: false,
             refuses_below: 0,
-            means: None,
+            means: Means::default(),
             entrances: Vec::new(),
             is_granted: false,
             due: now,
-            retired: VecDeque::new(),
             granted: None,
             standings: BTreeMap::new(),
             answers: Vec::new(),
         }
     }
 
-    /// Takes in who sends and how it is; whether the message is news and not a copy or late.
-    pub(super) fn hear(&mut self, now: Time, message: &Message) -> bool {
-        if self.retired.contains(&message.incarnation) {
+    /// The record says this of it.
+    pub(super) fn follow(&mut self, member: &Member) {
+        self.address = member.address;
+        self.incarnation = member.process.as_ref().map(|process| process.incarnation);
+    }
+
+    /// Takes in a message that came from `source` to the process `receiver`; whether it is news and not a copy or late.
+    pub(super) fn hear(&mut self, now: Time, source: SocketAddr, message: &Message, receiver: u64) -> bool {
+        let is_own = (source.ip(), source.port()) == (self.address.ip(), self.address.port())
+            && self.incarnation == Some(message.incarnation);
+        let is_late = self
+            .last
+            .is_some_and(|last| last.incarnation == message.incarnation && message.stamp <= last.stamp);
+        if !is_own || is_late {
             return false;
         }
-        if let Some(heard) = self.heard {
-            if heard.incarnation != message.incarnation {
-                if self.retired.len() == RETIRED_MAX {
-                    self.retired.pop_front();
-                }
-                self.retired.push_back(heard.incarnation);
-                self.answers.clear();
-                self.means = None;
-            } else if message.stamp <= heard.stamp {
-                return false;
-            }
+        self.last = Some(Echo {
+            incarnation: message.incarnation,
+            stamp: message.stamp,
+        });
+        // A lease begins with the message that is told to have been heard. One that is not taken for life begins none.
+        self.is_granted = false;
+        if !is_fresh(now, message, receiver) {
+            return false;
+        }
+        if self
+            .heard
+            .is_some_and(|heard| heard.incarnation != message.incarnation)
+        {
+            self.answers.clear();
         }
         self.heard = Some(Heard {
             incarnation: message.incarnation,
-            stamp: message.stamp,
             at: now,
         });
         self.is_quorate = message.is_quorate;
         self.is_leaving = message.is_leaving;
         self.refuses_below = message.refuses_below;
-        // Until it knows that it is understood, it tells it in every other message.
-        if message.means.is_some() {
-            self.means.clone_from(&message.means);
-            self.entrances.clone_from(&message.entrances);
-        }
+        self.means.clone_from(&message.means);
+        self.entrances.clone_from(&message.entrances);
         true
+    }
+
+    /// What its present process is told to have been heard of it last.
+    pub(super) fn echo(&self) -> Option<Echo> {
+        self.last
+            .filter(|last| self.incarnation == Some(last.incarnation))
+    }
+
+    /// What came last, of whichever process.
+    pub(super) fn last(&self) -> Option<Echo> {
+        self.last
     }
 
     /// Whether the process that was heard last is that one.
@@ -154,16 +182,15 @@ impl Peer {
         self.is_heard(now) && self.is_quorate && !self.is_leaving
     }
 
-    /// Takes in what the peer's process `by` grants to this process.
-    pub(super) fn take_grant(&mut self, now: Time, by: u64, grant: &Grant) {
-        let sent = Time::from_nanos(grant.stamp.0);
+    /// Takes in the lease `generation` that the peer's process `by` grants to this process, from the time `sent` on.
+    pub(super) fn take_grant(&mut self, now: Time, by: u64, sent: Stamp, generation: u64) {
+        let sent = Time::from_nanos(sent.0);
         let until = sent + VOTE_LASTS;
         if sent > now || until <= now {
             return;
         }
-        let is_same = |granted: &Granted| {
-            granted.by == by && granted.generation == grant.generation && !granted.is_over
-        };
+        let is_same =
+            |granted: &Granted| granted.by == by && granted.generation == generation && !granted.is_over;
         if let Some(granted) = self.granted.as_mut().filter(|granted| is_same(granted)) {
             granted.until = granted.until.max(until);
             return;
@@ -171,7 +198,7 @@ impl Peer {
         self.forget_votes();
         self.granted = Some(Granted {
             by,
-            generation: grant.generation,
+            generation,
             until,
             is_over: false,
         });
@@ -245,10 +272,10 @@ impl Peer {
     }
 
     /// The peer says that this node has its vote; whether that is so.
-    pub(super) fn voted(&mut self, now: Time, address: IpAddr, grant: Option<&Grant>) -> bool {
+    pub(super) fn voted(&mut self, now: Time, address: IpAddr, generation: Option<u64>) -> bool {
         let is_of_lease = self
             .granted
-            .is_some_and(|granted| grant.is_some_and(|grant| grant.generation == granted.generation));
+            .is_some_and(|granted| generation == Some(granted.generation));
         let standing = self.standings.get_mut(&address);
         match standing.filter(|standing| **standing == Standing::Asking) {
             Some(standing) if is_of_lease => *standing = Standing::Voted,
@@ -292,4 +319,14 @@ impl Peer {
         }
         entries.chunks(ENTRIES_SENT_MAX).map(<[Entry]>::to_vec).collect()
     }
+}
+
+/// Whether a message to the process `receiver` proves that its sender spoke a short time ago: it names a message of that process
+/// that is not older.
+fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
+    let heard = message.heard.filter(|heard| heard.incarnation == receiver);
+    heard.is_some_and(|heard| {
+        let sent = Time::from_nanos(heard.stamp.0);
+        sent <= now && now - sent < FRESH_FOR
+    })
 }

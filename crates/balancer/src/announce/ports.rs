@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use api::address_pool::LinkPattern;
 use netlink::packet::{Frames, PacketSocket};
-use netlink::route::{Address, LinkIndex};
+use netlink::route::{Action, Address, Connection, LinkIndex, Route};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
@@ -22,6 +23,8 @@ const QUESTIONS_WAITING_MAX: usize = 1_024;
 const FRAME_BYTES_MAX: usize = 512;
 /// Groups that one socket joins: the kernel counts them as a socket's memory (`net.core.optmem_max`).
 const GROUPS_OF_A_SOCKET: usize = 128;
+/// How often routes are listed: there may be thousands, and gateways change rarely.
+const GATEWAYS_PERIOD: Duration = Duration::from_secs(10);
 
 /// A question, and the link that it came from.
 pub(super) type Asked = (u32, Question);
@@ -36,6 +39,11 @@ pub(super) struct Ports {
     open: BTreeMap<u32, OpenPort>,
     /// The addresses of this machine's links.
     addresses: Vec<Address>,
+    /// The links that lead to the network, whether addresses are announced on them or not.
+    network: BTreeSet<LinkIndex>,
+    /// The default gateways of this machine.
+    gateways: BTreeSet<IpAddr>,
+    gateways_due: Instant,
     groups: BTreeMap<(u32, Ipv6Addr), usize>,
     /// Sockets that hold the memberships in groups, and how many each has.
     members: Vec<(UdpSocket, usize)>,
@@ -59,6 +67,9 @@ impl Ports {
             silenced: BTreeSet::new(),
             open: BTreeMap::new(),
             addresses: Vec::new(),
+            network: BTreeSet::new(),
+            gateways: BTreeSet::new(),
+            gateways_due: Instant::now(),
             groups: BTreeMap::new(),
             members: Vec::new(),
             sender,
@@ -79,6 +90,8 @@ impl Ports {
                 return false;
             }
         };
+        self.network = found.iter().map(|port| port.link).collect();
+        self.look_for_gateways();
         if self.silences_kernel {
             self.silence(&found);
         }
@@ -112,6 +125,32 @@ impl Ports {
             }
         }
         has_new
+    }
+
+    /// Reads the default gateways, if it is time.
+    fn look_for_gateways(&mut self) {
+        let now = Instant::now();
+        if now < self.gateways_due {
+            return;
+        }
+        self.gateways_due = now + GATEWAYS_PERIOD;
+        match Connection::open().and_then(|mut connection| connection.routes()) {
+            Ok(routes) => self.gateways = routes.iter().filter_map(default_gateway).collect(),
+            Err(error) => tracing::warn!(%error, "the routes cannot be listed"),
+        }
+    }
+
+    /// The addresses of this machine on links that lead to the network. Links of other kinds may carry addresses of
+    /// Services, as `kube-ipvs0` does.
+    pub(super) fn own_addresses(&self) -> BTreeSet<IpAddr> {
+        let addresses = self.addresses.iter();
+        let of_network = addresses.filter(|address| self.network.contains(&address.link));
+        of_network.map(|address| address.network.addr()).collect()
+    }
+
+    /// The default gateways of this machine.
+    pub(super) fn gateways(&self) -> &BTreeSet<IpAddr> {
+        &self.gateways
     }
 
     /// Keeps the kernel silent on all links of the network: what is local to this machine it would answer for on those too
@@ -300,5 +339,13 @@ async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<Aske
             }
             Err(_) => {}
         }
+    }
+}
+
+/// The gateway of a default route.
+fn default_gateway(route: &Route) -> Option<IpAddr> {
+    match route.action {
+        Action::Via { gateway, .. } if route.destination.prefix_len() == 0 => Some(gateway),
+        _ => None,
     }
 }

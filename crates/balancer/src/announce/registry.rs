@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::announcers::{ANNOTATION, NAME, NAMESPACE, Record, RecordError};
 use api::object::{Lease, Resource};
 use client::{Client, ClientError, JSON, Query};
 use http::Method;
@@ -9,12 +10,7 @@ use serde_json::json;
 
 use super::Time;
 use super::core::{Write, Written};
-use super::record::{Record, RecordError};
 
-/// Namespace and name of the Lease.
-const NAMESPACE: &str = "kube-system";
-const NAME: &str = "portolan-announcer";
-const ANNOTATION: &str = "portolan.dev/announcers";
 /// How long a write may take. The casting vote does not wait longer for a slow server.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -1,6 +1,6 @@
 //! The loop around the core: probes, questions, news of the API and time in; messages, frames, writes and Events out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::core::{Core, Identity};
+use super::demand::withheld::Withheld;
+use super::keys::{Keyring, Secret};
 use super::leads::Leads;
 use super::links::LinkSelection;
 use super::means::Means;
-use super::message::{BYTES_MAX, Key, Message};
+use super::message::BYTES_MAX;
 use super::metrics::Metrics;
 use super::ports::{Asked, Ports};
 use super::registry::{self, Outcome};
@@ -35,6 +37,7 @@ mod effects;
 mod forgetting;
 mod leading;
 mod members;
+mod withholding;
 
 /// Who tells Events.
 const COMPONENT: &str = "portolan-announcer";
@@ -162,7 +165,7 @@ struct Announcer {
     client: Client,
     core: Core,
     world: World,
-    key: Option<(String, Key)>,
+    keyring: Keyring,
     leases: Receiver<Event<Lease>>,
     socket: UdpSocket,
     datagram: Box<[u8; BYTES_MAX]>,
@@ -172,6 +175,8 @@ struct Announcer {
     forgetting: forgetting::Forgetting,
     /// Nodes that packets are sent on to and that did not answer on their links at the last look.
     unanswered: BTreeSet<NodeName>,
+    /// Addresses that were last told to be withheld.
+    withheld: BTreeMap<IpAddr, Withheld>,
     writes: JoinSet<Outcome>,
     served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
     node_name: String,
@@ -187,7 +192,7 @@ impl Announcer {
         node_ip: IpAddr,
         metrics: Arc<Metrics>,
     ) -> Result<Self, AnnounceError> {
-        let mut random = [0; 32];
+        let mut random = [0; 64];
         SystemRandom::new()
             .fill(&mut random)
             .map_err(|_| AnnounceError::Random)?;
@@ -196,19 +201,21 @@ impl Announcer {
         let socket = UdpSocket::bind(address)
             .await
             .map_err(|source| AnnounceError::Listen { address, source })?;
+        let secret = Secret::new(std::array::from_fn(|n| random[32 + n]));
         let identity = Identity {
             name: settings.node_name.as_str().into(),
             incarnation: number(0),
             address,
-            new_key: format!("{:016x}{:016x}", number(16), number(24)),
+            public_key: secret.public(),
+            new_cluster: format!("{:016x}{:016x}", number(16), number(24)),
             seed: number(8),
         };
         tracing::info!(node = settings.node_name, %address, "announcer started");
         metrics.begin();
         let mut this = Self {
+            keyring: Keyring::new(NodeName::clone(&identity.name), identity.incarnation, secret),
             core: Core::new(identity, since_boot()),
             world: World::follow(&client),
-            key: None,
             leases: client::watch(&client, registry::query()).into_channel(EVENTS_WAITING_MAX),
             socket,
             datagram: Box::new([0; BYTES_MAX]),
@@ -218,6 +225,7 @@ impl Announcer {
             leads: Leads::start(since_boot()),
             forgetting: forgetting::Forgetting::default(),
             unanswered: BTreeSet::new(),
+            withheld: BTreeMap::new(),
             writes: JoinSet::new(),
             teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
             node_name: settings.node_name,
@@ -294,7 +302,7 @@ impl Announcer {
 
     fn take(&mut self, news: News) {
         match news {
-            News::Datagram(Ok((bytes, _))) => self.take_datagram(bytes),
+            News::Datagram(Ok((bytes, source))) => self.take_datagram(bytes, source),
             News::Datagram(Err(error)) => tracing::debug!(%error, "a probe was not received"),
             News::Question((link, question)) => {
                 self.answer(link, &question);
@@ -342,6 +350,7 @@ impl Announcer {
             return;
         }
         self.tell_means();
+        self.tell_withheld(&addresses);
         let demand = &self.world.demand;
         let candidates = |address: &IpAddr| (*address, demand.candidates(*address));
         self.core
@@ -359,6 +368,12 @@ impl Announcer {
             let held: Vec<IpAddr> = self.core.held().collect();
             self.core.announce_again(since_boot(), held);
         }
+        let (own, gateways) = (self.ports.own_addresses(), self.ports.gateways().clone());
+        let addresses = self.world.own_applied(own, gateways);
+        self.take_touched(Touched {
+            addresses,
+            ..Touched::default()
+        });
         self.tell_means();
         self.look_after_led();
         self.join_groups();
@@ -383,16 +398,15 @@ impl Announcer {
         self.ports.join_groups(held);
     }
 
-    fn take_datagram(&mut self, bytes: usize) {
-        let Some((_, key)) = &self.key else { return };
-        match Message::decode(&self.datagram[..bytes], key) {
+    fn take_datagram(&mut self, bytes: usize, source: SocketAddr) {
+        match self.keyring.open(source, &self.datagram[..bytes]) {
             Ok(message) => {
                 Metrics::count(&self.metrics.probes_received);
-                self.core.receive(since_boot(), &message);
+                self.core.receive(since_boot(), source, &message);
             }
             Err(error) => {
                 Metrics::count(&self.metrics.probes_refused);
-                tracing::debug!(%error, "a datagram is no member's");
+                tracing::debug!(%source, %error, "a datagram is no member's");
             }
         }
     }

@@ -55,6 +55,9 @@ pub struct AddressStatus {
     /// The node that this one sends packets of connections on to that it does not know: one that had the address before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub led_to: Option<NodeName>,
+    /// The reason why it is not announced from here although a Service has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// How many nodes may announce it. Without any, nobody does.
     pub candidates: usize,
     /// The Services that have it, as `namespace/name`.
@@ -70,6 +73,7 @@ impl Status {
             ip: address,
             node: core.owner(now, address).cloned(),
             led_to: core.led_to(address).cloned(),
+            withheld: demand.withheld(address).map(|reason| reason.to_string()),
             candidates: core.candidates(address),
             services: demand
                 .services_of(address)

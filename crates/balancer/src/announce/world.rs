@@ -1,7 +1,7 @@
 //! What the announcer knows of the API, as watches tell it: Services, EndpointSlices, Nodes and AddressPools.
 //!
 //! Nothing is concluded before each kind was told once as a whole. A role of an older version may not permit to read
-//! AddressPools, and a cluster may not have the kind: then, and only then, it goes on without what pools say.
+//! AddressPools, and a cluster may not have the kind: then no address is known to be of a pool, and none is announced.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -120,8 +120,8 @@ impl World {
             Told::NoPools(error) => {
                 tracing::error!(
                     %error,
-                    "AddressPools cannot be read: addresses are announced without regard to their nodeSelectors and \
-                     interfaces; the announcer's role needs to list and watch addresspools of portolan.dev"
+                    "AddressPools cannot be read and no address is announced: the announcer's role needs to list and \
+                     watch addresspools of portolan.dev"
                 );
                 touched.addresses = self.synced(AddressPool::KIND);
             }
@@ -151,6 +151,20 @@ impl World {
     /// All Nodes that there are.
     pub(super) fn nodes(&self) -> &BTreeSet<NodeName> {
         &self.nodes
+    }
+
+    /// This machine has these addresses and gateways; the addresses that are concerned.
+    pub(super) fn own_applied(
+        &mut self,
+        own: BTreeSet<IpAddr>,
+        gateways: BTreeSet<IpAddr>,
+    ) -> BTreeSet<IpAddr> {
+        let touched = self.demand.own_applied(own, gateways);
+        if self.unsynced.is_empty() {
+            touched
+        } else {
+            BTreeSet::new()
+        }
     }
 
     fn take_node(&mut self, event: Event<Node>) -> BTreeSet<IpAddr> {

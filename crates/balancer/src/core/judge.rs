@@ -1,8 +1,9 @@
 //! One Service at a time: what holds, what should, and the step between them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use api::object::{Labels, ObjectKey, Service};
+use api::object::{IngressPort, Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
 use ipam::pools::Request;
 
@@ -108,13 +109,16 @@ impl Core {
             Some(_) if self.options.has_edges => IngressMode::Proxy,
             _ => IngressMode::Vip,
         };
-        let is_edge_missing = reading.edge.is_some() && !self.options.has_edges;
         let hostname = reading.hostname.take();
         let nodes = std::mem::take(&mut reading.nodes);
+        let withheld = reading.restrictions.withholds(self.options.has_edges);
+        // Why an address is withheld says it already.
+        let is_edge_missing = reading.edge.is_some() && !self.options.has_edges && withheld.is_none();
         let remarks = Remarks::of(reading, is_edge_missing);
         let holder = holder_of(key);
-        let outcome = Wish::of(service)
-            .map_err(|error| error.to_string())
+        let outcome = withheld
+            .map_or(Ok(()), Err)
+            .and_then(|()| Wish::of(service).map_err(|error| error.to_string()))
             .and_then(|wish| {
                 let no_labels = Labels::new();
                 let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
@@ -139,6 +143,10 @@ impl Core {
         };
         let assigned = Assigned {
             unannounced: self.unannounced(&addresses, &nodes).unwrap_or_default(),
+            ports: match mode {
+                IngressMode::Proxy => self.port_states(key, service, &addresses, &nodes),
+                IngressMode::Vip => BTreeMap::new(),
+            },
             addresses,
             mode,
             hostname,
@@ -146,6 +154,61 @@ impl Core {
             remarks: remarks.text(),
         };
         (assigned, remarks)
+    }
+
+    /// The states of ports, as edges report them, at each address where one has a fault: those of all ports (as the API has it).
+    /// The report of a node counts for addresses that the node may announce.
+    fn port_states(
+        &self,
+        key: &ObjectKey,
+        service: &Service,
+        addresses: &[IpAddr],
+        by_annotations: &[LabelSelector],
+    ) -> BTreeMap<IpAddr, Vec<IngressPort>> {
+        if !self.reports.are_known() {
+            let ingress = service.status.load_balancer.ingress.iter();
+            let told = ingress.filter(|ingress| !ingress.ports.is_empty());
+            let told = told.filter_map(|told| Some((told.ip.parse().ok()?, told.ports.clone())));
+            return told.filter(|(address, _)| addresses.contains(address)).collect();
+        }
+        let at_address = |address: IpAddr| {
+            let may_announce = |node: &str| {
+                let labels = self.hosts.get(node);
+                labels.is_some_and(|labels| self.may_announce(address, labels, by_annotations))
+            };
+            let states: Vec<IngressPort> = service
+                .spec
+                .ports
+                .iter()
+                .map(|port| {
+                    let number = (port.port, port.protocol);
+                    let error = self.reports.error(key, address, number, may_announce);
+                    IngressPort {
+                        port: port.port,
+                        protocol: port.protocol,
+                        error: error.map(str::to_owned),
+                    }
+                })
+                .collect();
+            states
+                .iter()
+                .any(|state| state.error.is_some())
+                .then_some((address, states))
+        };
+        addresses.iter().copied().filter_map(at_address).collect()
+    }
+
+    /// Whether pools and annotations let a node with these labels announce an address.
+    fn may_announce(&self, address: IpAddr, labels: &Labels, by_annotations: &[LabelSelector]) -> bool {
+        let mut named = self
+            .pools
+            .values()
+            .map(|pool| &pool.placement)
+            .filter(|placement| placement.names_nodes() && placement.has(address));
+        named.all(|placement| placement.is_for_node(labels))
+            && by_annotations
+                .iter()
+                .all(|selector| selector.matches(|key| labels.get(key).map(String::as_str)))
     }
 
     /// Adds what is to be said about the nodes (CCM-06, CCM-07).
@@ -177,13 +240,8 @@ impl Core {
             let named: Vec<_> = pools
                 .filter(|(_, placement)| placement.names_nodes() && placement.has(*address))
                 .collect();
-            let is_able = |labels: &Labels| {
-                named.iter().all(|(_, placement)| placement.is_for_node(labels))
-                    && by_annotations
-                        .iter()
-                        .all(|selector| selector.matches(|key| labels.get(key).map(String::as_str)))
-            };
             let are_all = named.is_empty() && by_annotations.is_empty();
+            let is_able = |labels: &Labels| self.may_announce(*address, labels, by_annotations);
             if are_all || self.hosts.values().any(is_able) {
                 return None;
             }
@@ -223,7 +281,8 @@ fn balance(service: &Service, assigned: Assigned, remarks: Remarks) -> Option<St
     let is_remarked = said_by(service, REMARKS_CONDITION) == assigned.remarks;
     let is_assigned = !adds_finalizer && is_said && is_told(service, &assigned);
     let is_announcing_said = said_by(service, ANNOUNCED_CONDITION) == assigned.unannounced;
-    if is_assigned && is_remarked && is_announcing_said {
+    let are_ports_told = are_ports_told(service, &assigned);
+    if is_assigned && is_remarked && is_announcing_said && are_ports_told {
         return None;
     }
     let mut step = Step {
@@ -281,7 +340,16 @@ fn clean_up(service: &Service) -> Option<Step> {
     })
 }
 
-/// Whether the status tells of the addresses as it should. States of ports are told by the edge.
+/// Whether the status tells the states of ports as they are.
+fn are_ports_told(service: &Service, assigned: &Assigned) -> bool {
+    service.status.load_balancer.ingress.iter().all(|ingress| {
+        let ip = ingress.ip.parse::<IpAddr>().ok();
+        let states = ip.and_then(|ip| assigned.ports.get(&ip));
+        states.map_or(&[][..], Vec::as_slice) == ingress.ports.as_slice()
+    })
+}
+
+/// Whether the status tells of the addresses as it should, besides the states of ports.
 fn is_told(service: &Service, assigned: &Assigned) -> bool {
     let ingress = &service.status.load_balancer.ingress;
     let hostname = assigned.hostname.as_deref().unwrap_or_default();
@@ -289,7 +357,6 @@ fn is_told(service: &Service, assigned: &Assigned) -> bool {
         ingress.ip.parse::<IpAddr>().is_ok()
             && ingress.hostname == hostname
             && IngressMode::of(ingress) == assigned.mode
-            && (assigned.mode == IngressMode::Proxy || ingress.ports.is_empty())
     });
     are_well && addresses_of(service) == assigned.addresses
 }

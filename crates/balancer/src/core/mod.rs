@@ -14,11 +14,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::object::{
-    AddressPool, AddressPoolUsage, Labels, LoadBalancerIngress, Namespace, Node, ObjectKey, Service,
+    AddressPool, AddressPoolUsage, IngressPort, Labels, LoadBalancerIngress, Namespace, Node, ObjectKey,
+    Service,
 };
 use ipam::pools::{Holder, Pools};
 
 use crate::annotations::EDGE_CLASS;
+use crate::edge_report::{Report, Reports};
 use crate::metrics::Metrics;
 use crate::pools::{KnownPool, usage};
 use crate::wish;
@@ -30,7 +32,7 @@ pub const CLASS: &str = "portolan.dev/balancer";
 /// Classes that begin so are Portolan's, and nobody else will serve them.
 const CLASS_PREFIX: &str = "portolan.dev/";
 /// The condition that says whether a Service got its addresses, and why not.
-pub const CONDITION: &str = "portolan.dev/AddressAssigned";
+pub use api::edge_secret::ASSIGNED_CONDITION as CONDITION;
 /// The condition that is there as long as annotations ask for something that is not in force.
 pub const REMARKS_CONDITION: &str = "portolan.dev/AnnotationsInForce";
 /// The condition that is there as long as no node may announce a Service's addresses.
@@ -126,7 +128,7 @@ impl IngressMode {
 }
 
 /// What a Service's status should say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assigned {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
@@ -140,6 +142,8 @@ pub struct Assigned {
     pub remarks: String,
     /// Why no node may announce the addresses, for people; empty if one may.
     pub unannounced: String,
+    /// The states of the ports at each address where edges cannot serve one of them as asked.
+    pub ports: BTreeMap<IpAddr, Vec<IngressPort>>,
 }
 
 /// What is to be written about a Service, in the order of the fields.
@@ -184,6 +188,8 @@ pub struct Core {
     hosts_changed: BTreeSet<ObjectKey>,
     /// What changed about Services since they were last looked at (CCM-08).
     changed: HashMap<ObjectKey, Vec<Told>>,
+    /// What the edges of nodes report of ports.
+    reports: Reports,
     is_settled: bool,
 }
 
@@ -296,6 +302,18 @@ impl Core {
     pub fn node_deleted(&mut self, name: &str) -> Vec<Work> {
         let has_changed = self.hosts.remove(name).is_some();
         self.hosts_moved(has_changed)
+    }
+
+    /// The edge of a node reports these faults of ports.
+    pub fn report_applied(&mut self, node: &str, report: Report) -> Vec<Work> {
+        let concerned = self.reports.set(node, report);
+        concerned.into_iter().map(Work::Service).collect()
+    }
+
+    /// The reports of all edges have been told.
+    pub fn reports_synced(&mut self) -> Vec<Work> {
+        self.reports.set_known();
+        self.balanced().map(Work::Service).collect()
     }
 
     /// Everything that was there has been told: fills the book from the Services' statuses. Older Services come

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::judge::said_by;
 use super::*;
+use crate::edge_report::PortFault;
 
 /// A core with a pool, which sees all that it writes.
 struct Setting {
@@ -99,7 +100,7 @@ impl Setting {
                     ip: ip.to_string(),
                     hostname: assigned.hostname.clone().unwrap_or_default(),
                     ip_mode: Some(assigned.mode.as_str().to_owned()),
-                    ..LoadBalancerIngress::default()
+                    ports: assigned.ports.get(ip).cloned().unwrap_or_default(),
                 });
                 service.status.load_balancer.ingress = ingress.collect();
                 let condition = |kind: &str, is_true: bool, message: &str| Condition {
@@ -461,6 +462,100 @@ fn without_edges_it_is_said_that_one_is_missing() {
         setting.told(),
         ["EnsuringLoadBalancer", "InvalidAnnotation", "EnsuredLoadBalancer"]
     );
+}
+
+#[test]
+fn withholds_the_address_when_a_restriction_needs_the_missing_edge() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    let ranges = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    setting.apply(annotated(
+        balanced("a", json!({})),
+        &[(ranges, "198.51.100.0/24")],
+    ));
+    assert_eq!(setting.addresses("a"), [""; 0]);
+    assert!(setting.why_not("a").contains(ranges), "{}", setting.why_not("a"));
+    assert_eq!(setting.told(), ["SyncLoadBalancerFailed"]);
+    let same = setting.is("a");
+    setting.apply(same);
+    assert_eq!(setting.told(), [""; 0], "it is told once");
+    let mut mended = annotated(setting.is("a"), &[]);
+    mended.spec.load_balancer_source_ranges = vec!["198.51.100.0/24".to_owned()];
+    setting.apply(mended);
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+}
+
+#[test]
+fn withdraws_the_address_when_a_restriction_becomes_unreadable() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.core.options.has_edges = true;
+    let ranges = "service.beta.kubernetes.io/azure-allowed-ip-ranges";
+    setting.apply(annotated(
+        balanced("a", json!({})),
+        &[(ranges, "198.51.100.0/24")],
+    ));
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+    let slipped = annotated(setting.is("a"), &[(ranges, "198.51.100.0/240")]);
+    setting.apply(slipped);
+    assert_eq!(setting.addresses("a"), [""; 0]);
+    assert!(setting.why_not("a").contains(ranges), "{}", setting.why_not("a"));
+    let mended = annotated(setting.is("a"), &[(ranges, "198.51.100.0/24")]);
+    setting.apply(mended);
+    assert_eq!(setting.addresses("a"), ["192.0.2.0"]);
+}
+
+#[test]
+fn states_of_ports_are_as_edges_report_them() {
+    let mut setting = Setting::with_pool(&["192.0.2.0/24"]);
+    setting.core.options.has_edges = true;
+    let two =
+        json!([{"name": "a", "port": 80, "protocol": "TCP"}, {"name": "b", "port": 443, "protocol": "TCP"}]);
+    setting.apply(balanced(
+        "a",
+        json!({"loadBalancerClass": EDGE_CLASS, "ports": two}),
+    ));
+    setting.apply(balanced("b", json!({})));
+    setting.told();
+    let states = |setting: &Setting, name: &str| -> Vec<(u16, Option<String>)> {
+        let ingress = setting.is(name).status.load_balancer.ingress;
+        let ports = ingress.into_iter().flat_map(|ingress| ingress.ports);
+        ports.map(|state| (state.port, state.error)).collect()
+    };
+    let report = |setting: &mut Setting, node: &str, faulty: &[&str]| {
+        let fault = |name: &&str| PortFault {
+            namespace: "default".to_owned(),
+            service: (*name).to_owned(),
+            address: setting.addresses(name)[0].parse().expect("an address"),
+            port: 443,
+            protocol: api::object::Protocol::Tcp,
+            error: "portolan.dev/CannotListen".to_owned(),
+        };
+        let report = faulty.iter().map(fault).collect();
+        let work = setting.core.report_applied(node, report);
+        setting.work_off(work);
+    };
+    let faulty = vec![(80, None), (443, Some("portolan.dev/CannotListen".to_owned()))];
+    // Before all reports are read, nothing is changed.
+    report(&mut setting, "node-1", &["a", "b"]);
+    assert_eq!(states(&setting, "a"), []);
+    let work = setting.core.reports_synced();
+    setting.work_off(work);
+    assert_eq!(states(&setting, "a"), faulty);
+    assert_eq!(states(&setting, "b"), [], "node proxies serve it");
+    assert_eq!(setting.told(), [""; 0]);
+    report(&mut setting, "node-1", &[]);
+    assert_eq!(states(&setting, "a"), []);
+    // Nodes that do not announce the address are not believed.
+    report(&mut setting, "stranger", &["a"]);
+    assert_eq!(states(&setting, "a"), []);
+    let selectors = json!([{"matchLabels": {"role": "edge"}}]);
+    setting.pool("p", &["192.0.2.0/24"], json!({ "nodeSelectors": selectors }));
+    report(&mut setting, "node-1", &["a"]);
+    assert_eq!(states(&setting, "a"), []);
+    let labels = json!({"role": "edge"});
+    let node = json!({"metadata": {"name": "node-1", "labels": labels}});
+    let work = setting.core.node_applied(&read(node));
+    setting.work_off(work);
+    assert_eq!(states(&setting, "a"), faulty);
 }
 
 #[test]

@@ -70,13 +70,9 @@ impl Placement {
     pub fn links(&self) -> &Arc<[LinkPattern]> {
         &self.links
     }
-
-    fn says_nothing(&self) -> bool {
-        self.nodes.is_empty() && self.links.is_empty()
-    }
 }
 
-/// The places of all pools that say anything about them.
+/// The places of all pools.
 #[derive(Debug, Default)]
 pub struct Placements {
     pools: BTreeMap<String, Placement>,
@@ -85,7 +81,6 @@ pub struct Placements {
 impl Placements {
     /// A pool says this, or nothing any more; whose addresses are concerned.
     pub fn set(&mut self, pool: &str, placement: Option<Placement>) -> Vec<AddressBlock> {
-        let placement = placement.filter(|placement| !placement.says_nothing());
         if self.pools.get(pool) == placement.as_ref() {
             return Vec::new();
         }
@@ -102,6 +97,11 @@ impl Placements {
     /// All links that pools name.
     pub fn links(&self) -> impl Iterator<Item = &LinkPattern> {
         self.pools.values().flat_map(|placement| placement.links.iter())
+    }
+
+    /// Whether a pool has the address.
+    pub fn have(&self, address: IpAddr) -> bool {
+        self.of(address).next().is_some()
     }
 
     /// What the pools that have an address say. All of it holds.

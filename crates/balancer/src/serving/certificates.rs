@@ -6,15 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use api::edge_secret::ALLOWED_NAMESPACES;
+use api::edge_secret::is_namespace_allowed;
 use api::object::ObjectKey;
 use client::ClientError;
 use edge::settings::Certificate;
 
 use super::secret::Secret;
 
-/// The annotation by which a Secret lets Services of other namespaces have its certificate: their namespaces,
-/// separated by commas, or `*`.
-pub const ALLOWED_NAMESPACES: &str = "portolan.dev/allowed-namespaces";
 /// The type that a Secret must have.
 const TYPE: &str = "kubernetes.io/tls";
 /// How often each Secret is looked at.
@@ -24,16 +23,24 @@ const READS_PER_SECOND: u32 = 20;
 
 /// What is known of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// A certificate, and who may have it besides its own namespace.
-    Certificate {
-        /// The certificate.
-        certificate: Arc<Certificate>,
-        /// The value of [`ALLOWED_NAMESPACES`].
-        allowed: Arc<str>,
-    },
-    /// Nothing that can be used, and why.
-    Unusable(Arc<str>),
+struct Known {
+    /// The value of [`ALLOWED_NAMESPACES`]; empty without a Secret that can be read.
+    allowed: Arc<str>,
+    /// The certificate, or why there is none, for those who may know.
+    certificate: Result<Arc<Certificate>, Arc<str>>,
+}
+
+impl Known {
+    fn unreadable(why: String) -> Self {
+        Self {
+            allowed: Arc::from(""),
+            certificate: Err(why.into()),
+        }
+    }
+
+    fn lets(&self, namespace: &str) -> bool {
+        is_namespace_allowed(&self.allowed, namespace)
+    }
 }
 
 /// All Secrets that are referred to.
@@ -44,23 +51,19 @@ pub struct Certificates {
 
 impl Certificates {
     /// The certificate that a Service of `namespace` gets out of a Secret; the error is for people. `None` if the Secret was
-    /// not read yet.
+    /// not read yet. Of a Secret that does not let the namespace have it, the error says neither whether it exists nor what
+    /// it holds.
     pub fn of(&self, namespace: &str, secret: &ObjectKey) -> Option<Result<Arc<Certificate>, String>> {
         let (_, known) = self.known.get(secret)?;
-        Some(match known {
-            Known::Unusable(why) => Err(why.to_string()),
-            Known::Certificate { certificate, allowed } => {
-                let is_own = *secret.namespace == *namespace;
-                let mut allowed = allowed.split(',').map(str::trim);
-                match is_own || allowed.any(|one| one == "*" || one == namespace) {
-                    true => Ok(Arc::clone(certificate)),
-                    false => Err(format!(
-                        "Secret {secret} does not let Services of namespace {namespace} have its certificate: its annotation \
-                         {ALLOWED_NAMESPACES} must name the namespace"
-                    )),
-                }
-            }
-        })
+        let is_own = *secret.namespace == *namespace;
+        if !is_own && !known.lets(namespace) {
+            return Some(Err(format!(
+                "Secret {secret} cannot be used from namespace {namespace}: it must exist, and its annotation \
+                 {ALLOWED_NAMESPACES} must name the namespace"
+            )));
+        }
+        let certificate = known.certificate.clone();
+        Some(certificate.map_err(|why| why.to_string()))
     }
 
     /// Whether a Secret was read.
@@ -81,11 +84,16 @@ impl Certificates {
                 if is_same {
                     return false;
                 }
-                (version, certificate(secret, key))
+                let allowed = secret.metadata.annotations.get(ALLOWED_NAMESPACES);
+                let known = Known {
+                    allowed: allowed.map_or("", String::as_str).into(),
+                    certificate: certificate(secret, key).map_err(Into::into),
+                };
+                (version, known)
             }
             Err(error) if error.is_not_found() => {
                 let why = format!("there is no Secret {key}");
-                (String::new(), Known::Unusable(why.into()))
+                (String::new(), Known::unreadable(why))
             }
             Err(error) => {
                 if self.known.contains_key(key) {
@@ -93,7 +101,7 @@ impl Certificates {
                     return false;
                 }
                 let why = format!("Secret {key} cannot be read: {error}");
-                (String::new(), Known::Unusable(why.into()))
+                (String::new(), Known::unreadable(why))
             }
         };
         let is_news = self.known.get(key).is_none_or(|(_, before)| *before != known);
@@ -107,11 +115,10 @@ impl Certificates {
     }
 }
 
-/// The certificate that a Secret holds.
-fn certificate(secret: &Secret, key: &ObjectKey) -> Known {
-    let unusable = |why: String| Known::Unusable(why.into());
+/// The certificate that a Secret holds; the error is for those who may use the Secret.
+fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, String> {
     if secret.kind != TYPE {
-        return unusable(format!(
+        return Err(format!(
             "Secret {key} is of type {:?}, expected {TYPE}",
             secret.kind
         ));
@@ -121,19 +128,11 @@ fn certificate(secret: &Secret, key: &ObjectKey) -> Known {
             .bytes(name)
             .ok_or_else(|| format!("Secret {key} lacks {name}"))
     };
-    let (chain_pem, key_pem) = match (part("tls.crt"), part("tls.key")) {
-        (Ok(chain), Ok(private)) => (chain, private),
-        (Err(why), _) | (_, Err(why)) => return unusable(why),
-    };
-    let allowed = secret.metadata.annotations.get(ALLOWED_NAMESPACES);
-    Known::Certificate {
-        certificate: Arc::new(Certificate {
-            source: key.to_string().into(),
-            chain_pem,
-            key_pem,
-        }),
-        allowed: allowed.map_or("", String::as_str).into(),
-    }
+    Ok(Arc::new(Certificate {
+        source: key.to_string().into(),
+        chain_pem: part("tls.crt")?,
+        key_pem: part("tls.key")?,
+    }))
 }
 
 /// How long to wait between rounds in which each of `count` Secrets is read.

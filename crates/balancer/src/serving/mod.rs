@@ -20,13 +20,14 @@ pub mod secret;
 mod status;
 pub mod world;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use edge::status::PortStatus;
-use edge::{Edge, StickySecrets};
+use edge::{Edge, Shares, StickySecrets};
 use netlink::route::RouteError;
 use tokio::sync::watch;
 
@@ -47,8 +48,12 @@ pub struct Settings {
     pub served: watch::Sender<Arc<Addresses>>,
     /// Where access logs may go.
     pub log_places: edge::log::Places,
-    /// Whether buckets are among these places.
-    pub has_buckets: bool,
+    /// The buckets among these places.
+    pub buckets: Buckets,
+    /// Connections that may be open at once; 0 for as many as the limit of open files allows.
+    pub connections_max: usize,
+    /// How Services and clients share them.
+    pub shares: Shares,
     /// What cookies of sticky sessions are made of, the same on all nodes; if not given, it is read from the Secret
     /// [`crate::cookie_secret`].
     pub sticky_secrets: Option<StickySecrets>,
@@ -60,6 +65,25 @@ pub struct Settings {
     pub drain_patience: Duration,
     /// Where what the edge counts is read.
     pub metrics: Arc<Metrics>,
+}
+
+/// The buckets that access logs may go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Buckets {
+    /// No S3-compatible service is known: files go to the directory instead.
+    #[default]
+    Unknown,
+    /// These, which may be none; `*` stands for all that the credentials lead to.
+    Allowed(BTreeSet<Arc<str>>),
+}
+
+impl Buckets {
+    fn allow(&self, bucket: &str) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Allowed(names) => names.contains("*") || names.contains(bucket),
+        }
+    }
 }
 
 /// What the edge counts, and how its ports are, once it runs.

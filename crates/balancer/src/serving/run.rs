@@ -1,5 +1,5 @@
-//! The loop of a node's edge: news of the API, of the announcer and of the edge in; settings, local addresses, states of
-//! ports and Events out.
+//! The loop of a node's edge: news of the API, of the announcer and of the edge in; settings, local addresses, a report and
+//! Events out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::object::{EndpointSlice, IngressPort, Node, ObjectKey, Resource, Service};
+use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use edge::{Edge, Faults, StickySecrets};
 use tokio::sync::mpsc::Receiver;
@@ -21,6 +21,7 @@ use super::secret::{self, Secret};
 use super::world::{CookieSecret, Owned, Place, World};
 use super::{Addresses, ServeError, Settings, status};
 use crate::cookie_secret;
+use crate::edge_report::{self, PortFault, RENEW_PERIOD, Report};
 use crate::tell::Teller;
 
 /// Who tells Events.
@@ -29,9 +30,9 @@ const COMPONENT: &str = "portolan-edge";
 const EVENTS_WAITING_MAX: usize = 1_024;
 /// Events taken in at once, so that a burst is applied once.
 const TAKEN_AT_ONCE_MAX: usize = 4_096;
-/// Reads of Secrets and writes of states under way at once, each.
+/// Reads of Secrets under way at once.
 const UNDER_WAY_MAX: usize = 16;
-/// Pause between two tries to read the own Node, or to write a state.
+/// Pause between two tries to read the own Node, or to write the report.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// How long addresses that a predecessor on this machine had count as this node's, though nobody has said so yet, from when
 /// the announcer has begun: what it takes to get them back. It begins when a predecessor's has ended, which goes on as long
@@ -89,9 +90,6 @@ enum Stepped {
     Succeeded,
 }
 
-/// What came of a write: of which Service, and whether it is to be tried again.
-type Written = (ObjectKey, bool);
-
 struct Server {
     client: Client,
     settings: Settings,
@@ -118,13 +116,26 @@ struct Server {
     to_read: BTreeSet<ObjectKey>,
     reading: BTreeSet<ObjectKey>,
     next_round: Instant,
-    writes: JoinSet<Written>,
-    /// States that are to be told, and when.
-    to_tell: BTreeMap<ObjectKey, Instant>,
-    telling: BTreeSet<ObjectKey>,
+    /// Services whose faults are to be told.
+    to_tell: BTreeSet<ObjectKey>,
+    /// The faults of ports of each Service that has any.
+    port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
+    reporting: Reporting,
     teller: Teller,
     told: status::Told,
     complained: BTreeSet<ObjectKey>,
+}
+
+/// The report of this node's edge, and what of it was written. Nothing is, before there is a fault.
+#[derive(Default)]
+struct Reporting {
+    written: Report,
+    /// The write that is under way, and whether it succeeded.
+    write: JoinSet<(Report, bool)>,
+    /// When what was written is to be renewed, if it has faults.
+    renew_at: Option<Instant>,
+    /// When a write that failed may be tried again.
+    retry_at: Option<Instant>,
 }
 
 /// Addresses that a predecessor had.
@@ -140,7 +151,7 @@ impl Server {
         let place = Place {
             node_name: settings.node_name.as_str().into(),
             has_directory: settings.log_places.directory.is_some(),
-            has_buckets: settings.has_buckets,
+            buckets: settings.buckets.clone(),
         };
         let (owned, leftovers) = match &settings.owned {
             None => (Owned::All, None),
@@ -174,9 +185,9 @@ impl Server {
             to_read: BTreeSet::new(),
             reading: BTreeSet::new(),
             next_round: Instant::now(),
-            writes: JoinSet::new(),
-            to_tell: BTreeMap::new(),
-            telling: BTreeSet::new(),
+            to_tell: BTreeSet::new(),
+            port_faults: BTreeMap::new(),
+            reporting: Reporting::default(),
             teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
             told: status::Told::default(),
             complained: BTreeSet::new(),
@@ -214,11 +225,8 @@ impl Server {
                 self.reading.remove(&key);
                 self.take_secret(&key, &read);
             }
-            Some(Ok((key, fails))) = self.writes.join_next() => {
-                self.telling.remove(&key);
-                if fails {
-                    self.to_tell.insert(key, Instant::now() + RETRY_PERIOD);
-                }
+            Some(Ok((report, is_written))) = self.reporting.write.join_next() => {
+                self.take_written(report, is_written);
             }
             () = sleep_until(wake) => {}
         }
@@ -242,9 +250,10 @@ impl Server {
         let leftovers = self.leftovers.as_ref().and_then(|leftovers| leftovers.until);
         let reads_secrets = self.reads_cookie_secret() || !self.world.secrets().is_empty();
         let round = reads_secrets.then_some(self.next_round);
-        let telling = self.to_tell.values().min().copied();
+        let reporting = self.reporting.retry_at.or(self.reporting.renew_at);
+        let reporting = reporting.filter(|_| self.reporting.write.is_empty());
         let looking = self.lingering.next_look();
-        [leftovers, round, telling, looking].into_iter().flatten().min()
+        [leftovers, round, reporting, looking].into_iter().flatten().min()
     }
 
     /// The own Node is another than before: its zone may be. One that is gone has none.
@@ -369,8 +378,7 @@ impl Server {
             }
             is_new
         });
-        let now = Instant::now();
-        self.to_tell.extend(touched.iter().map(|key| (key.clone(), now)));
+        self.to_tell.extend(touched.iter().cloned());
         Ok(())
     }
 
@@ -392,6 +400,8 @@ impl Server {
         let edge = Edge::start(edge::Options {
             zone: self.zone.clone(),
             threads: self.settings.threads,
+            connections_max: self.settings.connections_max,
+            shares: self.settings.shares,
             log_places: self.settings.log_places.clone(),
             sticky_secrets: self.sticky_secrets.clone(),
             handover_socket: self.settings.handover_socket.clone(),
@@ -495,68 +505,78 @@ impl Server {
     fn take_faults(&mut self) {
         let Some(faults) = &mut self.faults else { return };
         let faults = Arc::clone(&faults.borrow_and_update());
-        let now = Instant::now();
         let concerned: BTreeSet<ObjectKey> = status::messages(&faults).into_keys().collect();
-        for key in concerned.union(&self.complained) {
-            self.to_tell.insert(key.clone(), now);
-        }
+        self.to_tell.extend(concerned.union(&self.complained).cloned());
         self.complained = concerned;
     }
 
-    /// Tells the states of ports and what is wrong, where that is due.
+    /// Tells what is wrong with Services that have changed, and reports it.
     fn tell(&mut self) {
-        let now = Instant::now();
-        let due = self
-            .to_tell
-            .iter()
-            .filter(|(key, at)| **at <= now && !self.telling.contains(*key));
-        let due: Vec<ObjectKey> = due.map(|(key, _)| key.clone()).collect();
-        if due.is_empty() {
-            return;
-        }
         let faults = self.faults.as_ref().map(|faults| Arc::clone(&faults.borrow()));
         let faults = faults.unwrap_or_default();
-        let mut messages = status::messages(&faults);
-        for key in due {
-            if self.writes.len() >= UNDER_WAY_MAX {
-                return;
-            }
-            self.to_tell.remove(&key);
-            let Some(served) = self.world.service(&key) else {
+        let mut messages = match self.to_tell.is_empty() {
+            true => BTreeMap::new(),
+            false => status::messages(&faults),
+        };
+        for key in std::mem::take(&mut self.to_tell) {
+            let served = self.world.service(&key).map(|served| {
+                let mut here = self.world.addresses_of(served);
+                // Of an address that moved away its new owner tells.
+                here.retain(|address| !self.lingering.has(*address));
+                (served, here)
+            });
+            let Some((served, here)) = served.filter(|(_, here)| !here.is_empty()) else {
                 self.told.news(&key, BTreeSet::new());
+                self.port_faults.remove(&key);
                 continue;
             };
-            let mut here = self.world.addresses_of(served);
-            // Of an address that moved away its new owner tells.
-            here.retain(|address| !self.lingering.has(*address));
-            if here.is_empty() {
-                self.told.news(&key, BTreeSet::new());
-                continue;
-            }
             let mut wrong = messages.remove(&key).unwrap_or_default();
             wrong.extend(self.world.complaints(&key).iter().cloned());
             for message in self.told.news(&key, wrong) {
                 let uid = &served.service.metadata.uid;
                 self.teller.tell(&key, uid, true, "EdgeDegraded", message);
             }
-            let ports: Vec<IngressPort> = status::ports(served, &faults);
-            let Some(patch) = status::patch(&served.service, &here, &ports) else {
-                continue;
+            let of_service = status::port_faults(served, &here, &faults);
+            match of_service.is_empty() {
+                true => self.port_faults.remove(&key),
+                false => self.port_faults.insert(key, of_service),
             };
-            self.telling.insert(key.clone());
-            let client = self.client.clone();
-            self.writes.spawn(async move {
-                let written = status::write(&client, &key, &patch).await;
-                // After a conflict or a deletion the Service is news itself.
-                let fails = written.is_err_and(|error| {
-                    let is_over = error.is_conflict() || error.is_not_found();
-                    if !is_over {
-                        tracing::warn!(service = %key, %error, "the states of its ports cannot be told yet");
-                    }
-                    !is_over
-                });
-                (key, fails)
-            });
+        }
+        self.report();
+    }
+
+    /// Writes the report if it says something else than before, or is to be renewed.
+    fn report(&mut self) {
+        let now = Instant::now();
+        let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let reporting = &mut self.reporting;
+        if !reporting.write.is_empty() || reporting.retry_at.is_some_and(|at| at > now) {
+            return;
+        }
+        reporting.retry_at = None;
+        let faults = self.port_faults.values().flatten();
+        let own = faults.filter(|fault| !self.lingering.has(fault.address));
+        let report: Report = own.cloned().collect();
+        if report == reporting.written && !is_past(reporting.renew_at) {
+            return;
+        }
+        let (client, node) = (self.client.clone(), self.settings.node_name.clone());
+        reporting.write.spawn(async move {
+            let written = edge_report::write(&client, &node, &report, WallClock::system().now()).await;
+            if let Err(error) = &written {
+                tracing::warn!(%error, "report of ports not written");
+            }
+            (report, written.is_ok())
+        });
+    }
+
+    fn take_written(&mut self, report: Report, is_written: bool) {
+        let now = Instant::now();
+        let reporting = &mut self.reporting;
+        reporting.retry_at = (!is_written).then(|| now + RETRY_PERIOD);
+        if is_written {
+            reporting.renew_at = (!report.is_empty()).then(|| now + RENEW_PERIOD);
+            reporting.written = report;
         }
     }
 

@@ -1,19 +1,16 @@
-//! What is told of a Service that the edge cannot serve as asked: the states of its ports in
-//! `status.loadBalancer.ingress[].ports`, and Events.
+//! What is told of a Service that the edge cannot serve as asked: faults of its ports for the node's report
+//! ([`crate::edge_report`]), and Events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use api::object::{IngressPort, ObjectKey, Protocol, Resource, Service};
-use client::{Client, ClientError, STRATEGIC_PATCH};
+use api::object::{ObjectKey, Protocol};
 use edge::settings::ServiceName;
 use edge::{Fault, Faults, PortKey, Transport};
-use http::Method;
-use serde_json::{Value, json};
 
 use super::Addresses;
 use super::world::Served;
-use crate::write::port_status;
+use crate::edge_report::PortFault;
 
 /// The errors of ports, as the API wants them: a domain of one's own, a slash, a word.
 fn error_of(fault: &Fault) -> Option<&'static str> {
@@ -26,8 +23,8 @@ fn error_of(fault: &Fault) -> Option<&'static str> {
     })
 }
 
-/// The states of a Service's ports. All ports are told of, or none if all are well (as the API has it).
-pub(super) fn ports(served: &Served, faults: &Faults) -> Vec<IngressPort> {
+/// The ports of a Service that cannot be served as asked at these addresses.
+pub(super) fn port_faults(served: &Served, here: &Addresses, faults: &Faults) -> Vec<PortFault> {
     let meta = &served.service.metadata;
     let name = ServiceName {
         namespace: meta.namespace.as_str().into(),
@@ -55,69 +52,25 @@ pub(super) fn ports(served: &Served, faults: &Faults) -> Vec<IngressPort> {
         errors.sort_by_key(|error| *error == "portolan.dev/BadCertificate");
         errors.first().copied()
     };
-    let ports: Vec<IngressPort> = served
-        .service
-        .spec
-        .ports
-        .iter()
-        .map(|port| IngressPort {
-            port: port.port,
-            protocol: port.protocol,
-            error: refused(port.port, port.protocol)
-                .or_else(|| faulty(port.port, port.protocol))
-                .map(str::to_owned),
-        })
-        .collect();
-    if ports.iter().all(|port| port.error.is_none()) {
-        return Vec::new();
-    }
-    ports
-}
-
-/// The patch by which a Service tells that of the ports at these addresses; `None` if it does already. It is of the version
-/// of the Service that was seen.
-pub(super) fn patch(service: &Service, here: &Addresses, ports: &[IngressPort]) -> Option<Value> {
-    let is_here = |ip: &str| ip.parse::<IpAddr>().is_ok_and(|ip| here.contains(&ip));
-    let mut is_new = false;
-    let ingress = service.status.load_balancer.ingress.iter().map(|said| {
-        let mut entry = json!({"ip": said.ip});
-        if !said.hostname.is_empty() {
-            entry["hostname"] = json!(said.hostname);
-        }
-        if let Some(mode) = &said.ip_mode {
-            entry["ipMode"] = json!(mode);
-        }
-        let ports = match is_here(&said.ip) {
-            true => ports,
-            false => said.ports.as_slice(),
-        };
-        is_new |= said.ports.as_slice() != ports;
-        if !ports.is_empty() {
-            entry["ports"] = ports.iter().map(port_status).collect();
-        }
-        entry
+    let ports = served.service.spec.ports.iter();
+    let faulty = ports.filter_map(|port| {
+        let number = (port.port, port.protocol);
+        let error = refused(number.0, number.1).or_else(|| faulty(number.0, number.1))?;
+        Some((number, error))
     });
-    let ingress: Vec<Value> = ingress.collect();
-    let meta = &service.metadata;
-    is_new.then(|| {
-        json!({
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": {"loadBalancer": {"ingress": ingress}},
-        })
-    })
-}
-
-/// Writes such a patch.
-pub(super) async fn write(client: &Client, service: &ObjectKey, patch: &Value) -> Result<(), ClientError> {
-    let path = format!(
-        "{}/{}/status",
-        Service::collection(Some(&service.namespace)),
-        service.name
-    );
-    client
-        .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(patch))
-        .await
-        .map(drop)
+    let at_address = |((port, protocol), error): ((u16, Protocol), &str)| {
+        let error = error.to_owned();
+        let fault = move |address: &IpAddr| PortFault {
+            namespace: meta.namespace.clone(),
+            service: meta.name.clone(),
+            address: *address,
+            port,
+            protocol,
+            error: error.clone(),
+        };
+        here.iter().map(fault).collect::<Vec<_>>()
+    };
+    faulty.flat_map(at_address).collect()
 }
 
 /// What was told of each Service, so that nothing is told twice.

@@ -11,8 +11,8 @@ use edge::settings::{
     Stickiness, Tls,
 };
 
-use super::Addresses;
 use super::certificates::Certificates;
+use super::{Addresses, Buckets};
 use crate::annotations;
 use crate::annotations::value::SecretName;
 use crate::annotations::wish::{EdgeWish, FrontendWish, ListenerWish, LogWish};
@@ -28,8 +28,8 @@ pub struct Place {
     pub node_name: Arc<str>,
     /// Whether access logs can go to a directory.
     pub has_directory: bool,
-    /// Whether access logs can go to buckets.
-    pub has_buckets: bool,
+    /// The buckets that access logs can go to.
+    pub buckets: Buckets,
 }
 
 /// Which addresses this node has.
@@ -112,8 +112,10 @@ impl World {
     pub fn service_applied(&mut self, service: Service) {
         let key = service.metadata.key();
         let addresses = addresses(&service);
-        let wish = annotations::read(&service).edge;
-        match wish.filter(|_| !addresses.is_empty()) {
+        let reading = annotations::read(&service);
+        // The assigner withdraws the address; until then nobody is served, rather than everybody.
+        let is_enforced = reading.restrictions.withholds(true).is_none();
+        match reading.edge.filter(|_| is_enforced && !addresses.is_empty()) {
             None => self.service_deleted(&key),
             Some(wish) => {
                 let served = Served {
@@ -334,7 +336,7 @@ impl World {
             access_log: wish
                 .access_log
                 .as_ref()
-                .and_then(|log| self.access_log(log, &mut complaints)),
+                .and_then(|log| self.access_log(&key.namespace, log, &mut complaints)),
         };
         (settings, complaints)
     }
@@ -406,17 +408,35 @@ impl World {
         backend.collect()
     }
 
-    /// Where an access log goes: to its bucket, or to a directory of the bucket's name where there are no buckets.
-    fn access_log(&self, wish: &LogWish, complaints: &mut Vec<String>) -> Option<AccessLog> {
+    /// Where an access log goes: to its bucket, or to a directory of the bucket's name where there are no buckets. In a bucket,
+    /// which others may use too, the names of files begin with the namespace.
+    fn access_log(&self, namespace: &str, wish: &LogWish, complaints: &mut Vec<String>) -> Option<AccessLog> {
         let join = |first: &str, rest: &str| match rest {
             "" => first.to_owned(),
             rest => format!("{first}/{rest}"),
         };
         let (destination, prefix) = match &wish.bucket {
-            Some(bucket) if self.place.has_buckets => (
-                LogDestination::Bucket(Arc::clone(bucket)),
-                Arc::clone(&wish.prefix),
-            ),
+            Some(bucket) if self.place.buckets != Buckets::Unknown => {
+                if !self.place.buckets.allow(bucket) {
+                    complaints.push(format!(
+                        "no access log is kept: bucket {bucket} is not among those of --edge-access-log-buckets on node {}",
+                        self.place.node_name
+                    ));
+                    return None;
+                }
+                let prefix = match &*wish.prefix {
+                    "" => namespace.into(),
+                    _ => Arc::clone(&wish.prefix),
+                };
+                if prefix.split('/').find(|part| !part.is_empty()) != Some(namespace) {
+                    complaints.push(format!(
+                        "no access log is kept: its prefix {prefix:?} in bucket {bucket} must begin with the Service's \
+                         namespace, as {namespace}/{prefix}"
+                    ));
+                    return None;
+                }
+                (LogDestination::Bucket(Arc::clone(bucket)), prefix)
+            }
             _ if !self.place.has_directory => {
                 complaints.push(
                     "no access log is kept: the edge of this node was started without --edge-access-log-directory"

@@ -2,6 +2,7 @@
 
 mod asker;
 mod flood;
+mod forged;
 mod moves;
 mod one_owner;
 mod pools;

@@ -35,6 +35,15 @@ pub use testbed::asker::Hardware;
 pub struct Announcer {
     pub orders: Sender<Order>,
     pub hardware: Hardware,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Announcer {
+    /// Kills it and waits until its sockets are closed, so that another one can listen at the same addresses.
+    pub fn kill(self) {
+        self.orders.send(Order::Die).expect("it runs");
+        self.thread.join().expect("no panic in the announcer");
+    }
 }
 
 pub enum Order {
@@ -88,7 +97,7 @@ pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
     create(cluster, &api.admin, POOLS, &pool("p", &[ADDRESS.into()]));
     create(cluster, &api.admin, SERVICES, &service("a", json!({})));
     Api {
-        announcer: api.as_user("system:portolan-announcer"),
+        announcer: api.as_user("system:portolan-load-balancer"),
         earlier: api.as_user(EARLIER),
         admin: api.admin,
     }
@@ -130,7 +139,7 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
         served: has_edge.then_some(served),
     };
     let config = config.clone();
-    spawn_in(cluster, name, move || {
+    let thread = spawn_in(cluster, name, move || {
         let _serve = serve;
         runtime().block_on(async {
             let client = Client::new(config).expect("a client");
@@ -157,6 +166,7 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
     Announcer {
         orders,
         hardware: link_of(&member.namespace, "eth0").1,
+        thread,
     }
 }
 

@@ -59,6 +59,7 @@ pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr)
         cluster_domain: "cluster.local".to_owned(),
         kubernetes_service: apiserver::KubernetesService::default(),
         access: Access::default(),
+        encryption: None,
     };
     let server = Server::start(config, Arc::new(store)).await.expect("a server");
     let api = Api {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::certificates::{
-    CLIENT_SIGNER, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, Request, RequestError,
+    BACKDATE_SECONDS, CLIENT_SIGNER, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, Request,
+    RequestError,
 };
 use api::object::CertificateSigningRequest;
 use jiff::Timestamp;
@@ -13,11 +14,8 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-use super::recognise::{are_usages_of_client, are_usages_of_server, is_part};
+use super::recognise::{are_usages_of_client, are_usages_of_server, part_of};
 use super::{pem_of, request_of};
-
-/// How far a certificate's beginning lies back, so that a clock that is somewhat behind does not matter (upstream's).
-const BACKDATE: Duration = Duration::from_secs(5 * 60);
 
 /// Why an authority cannot be used. The files have to be mended.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +59,11 @@ pub enum SignError {
     Issue(#[from] rcgen::Error),
 }
 
-/// The authority's certificate and key.
+/// The certificates and keys of the cluster's authorities.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    /// The authority of agents as servers; the other one if there is none.
+    kubelet_serving_issuer: Option<Issuer<'static, KeyPair>>,
     /// How long certificates are good at most.
     duration: Duration,
 }
@@ -83,21 +83,22 @@ impl Authority {
     /// # Errors
     /// See [`AuthorityError`].
     pub fn open(certificate: &Path, key: &Path, duration: Duration) -> Result<Self, AuthorityError> {
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|source| AuthorityError::Read {
-                path: path.to_owned(),
-                source,
-            })
-        };
-        let (certificate_pem, key_pem) = (read(certificate)?, read(key)?);
-        let issuer = KeyPair::from_pem(&key_pem)
-            .and_then(|key| Issuer::from_ca_cert_pem(&certificate_pem, key))
-            .map_err(|source| AuthorityError::Unusable {
-                certificate: certificate.to_owned(),
-                key: key.to_owned(),
-                source,
-            })?;
-        Ok(Self { issuer, duration })
+        Ok(Self {
+            issuer: issuer(certificate, key)?,
+            kubelet_serving_issuer: None,
+            duration,
+        })
+    }
+
+    /// Signs agents as servers with an authority of their own, which no client of the API trusts.
+    ///
+    /// # Errors
+    /// See [`AuthorityError`].
+    pub fn with_kubelet_serving(self, certificate: &Path, key: &Path) -> Result<Self, AuthorityError> {
+        Ok(Self {
+            kubelet_serving_issuer: Some(issuer(certificate, key)?),
+            ..self
+        })
     }
 
     /// Whether one of our signers is asked.
@@ -124,7 +125,11 @@ impl Authority {
         let pem = String::from_utf8_lossy(&pem_of(object)).into_owned();
         let mut signing = CertificateSigningRequestParams::from_pem(&pem)?;
         signing.params = self.params(object, &request, now)?;
-        Ok(signing.signed_by(&self.issuer)?.pem())
+        let issuer = match object.spec.signer_name.as_str() {
+            NODE_SERVING_SIGNER => self.kubelet_serving_issuer.as_ref().unwrap_or(&self.issuer),
+            _ => &self.issuer,
+        };
+        Ok(signing.signed_by(issuer)?.pem())
     }
 
     /// What the certificate says: what was asked for and checked, and nothing that came along with it.
@@ -174,10 +179,28 @@ impl Authority {
             time::OffsetDateTime::from_unix_timestamp(time).unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
         };
         let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2);
-        params.not_before = at(now.as_second() - seconds(BACKDATE));
+        params.not_before = at(now.as_second() - BACKDATE_SECONDS);
         params.not_after = at(now.as_second() + seconds(duration));
         Ok(params)
     }
+}
+
+/// Reads certificate and key of an authority, PEM.
+fn issuer(certificate: &Path, key: &Path) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|source| AuthorityError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let (certificate_pem, key_pem) = (read(certificate)?, read(key)?);
+    KeyPair::from_pem(&key_pem)
+        .and_then(|key| Issuer::from_ca_cert_pem(&certificate_pem, key))
+        .map_err(|source| AuthorityError::Unusable {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            source,
+        })
 }
 
 /// What each signer stands for (upstream's rules); else what is wanted.
@@ -198,9 +221,9 @@ fn check(object: &CertificateSigningRequest, request: &Request) -> Result<(), &'
              and server auth",
         ),
         NODE_PART_SIGNER => (
-            is_part(request, usages),
-            "signs system:kube-proxy, system:kube-dns, system:portolan-announcer and system:portolan-edge, without groups and further names, for digital signature and \
-             client auth",
+            part_of(request, usages).is_some(),
+            "signs the parts of a node, such as system:kube-proxy:NODE of the group system:portolan:proxies, without \
+             further names, for digital signature and client auth",
         ),
         _ => (
             request.common_name().is_some()

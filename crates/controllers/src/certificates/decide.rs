@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use api::certificates::GROUP;
 use api::certificates::condition::{APPROVED, DENIED, FAILED};
-use api::object::{CertificateSigningRequest, Endpoints, Node, ObjectKey, Resource};
+use api::object::{CertificateSigningRequest, Endpoints, Node, ObjectKey, Resource, ServiceCidr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, ClientError, JSON};
 use http::Method;
+use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::claim::take_name;
 use super::keeper::Answer;
+use super::objection::{Objection, Others, Reserved, object_to_joining, object_to_serving};
+use super::recognise::joining_node;
 use super::{Authority, Purpose, Recognised};
 use crate::run::Environment;
 use crate::write::{list_all, read};
@@ -24,150 +28,110 @@ const NOT_ITS_ADDRESS_PERIOD: Duration = Duration::from_secs(1);
 /// How soon one is whose sender may not have it: roles change seldom.
 const NOT_PERMITTED_PERIOD: Duration = Duration::from_secs(60);
 /// What a decision says that this program made.
-const APPROVED_REASON: &str = "AutoApproved";
+pub(super) const APPROVED_REASON: &str = "AutoApproved";
 const DENIED_REASON: &str = "AutoDenied";
 const FAILED_REASON: &str = "SignerValidationFailure";
-/// Names that clients know the API server by: no machine gets them.
-const NAMES_OF_API_SERVER: [&str; 2] = ["localhost", "kubernetes"];
-
-/// Why a machine does not get a certificate that it may ask for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Objection {
-    /// Clients would take the machine for the API server.
-    #[error("{0:?} is a name of the API server; join with another --node-name")]
-    Reserved(String),
-    /// Another machine has the name.
-    #[error(
-        "a Node named {0:?} is there and ready; join with another --node-name, or end that machine first"
-    )]
-    NameTaken(String),
-    /// Not yet: the Node has not said that it has the address. It will, if it has.
-    #[error("the Node {node} does not say that {address} is its address")]
-    NotItsAddress {
-        /// The Node.
-        node: String,
-        /// The address.
-        address: IpAddr,
-    },
-    /// The address is another's.
-    #[error("{address} is an address of {owner}, too")]
-    AddressTaken {
-        /// The address.
-        address: IpAddr,
-        /// Whose else.
-        owner: String,
-    },
-}
-
-impl Objection {
-    /// Whether it may pass by itself.
-    pub fn may_pass(&self) -> bool {
-        matches!(self, Self::NotItsAddress { .. })
-    }
-}
-
-/// What speaks against a machine that joins under a name. Pure.
-pub fn object_to_node(name: &str, present: Option<&Node>) -> Option<Objection> {
-    let is_reserved = NAMES_OF_API_SERVER.contains(&name) || name.starts_with("kubernetes.default");
-    if is_reserved {
-        return Some(Objection::Reserved(name.to_owned()));
-    }
-    let is_taken = present.is_some_and(Node::is_ready);
-    is_taken.then(|| Objection::NameTaken(name.to_owned()))
-}
-
-/// What speaks against a Node's agent serving at `addresses`: they are its own, and nobody else's. Pure.
-pub fn object_to_serving(
-    name: &str,
-    addresses: &[IpAddr],
-    nodes: &[Node],
-    api_servers: &BTreeSet<IpAddr>,
-) -> Option<Objection> {
-    let has = |node: &Node, address: IpAddr| {
-        let mut addresses = node.status.addresses.iter();
-        addresses.any(|of_node| of_node.address.parse() == Ok(address))
-    };
-    let own = nodes.iter().find(|node| node.metadata.name == name);
-    addresses.iter().copied().find_map(|address| {
-        if !own.is_some_and(|own| has(own, address)) {
-            let node = name.to_owned();
-            return Some(Objection::NotItsAddress { node, address });
-        }
-        let other = nodes
-            .iter()
-            .find(|node| node.metadata.name != name && has(node, address));
-        let owner = match other {
-            Some(other) => format!("the Node {}", other.metadata.name),
-            None if api_servers.contains(&address) => "an API server".to_owned(),
-            None => return None,
-        };
-        Some(Objection::AddressTaken { address, owner })
-    })
-}
-
 /// Decides about a request. What may not be had is left to people, and looked at again.
 pub(super) async fn decide(
     environment: &Environment,
-    object: CertificateSigningRequest,
+    request: CertificateSigningRequest,
     recognised: Recognised,
+    reserved: &Reserved,
 ) -> Result<Answer, ClientError> {
     let client = &environment.client;
-    if !is_permitted(client, &object, recognised.purpose.permission()).await? {
+    if !is_permitted(client, &request, recognised.purpose.permission()).await? {
         tracing::warn!(
-            request = object.metadata.name,
-            user = object.spec.username,
+            request = request.metadata.name,
+            user = request.spec.username,
             permission = recognised.purpose.permission(),
             "the certificate is not approved: whoever asks may not have it"
         );
         return Ok(Answer::Undecided(NOT_PERMITTED_PERIOD));
     }
-    let objection = match &recognised.purpose {
-        Purpose::Joining => {
-            let node = read::<Node>(client, &ObjectKey::new("", &recognised.node)).await?;
-            object_to_node(&recognised.node, node.as_ref())
-        }
-        Purpose::Serving(addresses) => {
-            let nodes = list_all::<Node>(client, "").await?.items;
-            let api_servers = api_servers(client).await?;
-            object_to_serving(&recognised.node, addresses, &nodes, &api_servers)
-        }
-        Purpose::Renewing | Purpose::Part => None,
+    let objection = match reserved.object_to_name(&recognised.node) {
+        Some(objection) => Some(objection),
+        None => objection(client, &request, &recognised, reserved).await?,
     };
     let (kind, reason, message) = match objection {
         Some(objection) if objection.may_pass() => {
-            tracing::debug!(request = object.metadata.name, %objection, "not approved yet");
+            tracing::debug!(request = request.metadata.name, %objection, "not approved yet");
             return Ok(Answer::Undecided(NOT_ITS_ADDRESS_PERIOD));
         }
         Some(objection) => (DENIED, DENIED_REASON, objection.to_string()),
         None => (APPROVED, APPROVED_REASON, recognised.purpose.message().to_owned()),
     };
     tracing::info!(
-        request = object.metadata.name,
-        user = object.spec.username,
+        request = request.metadata.name,
+        user = request.spec.username,
         decision = kind,
         message
     );
-    let mut body = body(&object);
+    let mut body = body(&request);
     push_condition(environment, &mut body, kind, reason, &message);
-    write(client, &object, "approval", &body).await?;
+    write(client, &request, "approval", &body).await?;
     Ok(Answer::Done)
 }
 
-/// Signs an approved request, or writes down why not.
+/// What speaks against a request, as the cluster is now.
+async fn objection(
+    client: &Client,
+    request: &CertificateSigningRequest,
+    recognised: &Recognised,
+    reserved: &Reserved,
+) -> Result<Option<Objection>, ClientError> {
+    match &recognised.purpose {
+        Purpose::Joining => {
+            let node = read::<Node>(client, &ObjectKey::new("", &recognised.node)).await?;
+            Ok(node.and_then(|node| object_to_joining(request, &node)))
+        }
+        Purpose::Serving(addresses) => {
+            let others = Others {
+                nodes: list_all::<Node>(client, "").await?.items,
+                api_servers: api_servers(client).await?,
+                service_cidrs: service_cidrs(client).await?,
+            };
+            Ok(object_to_serving(&recognised.node, addresses, &others, reserved))
+        }
+        Purpose::Renewing | Purpose::Part(_) => Ok(None),
+    }
+}
+
+/// Signs an approved request, or writes down why not. The certificate of a machine that joins is signed once the name is
+/// the machine's.
 pub(super) async fn sign(
     environment: &Environment,
     object: CertificateSigningRequest,
     authority: &Authority,
 ) -> Result<(), ClientError> {
     let mut body = body(&object);
-    match authority.sign(&object, environment.clock.now()) {
+    let refusal = match joining_node(&object) {
+        Some(node_name) => {
+            let now = environment.clock.now();
+            take_name(&environment.client, &object, &node_name, now).await?
+        }
+        None => None,
+    };
+    let signed = match refusal {
+        Some(objection) => Err(objection.to_string()),
+        None => authority
+            .sign(&object, environment.clock.now())
+            .map_err(|error| error.to_string()),
+    };
+    match signed {
         Ok(certificate) => body["status"]["certificate"] = json!(STANDARD.encode(certificate)),
-        Err(error) => {
-            tracing::warn!(request = object.metadata.name, %error, "a certificate is not signed");
-            push_condition(environment, &mut body, FAILED, FAILED_REASON, &error.to_string());
+        Err(reason) => {
+            tracing::warn!(request = object.metadata.name, reason, "certificate not signed");
+            push_condition(environment, &mut body, FAILED, FAILED_REASON, &reason);
         }
     }
     write(&environment.client, &object, "status", &body).await
+}
+
+/// The ranges of Services' cluster IPs.
+async fn service_cidrs(client: &Client) -> Result<Vec<IpNet>, ClientError> {
+    let all = list_all::<ServiceCidr>(client, "").await?.items;
+    let ranges = all.iter().flat_map(|range| &range.spec.cidrs);
+    Ok(ranges.filter_map(|range| range.parse().ok()).collect())
 }
 
 /// The addresses of the API servers.

@@ -1,12 +1,15 @@
 //! Requests for certificates: those of machines that join and of their parts are approved by themselves
 //! ([`recognise()`], [`Objection`]), what is approved is signed ([`Authority`]), and what is over is removed
-//! ([`lapse()`]). Upstream's rules, and with them some of ours: a name that a living Node has is not given away, and
-//! agents are signed as servers, for addresses that are theirs alone.
+//! ([`lapse()`]). Upstream's rules, and with them some of ours: a name that a Node has is not given away, parts get the
+//! user of their own node alone, and agents are signed as servers for addresses that are theirs alone, by an authority of
+//! their own.
 
 mod authority;
+mod claim;
 mod decide;
 mod keeper;
 mod lapse;
+mod objection;
 mod recognise;
 mod run;
 
@@ -18,8 +21,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use authority::{Authority, AuthorityError, SignError};
-pub use decide::{Objection, object_to_node, object_to_serving};
 pub use lapse::{Lapse, lapse};
+pub use objection::{Objection, Others, Reserved, object_to_joining, object_to_serving};
 pub use recognise::{Purpose, Recognised, recognise};
 pub use run::run;
 
@@ -35,6 +38,8 @@ pub struct Settings {
     pub cleans: bool,
     /// Who signs what is approved; nobody does if there is none.
     pub authority: Option<Arc<Authority>>,
+    /// Names and addresses that no machine gets.
+    pub reserved: Reserved,
 }
 
 /// The PKCS #10 request of an object.

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use api::certificates::{
-    NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_PARTS, NODE_SERVING_SIGNER, NODE_USER_PREFIX, NODES, Request,
+    NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NODE_USER_PREFIX, NODES, NodeIdentity,
+    NodePart, Request,
 };
 use api::object::CertificateSigningRequest;
 
@@ -28,7 +29,7 @@ pub enum Purpose {
     /// The endpoint of a Node's agent, at these addresses.
     Serving(Vec<IpAddr>),
     /// Another part of a Node's machine.
-    Part,
+    Part(NodePart),
 }
 
 impl Purpose {
@@ -38,7 +39,7 @@ impl Purpose {
             Self::Joining => "nodeclient",
             Self::Renewing => "selfnodeclient",
             Self::Serving(_) => "selfnodeserver",
-            Self::Part => "nodepart",
+            Self::Part(_) => "nodepart",
         }
     }
 
@@ -48,7 +49,7 @@ impl Purpose {
             Self::Joining => "Auto approving kubelet client certificate after SubjectAccessReview.",
             Self::Renewing => "Auto approving self kubelet client certificate after SubjectAccessReview.",
             Self::Serving(_) => "Auto approving self kubelet serving certificate after SubjectAccessReview.",
-            Self::Part => "Auto approving the certificate of a node's part after SubjectAccessReview.",
+            Self::Part(_) => "Auto approving the certificate of a node's part after SubjectAccessReview.",
         }
     }
 }
@@ -91,20 +92,31 @@ fn serving(object: &CertificateSigningRequest, request: &Request) -> Option<Reco
     })
 }
 
+/// An agent asks for the parts of its own machine and for nobody else's.
 fn part(object: &CertificateSigningRequest, request: &Request) -> Option<Recognised> {
-    let node = requester(object)?.to_owned();
-    is_part(request, &object.spec.usages).then_some(Recognised {
+    let (node, part) = part_of(request, &object.spec.usages)?;
+    (requester(object) == Some(node.as_str())).then_some(Recognised {
         node,
-        purpose: Purpose::Part,
+        purpose: Purpose::Part(part),
     })
 }
 
-/// Whether a request is one that the signer of nodes' parts signs.
-pub(super) fn is_part(request: &Request, usages: &[String]) -> bool {
-    let is_known = request
-        .common_name()
-        .is_some_and(|user| NODE_PARTS.contains(&user));
-    is_known && request.organizations.is_empty() && request.has_no_names() && are_usages_of_client(usages)
+/// The Node and the part that a request names which the signer of nodes' parts signs.
+pub(super) fn part_of(request: &Request, usages: &[String]) -> Option<(String, NodePart)> {
+    let identity = NodeIdentity::of(request.common_name()?, &request.organizations)?;
+    let has_one_group = request.organizations.len() == 1;
+    let fits = has_one_group && request.has_no_names() && are_usages_of_client(usages);
+    Some((identity.node_name.to_owned(), identity.part.filter(|_| fits)?))
+}
+
+/// The Node that a machine joins as which is not that Node yet; `None` for every other request.
+pub(super) fn joining_node(object: &CertificateSigningRequest) -> Option<String> {
+    if object.spec.signer_name != NODE_CLIENT_SIGNER {
+        return None;
+    }
+    let request = request_of(object).ok()?;
+    let node = request.node_name()?;
+    (requester(object) != Some(node)).then(|| node.to_owned())
 }
 
 /// The Node whose agent asks.

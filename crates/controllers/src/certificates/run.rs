@@ -25,7 +25,9 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
         let (environment, settings) = (environment.clone(), settings.clone());
         async move {
             match job {
-                Job::Decide(request, recognised) => return decide(&environment, *request, recognised).await,
+                Job::Decide(request, recognised) => {
+                    return decide(&environment, *request, recognised, &settings.reserved).await;
+                }
                 Job::Sign(request) => {
                     if let Some(authority) = &settings.authority {
                         sign(&environment, *request, authority).await?;

@@ -3,7 +3,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::certificates::{
-    CLIENT_SIGNER, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, condition,
+    CLIENT_SIGNER, JOINED_BY_REQUEST, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NodePart,
+    REPLACES_NODE, condition,
 };
 use api::object::{CertificateSigningRequest, CertificateSigningRequestCondition, Node};
 use base64::Engine as _;
@@ -13,6 +14,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType}
 use serde_json::json;
 use x509_parser::pem::Pem;
 
+use super::claim::{Claim, claim};
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -84,8 +86,16 @@ fn machines_are_recognised_by_names_usages_and_groups() {
         "system:node:n1",
     );
     assert_eq!(purpose(&serving), Some(Purpose::Serving(vec![ip("192.0.2.1")])));
-    let part = object(NODE_PART_SIGNER, "system:kube-proxy", &[], &[], "system:node:n1");
-    assert_eq!(purpose(&part), Some(Purpose::Part));
+    for part in NodePart::ALL {
+        let object = object(
+            NODE_PART_SIGNER,
+            &part.user("n1"),
+            &[part.group()],
+            &[],
+            "system:node:n1",
+        );
+        assert_eq!(purpose(&object), Some(Purpose::Part(part)));
+    }
 }
 
 #[test]
@@ -134,14 +144,49 @@ fn what_differs_is_for_people() {
             &[],
             "system:node:n1",
         ),
+        // Parts: the user that all nodes shared, another node's, another part's group, a further group, no agent.
         object(
             NODE_PART_SIGNER,
-            "system:kube-proxy",
-            &["system:masters"],
+            "system:portolan-edge",
+            &[],
             &[],
             "system:node:n1",
         ),
-        object(NODE_PART_SIGNER, "system:kube-proxy", &[], &[], TOKEN),
+        object(
+            NODE_PART_SIGNER,
+            "system:portolan-edge",
+            &["system:portolan:edges"],
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_PART_SIGNER,
+            "system:portolan-edge:n2",
+            &["system:portolan:edges"],
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_PART_SIGNER,
+            "system:kube-proxy:n1",
+            &["system:portolan:edges"],
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_PART_SIGNER,
+            "system:kube-proxy:n1",
+            &["system:portolan:proxies", "system:masters"],
+            &[],
+            "system:node:n1",
+        ),
+        object(
+            NODE_PART_SIGNER,
+            "system:kube-proxy:n1",
+            &["system:portolan:proxies"],
+            &[],
+            TOKEN,
+        ),
         object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
     ];
     for stranger in strangers {
@@ -152,47 +197,142 @@ fn what_differs_is_for_people() {
     assert_eq!(recognise(&usages), None);
 }
 
+fn node(name: &str, addresses: &[&str]) -> Node {
+    let addresses: Vec<_> = addresses
+        .iter()
+        .map(|address| json!({"type": "InternalIP", "address": address}))
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "7"},
+        "status": {"addresses": addresses},
+    }))
+    .unwrap()
+}
+
 #[test]
-fn a_name_in_use_is_not_given_away() {
-    let node = |ready: &str| -> Node {
-        serde_json::from_value(json!({"metadata": {"name": "n1"},
-            "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
-        .unwrap()
-    };
-    assert_eq!(object_to_node("n1", None), None);
-    assert_eq!(object_to_node("n1", Some(&node("Unknown"))), None);
+fn refuses_the_name_of_a_node_that_exists() {
+    let mut joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    let present = node("n1", &[]);
     let taken = Some(Objection::NameTaken("n1".to_owned()));
-    assert_eq!(object_to_node("n1", Some(&node("True"))), taken);
-    for reserved in ["kubernetes", "localhost", "kubernetes.default.svc"] {
+    assert_eq!(object_to_joining(&joining, &present), taken);
+    let replaces = |name: &str, incarnation: &str| {
+        let words = vec![name.to_owned(), incarnation.to_owned()];
+        std::collections::BTreeMap::from([(REPLACES_NODE.to_owned(), words)])
+    };
+    joining.spec.extra = replaces("n1", "uid-n1/");
+    assert_eq!(object_to_joining(&joining, &present), None);
+    for (name, incarnation) in [
+        ("n2", "uid-n1/"),
+        ("n1", "uid-n1"),
+        ("n1", "uid-n1/2026-01-01T00:00:00Z"),
+    ] {
+        joining.spec.extra = replaces(name, incarnation);
         assert_eq!(
-            object_to_node(reserved, None),
-            Some(Objection::Reserved(reserved.to_owned()))
+            object_to_joining(&joining, &present),
+            taken,
+            "{name} {incarnation}"
+        );
+    }
+}
+
+#[test]
+fn one_request_alone_takes_a_name() {
+    let mut first = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    first.metadata.uid = "request-1".to_owned();
+    let mut second = first.clone();
+    second.metadata.uid = "request-2".to_owned();
+    assert_eq!(claim(&first, None), Claim::Create);
+    let mut present = node("n1", &[]);
+    present
+        .metadata
+        .annotations
+        .insert(JOINED_BY_REQUEST.to_owned(), "request-1".to_owned());
+    assert_eq!(claim(&first, Some(&present)), Claim::Held);
+    assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
+    second.status.conditions.push(CertificateSigningRequestCondition {
+        kind: condition::APPROVED.to_owned(),
+        status: "True".to_owned(),
+        reason: "KubectlApprove".to_owned(),
+        ..CertificateSigningRequestCondition::default()
+    });
+    assert_eq!(claim(&second, Some(&present)), Claim::Mark("7".to_owned()));
+}
+
+#[test]
+fn refuses_names_of_api_servers_and_of_the_zone() {
+    let names = ["lb.example.com", "192.0.2.4"].map(str::to_owned);
+    let reserved = Reserved::new(&names, "cluster.example");
+    assert_eq!(reserved.object_to_name("n1"), None);
+    assert_eq!(reserved.object_to_name("n1.example.com"), None);
+    for name in [
+        "kubernetes",
+        "localhost",
+        "kubernetes.default.svc",
+        "Kubernetes.default.svc",
+        "*.default.svc",
+        "a.b.svc",
+        "a.cluster.example",
+        "*.svc.cluster.example",
+        "kubernetes.default.svc.cluster.local",
+        "lb.example.com",
+        "LB.example.com",
+        "n1/x",
+        "",
+    ] {
+        assert!(
+            matches!(reserved.object_to_name(name), Some(Objection::Name(_))),
+            "{name}"
         );
     }
 }
 
 #[test]
 fn an_agent_serves_at_addresses_that_are_its_alone() {
-    let node = |name: &str, address: &str| -> Node {
-        serde_json::from_value(json!({"metadata": {"name": name},
-            "status": {"addresses": [{"type": "InternalIP", "address": address}]}}))
-        .unwrap()
+    let others = Others {
+        nodes: vec![
+            node(
+                "n1",
+                &["192.0.2.1", "10.96.0.1", "127.0.0.1", "fe80::1", "192.0.2.5"],
+            ),
+            node("n2", &["192.0.2.2"]),
+            node("n3", &["192.0.2.2"]),
+            node("n4", &["192.0.2.4"]),
+        ],
+        api_servers: BTreeSet::from([ip("192.0.2.4")]),
+        service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
-    let nodes = [
-        node("n1", "192.0.2.1"),
-        node("n2", "192.0.2.2"),
-        node("n3", "192.0.2.2"),
-        node("n4", "192.0.2.4"),
-    ];
-    let servers = BTreeSet::from([ip("192.0.2.4")]);
-    let ask = |name: &str, address: &str| object_to_serving(name, &[ip(address)], &nodes, &servers);
+    let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
+    let ask = |name: &str, address: &str| object_to_serving(name, &[ip(address)], &others, &reserved);
     assert_eq!(ask("n1", "192.0.2.1"), None);
     assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.may_pass()));
-    assert!(ask("n9", "192.0.2.9").is_some_and(|objection| objection.may_pass()));
-    for (name, address) in [("n2", "192.0.2.2"), ("n4", "192.0.2.4")] {
+    assert_eq!(
+        object_to_serving("n9", &[], &others, &reserved),
+        Some(Objection::NoNode("n9".to_owned()))
+    );
+    for (name, address) in [
+        ("n2", "192.0.2.2"),
+        ("n4", "192.0.2.4"),
+        ("n1", "192.0.2.5"),
+        ("n1", "::ffff:192.0.2.2"),
+    ] {
         let objection = ask(name, address);
         assert!(
             matches!(objection, Some(Objection::AddressTaken { .. })),
+            "{objection:?}"
+        );
+    }
+    for address in [
+        "10.96.0.1",
+        "127.0.0.1",
+        "::1",
+        "fe80::1",
+        "169.254.1.1",
+        "0.0.0.0",
+        "224.0.0.1",
+    ] {
+        let objection = ask("n1", address);
+        assert!(
+            matches!(objection, Some(Objection::UnusableAddress { .. })),
             "{objection:?}"
         );
     }

@@ -78,6 +78,7 @@ impl Beside {
                 .authority
                 .clone()
                 .filter(|_| runs(Controller::CertificateSigning)),
+            reserved: options.reserved.clone(),
         };
         if settings.approves || settings.cleans || settings.authority.is_some() {
             let ended = self.ended();

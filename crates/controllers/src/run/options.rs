@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::certificates::Authority;
+use crate::certificates::{Authority, Reserved};
 use crate::selection::{Controller, Selection};
 use crate::{node_ipam, node_lifecycle};
 
@@ -34,6 +34,8 @@ pub struct Options {
     pub node_ipam: Option<node_ipam::Settings>,
     /// What signs certificates; none are signed without (`--cluster-signing-cert-file`).
     pub authority: Option<Arc<Authority>>,
+    /// Names and addresses that no machine gets.
+    pub reserved: Reserved,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             node_lifecycle: node_lifecycle::Settings::default(),
             node_ipam: None,
             authority: None,
+            reserved: Reserved::default(),
         }
     }
 }

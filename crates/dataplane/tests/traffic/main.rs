@@ -132,6 +132,7 @@ impl Run {
             service_cidrs: nets(["10.96.0.0/24", "fd00:10:96::/120"]),
             node_port_addresses: NodePortAddresses::All,
             masquerade_all: false,
+            ignores_external_ips: false,
             node_addresses: World::node_addresses(),
         });
         let dataplane = match world.node().enter(mode.open) {

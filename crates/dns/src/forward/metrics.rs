@@ -39,6 +39,7 @@ pub(super) struct UpstreamCounters {
     failed: AtomicU64,
     probes_failed: AtomicU64,
     foreign: AtomicU64,
+    respelled: AtomicU64,
 }
 
 impl UpstreamCounters {
@@ -61,6 +62,11 @@ impl UpstreamCounters {
     /// A message came that belongs to another question.
     pub(super) fn foreign(&self) {
         self.foreign.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An answer came with the name in another spelling than it was asked in.
+    pub(super) fn respelled(&self) {
+        self.respelled.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -166,13 +172,16 @@ impl Forwarder {
             }
         }
         type Counter = fn(&Upstream) -> &AtomicU64;
-        let single: [(&str, Counter); 3] = [
+        let single: [(&str, Counter); 4] = [
             ("coredns_forward_healthcheck_failures_total", |u| {
                 &u.counters.probes_failed
             }),
             ("portolan_dns_forward_failures_total", |u| &u.counters.failed),
             ("portolan_dns_forward_foreign_messages_total", |u| {
                 &u.counters.foreign
+            }),
+            ("portolan_dns_forward_respelled_answers_total", |u| {
+                &u.counters.respelled
             }),
         ];
         for (name, counter) in single {

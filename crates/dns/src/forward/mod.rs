@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 pub use cache::{Cache, CacheSettings, Cached, EntryKind, Second, Served};
 pub use resolv_conf::{ResolvConf, ResolvConfError, read_resolv_conf};
 pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
-pub use upstream::{ForwardError, Protocol, Upstream};
+pub use upstream::{ForwardError, Protocol, Spelling, Upstream};
 
 use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, Relayed};
 use metrics::ForwardCounters;

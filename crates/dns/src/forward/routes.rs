@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::identifiers::Identifiers;
-use super::upstream::{ForwardError, Protocol, Upstream};
+use super::upstream::{ForwardError, Protocol, Spelling, Upstream};
 use crate::wire::{Name, Question, Relayed, ResponseCode};
 
 /// Resolvers asked about one question at most.
@@ -56,6 +56,8 @@ pub struct RouteSettings {
     pub policy: Policy,
     /// How they are asked.
     pub protocol: Protocol,
+    /// In which spelling they are asked.
+    pub spelling: Spelling,
 }
 
 /// A zone with resolvers of its own.
@@ -73,7 +75,10 @@ impl Routes {
         let group = |addresses: Vec<SocketAddr>| Group {
             upstreams: addresses
                 .into_iter()
-                .map(|address| Arc::new(Upstream::new(address, settings.protocol, identifiers.clone())))
+                .map(|address| {
+                    Upstream::new(address, settings.protocol, settings.spelling, identifiers.clone())
+                })
+                .map(Arc::new)
                 .collect(),
             policy: settings.policy,
             turn: AtomicUsize::new(0),

@@ -1,12 +1,15 @@
 //! One resolver upstream: questions and answers, and whether it is well.
 //!
 //! Every question gets a socket of its own, so the kernel chooses a random source port and takes answers
-//! from the one resolver only; the identifier is random too, and the question must come back (RFC 5452).
+//! from the one resolver only; the identifier is random too, and the question must come back (RFC 5452). Over UDP it
+//! must come back in the random case that its letters were sent in (draft-vixie-dnsext-dns0x20). An answer in another
+//! case is not taken: the question is asked again over TCP. A resolver that loses the case there as well is asked in
+//! the client's spelling for an hour.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,6 +31,9 @@ const UDP_OCTETS_MAX: usize = 4_096;
 const FAILURES_MAX: u32 = 2;
 /// Pause between two questions to a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_PERIOD: Duration = Duration::from_millis(500);
+/// How long a resolver that has lost the case of letters over TCP is asked in the client's spelling. It may be replaced
+/// by a better one at the same address.
+const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
 /// Wrong messages on one socket after which the question is given up: somebody guesses.
 const FOREIGN_MAX: usize = 64;
 
@@ -54,6 +60,17 @@ pub enum ForwardError {
         /// The resolver.
         upstream: SocketAddr,
     },
+    /// It does not repeat the case of letters, and cannot be asked over TCP.
+    #[error(
+        "{upstream} answers with the name in another spelling, and not over TCP: {source}; \
+         if it can be trusted, --forward-keep-case asks in the client's spelling"
+    )]
+    CaseLost {
+        /// The resolver.
+        upstream: SocketAddr,
+        /// Why it could not be asked over TCP.
+        source: io::Error,
+    },
     /// No resolver is configured for the name; nothing is to be gained by asking again.
     #[error("no upstream resolver is configured")]
     NoUpstream,
@@ -72,11 +89,24 @@ pub enum Protocol {
     Tcp,
 }
 
+/// In which spelling a resolver is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// Each letter in a case chosen at random, which the answer must repeat.
+    #[default]
+    Random,
+    /// That of the client.
+    Kept,
+}
+
 /// A resolver.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
     protocol: Protocol,
+    spelling: Spelling,
+    /// When it lost the case of letters last, over TCP, where answers cannot be forged from afar.
+    case_lost: Mutex<Option<Instant>>,
     identifiers: Arc<Identifiers>,
     failures: AtomicU32,
     is_probed: AtomicBool,
@@ -84,10 +114,17 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub(super) fn new(address: SocketAddr, protocol: Protocol, identifiers: Arc<Identifiers>) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        protocol: Protocol,
+        spelling: Spelling,
+        identifiers: Arc<Identifiers>,
+    ) -> Self {
         Self {
             address,
             protocol,
+            spelling,
+            case_lost: Mutex::default(),
             identifiers,
             failures: AtomicU32::new(0),
             is_probed: AtomicBool::new(false),
@@ -172,16 +209,55 @@ impl Upstream {
         udp_octets: Option<u16>,
     ) -> Result<Relayed, ForwardError> {
         let id = self.identifiers.next();
+        let mut question = *question;
+        let is_spelled = self.spells();
+        if is_spelled {
+            question.name = self.identifiers.spell(&question.name);
+        }
         let message = question.encode(id, udp_octets);
+        let mut is_respelled = false;
         if self.protocol == Protocol::UdpThenTcp {
-            let answer = self.over_udp(&message, id, question).await;
-            match answer.map_err(|failure| failure.of(self.address))? {
-                answer if answer.truncated => {}
-                answer => return Ok(answer),
+            let answer = self.over_udp(&message, id, &question).await;
+            let answer = answer.map_err(|failure| failure.of(self.address))?;
+            is_respelled = is_spelled && !answer.repeats(&question.name);
+            if is_respelled {
+                self.counters.respelled();
+            } else if !answer.truncated {
+                return Ok(answer);
             }
         }
-        let answer = self.over_tcp(&message, id, question).await;
-        answer.map_err(|failure| failure.of(self.address))
+        let answer = self.over_tcp(&message, id, &question).await;
+        match answer {
+            Ok(answer) => {
+                if is_respelled && !answer.repeats(&question.name) {
+                    self.note_case_lost();
+                }
+                Ok(answer)
+            }
+            Err(Failure::Io(source)) if is_respelled => Err(ForwardError::CaseLost {
+                upstream: self.address,
+                source,
+            }),
+            Err(failure) => Err(failure.of(self.address)),
+        }
+    }
+
+    /// Whether questions are asked in a random spelling.
+    fn spells(&self) -> bool {
+        let lost = *self.case_lost.lock().unwrap_or_else(PoisonError::into_inner);
+        self.spelling == Spelling::Random
+            && self.protocol == Protocol::UdpThenTcp
+            && lost.is_none_or(|at| at.elapsed() >= CASE_LOST_PERIOD)
+    }
+
+    fn note_case_lost(&self) {
+        *self.case_lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        tracing::warn!(
+            upstream = %self.address,
+            seconds = CASE_LOST_PERIOD.as_secs(),
+            "the resolver does not repeat the case of letters; asked in the clients' spelling for a while, which makes \
+             forged answers easier"
+        );
     }
 
     async fn over_udp(&self, message: &[u8], id: u16, question: &Question) -> Result<Relayed, Failure> {

@@ -92,6 +92,8 @@ pub(crate) struct Counters {
     /// Answers that were held back, and those that were cut, because a network got too many.
     pub(crate) held_back: AtomicU64,
     pub(crate) cut: AtomicU64,
+    /// Queries of clients that are not answered.
+    pub(crate) strangers: AtomicU64,
 }
 
 impl Default for Counters {
@@ -107,6 +109,7 @@ impl Default for Counters {
             answer_octets: sizes(),
             held_back: AtomicU64::new(0),
             cut: AtomicU64::new(0),
+            strangers: AtomicU64::new(0),
         }
     }
 }
@@ -155,7 +158,7 @@ impl Counters {
         let responses = self.responses.iter().flatten();
         requests
             .chain(responses)
-            .chain([&self.dnssec_ok, &self.held_back, &self.cut])
+            .chain([&self.dnssec_ok, &self.held_back, &self.cut, &self.strangers])
     }
 
     /// Writes them; counters that are zero are left out where there are many.
@@ -177,6 +180,9 @@ impl Counters {
                 sizes.write(text, name, &format!("{labels},proto=\"{protocol}\""));
             }
         }
+        let strangers = self.strangers.load(Ordering::Relaxed);
+        text.family("portolan_dns_clients_refused_total", Counted::Counter);
+        text.sample("portolan_dns_clients_refused_total", "", strangers);
         text.family("portolan_dns_rate_limited_total", Counted::Counter);
         for (action, count) in [("drop", &self.held_back), ("truncate", &self.cut)] {
             let labels = format!("action=\"{action}\"");

@@ -11,6 +11,9 @@ use tokio::sync::{Notify, Semaphore};
 const CONNECTIONS_MAX: usize = 12_000;
 /// Open connections of one client: its queries can share one, so more are a mistake or an attack.
 const CONNECTIONS_OF_CLIENT_MAX: u32 = 128;
+/// Open connections of all clients together that are not answered: they get a refusal, and must not take the places
+/// of those that are.
+const CONNECTIONS_OF_STRANGERS_MAX: usize = 256;
 /// Zone transfers under way: each holds the whole zone in memory.
 const TRANSFERS_MAX: usize = 1;
 /// How long a connection may be idle when others wait for its place.
@@ -29,6 +32,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct ByClient {
     open: usize,
+    of_strangers: usize,
     clients: HashMap<IpAddr, u32>,
 }
 
@@ -37,6 +41,7 @@ struct ByClient {
 pub(super) struct Place {
     connections: Arc<Connections>,
     client: IpAddr,
+    is_allowed: bool,
 }
 
 impl Connections {
@@ -51,9 +56,12 @@ impl Connections {
         })
     }
 
-    /// A place for a connection of `client`, as long as there is one.
-    pub(super) fn admit(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+    /// A place for a connection of `client`, which is answered if `is_allowed`, as long as there is one.
+    pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<Place> {
         let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_allowed && by_client.of_strangers >= CONNECTIONS_OF_STRANGERS_MAX {
+            return None;
+        }
         if by_client.open >= self.open_max {
             self.pressure.notify_waiters();
             return None;
@@ -64,9 +72,11 @@ impl Connections {
         }
         *count += 1;
         by_client.open += 1;
+        by_client.of_strangers += usize::from(!is_allowed);
         Some(Place {
             connections: self.clone(),
             client,
+            is_allowed,
         })
     }
 }
@@ -79,6 +89,7 @@ impl Drop for Place {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         by_client.open -= 1;
+        by_client.of_strangers -= usize::from(!self.is_allowed);
         if let Some(count) = by_client.clients.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {

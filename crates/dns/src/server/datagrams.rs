@@ -219,15 +219,46 @@ pub(super) fn send(socket: &UdpSocket, route: &Route, answer: &[u8]) -> io::Resu
 /// Has the kernel say for each datagram which address it was sent to (ip(7) `IP_PKTINFO`, ipv6(7)
 /// `IPV6_RECVPKTINFO`), for sockets that are bound to all addresses.
 pub(super) fn tell_address_asked(socket: &UdpSocket, v6: bool) -> io::Result<()> {
-    let on: libc::c_int = 1;
     let (level, option) = if v6 {
         (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
     } else {
         (libc::IPPROTO_IP, libc::IP_PKTINFO)
     };
+    set_option(socket, level, option, 1)
+}
+
+/// Has the kernel send answers without regard to reports of smaller path MTUs (ip(7) `IP_PMTUDISC_OMIT`). Such a
+/// report can be forged, and makes the kernel send fragments, whose content can be forged as well.
+pub(super) fn ignore_path_mtu(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+    let (level, option, value) = if v6 {
+        (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_OMIT,
+        )
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
+    };
+    set_option(socket, level, option, value)
+}
+
+fn set_option(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let length = socklen::<libc::c_int>();
     // SAFETY: the option's value is an integer, which is what the pointer and the length describe.
-    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) };
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            length,
+        )
+    };
     if set < 0 {
         Err(io::Error::last_os_error())
     } else {

@@ -1,6 +1,7 @@
 //! The sockets of the DNS server.
 
 mod answer;
+mod clients;
 mod connections;
 mod datagrams;
 mod limit;
@@ -16,13 +17,14 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+pub use clients::Clients;
 pub use respond::{Lane, Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCTETS_MAX};
 pub use search::SearchList;
 
 use connections::Connections;
 use limit::RateLimit;
 use tcp::Acceptor;
-use udp::UdpLoops;
+use udp::{Limits, UdpLoops};
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 1_024;
@@ -56,6 +58,8 @@ pub struct Listening {
     pub tls_config: Option<Arc<rustls::ServerConfig>>,
     /// Answers over UDP a second for each /24 or /56 of clients; 0 for any number.
     pub answers_per_second_max: u32,
+    /// Refusals over UDP a second for each /24 or /56 of clients that are not answered; 0 for any number.
+    pub refusals_per_second_max: u32,
 }
 
 impl Server {
@@ -71,9 +75,13 @@ impl Server {
 
     /// Listens as told. Must be called within a tokio runtime.
     pub fn listen(listening: &Listening, responder: Arc<Responder>) -> Result<Self, ListenError> {
-        let limit = match listening.answers_per_second_max {
+        let limit = |per_second| match per_second {
             0 => None,
             per_second => Some(Arc::new(RateLimit::new(per_second))),
+        };
+        let limits = Limits {
+            answers: limit(listening.answers_per_second_max),
+            refusals: limit(listening.refusals_per_second_max),
         };
         let mut server = Self {
             addresses: Vec::new(),
@@ -91,7 +99,7 @@ impl Server {
         let plain = acceptor(None);
         for &asked in &listening.plain {
             server
-                .start_plain(asked, &plain, limit.as_ref())
+                .start_plain(asked, &plain, &limits)
                 .map_err(|source| ListenError {
                     address: asked,
                     source,
@@ -114,7 +122,7 @@ impl Server {
         &mut self,
         asked: SocketAddr,
         acceptor: &Arc<Acceptor>,
-        limit: Option<&Arc<RateLimit>>,
+        limits: &Limits,
     ) -> io::Result<()> {
         let runtime = tokio::runtime::Handle::current();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -122,7 +130,7 @@ impl Server {
         let address = listener.local_addr()?;
         let sockets = udp::bind(address, cores)?;
         self.loops
-            .push(UdpLoops::start(sockets, &acceptor.responder, limit, &runtime)?);
+            .push(UdpLoops::start(sockets, &acceptor.responder, limits, &runtime)?);
         self.acceptors
             .push(runtime.spawn(tcp::accept(listener, acceptor.clone())));
         self.addresses.push(address);
@@ -154,6 +162,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// The addresses of this machine's interfaces at this moment; none if the kernel does not say.
+pub(crate) fn machine_addresses() -> Vec<IpAddr> {
+    datagrams::interface_addresses()
 }
 
 /// The addresses that a server which listens on `listen` is reached at, without loopback ones: for an

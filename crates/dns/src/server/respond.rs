@@ -2,14 +2,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::answer::{Known, Outcome};
+use super::clients::Clients;
 use super::search::SearchList;
 use crate::forward::{Admission, ForwardError, Forwarder, Given, Lookup};
 use crate::metrics::{Counters, Ended, Metrics, Source};
 use crate::records::{Index, PodIdentity, Scratch};
-use crate::wire::{CLASS_IN, Query, Question, Reply, ResponseCode, kind, parse_query, reject};
+use crate::wire::{
+    CLASS_IN, Query, Question, Reply, ResponseCode, UDP_OCTETS_MIN, kind, parse_query, reject,
+};
 use crate::zone::Zone;
 
 /// Octets of an answer over UDP, however much the client says it can take: more would come in
@@ -82,6 +86,8 @@ impl Lane {
 /// What is answered besides the zone, and to whom.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
+    /// Clients that are answered; everybody if not given.
+    pub clients: Option<Arc<Clients>>,
     /// Octets of an answer over UDP at most; [`UDP_OCTETS_MAX`] for 0.
     pub udp_octets_max: usize,
     /// The rest of the search list of this cluster's Pods, if it is walked for them (DNS-25).
@@ -186,6 +192,20 @@ impl Responder {
                 return Reaction::Send(octets);
             }
         };
+        if !self.allows(peer.address) {
+            lane.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            let octets = Reply::new(&query, buffer, UDP_OCTETS_MIN).finish(ResponseCode::Refused);
+            self.note(
+                Some(&query),
+                peer,
+                message.len(),
+                started,
+                (buffer, octets),
+                Source::Refusal,
+                lane,
+            );
+            return Reaction::Send(octets);
+        }
         if self.may_transfer(&query, peer) {
             return Reaction::Transfer(Box::new(query));
         }
@@ -290,6 +310,12 @@ impl Responder {
     /// Has a question asked anew whose answer is still there. Must be called within a tokio runtime.
     pub fn fetch(&self, question: &Question) {
         self.forwarder.fetch(question);
+    }
+
+    /// Whether a client at this address is answered at all.
+    pub fn allows(&self, client: IpAddr) -> bool {
+        let clients = self.policy.clients.as_ref();
+        clients.is_none_or(|clients| clients.allows(client))
     }
 
     fn may_transfer(&self, query: &Query, peer: Peer) -> bool {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,6 +37,12 @@ pub(super) struct Acceptor {
     pub(super) tls: Option<TlsAcceptor>,
 }
 
+impl Acceptor {
+    fn admit(&self, client: IpAddr) -> Option<Place> {
+        self.connections.admit(client, self.responder.allows(client))
+    }
+}
+
 /// Accepts connections for ever.
 pub(super) async fn accept(listener: TcpListener, acceptor: Arc<Acceptor>) {
     let mut connections = tokio::task::JoinSet::new();
@@ -52,7 +58,7 @@ pub(super) async fn accept(listener: TcpListener, acceptor: Arc<Acceptor>) {
             }
         };
         match accepted {
-            Ok((stream, peer)) => match acceptor.connections.admit(peer.ip().to_canonical()) {
+            Ok((stream, peer)) => match acceptor.admit(peer.ip().to_canonical()) {
                 Some(place) => {
                     let acceptor = acceptor.clone();
                     connections.spawn(async move {

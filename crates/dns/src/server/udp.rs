@@ -29,6 +29,15 @@ pub(super) struct UdpLoops {
     stopping: Arc<AtomicBool>,
 }
 
+/// The rates at which networks of clients are answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits {
+    /// That of clients which are answered.
+    pub(super) answers: Option<Arc<RateLimit>>,
+    /// That of clients which are refused.
+    pub(super) refusals: Option<Arc<RateLimit>>,
+}
+
 /// Opens a socket for each loop.
 pub(super) fn bind(address: SocketAddr, loops: usize) -> io::Result<Vec<UdpSocket>> {
     (0..loops).map(|_| bind_one(address)).collect()
@@ -39,7 +48,7 @@ impl UdpLoops {
     pub(super) fn start(
         sockets: Vec<UdpSocket>,
         responder: &Arc<Responder>,
-        limit: Option<&Arc<RateLimit>>,
+        limits: &Limits,
         runtime: &Handle,
     ) -> io::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
@@ -53,7 +62,7 @@ impl UdpLoops {
             let worker = Worker {
                 socket: socket.clone(),
                 responder: responder.clone(),
-                limit: limit.cloned(),
+                limits: limits.clone(),
                 runtime: runtime.clone(),
                 stopping: loops.stopping.clone(),
             };
@@ -82,7 +91,7 @@ impl Drop for UdpLoops {
 struct Worker {
     socket: Arc<UdpSocket>,
     responder: Arc<Responder>,
-    limit: Option<Arc<RateLimit>>,
+    limits: Limits,
     runtime: Handle,
     stopping: Arc<AtomicBool>,
 }
@@ -120,11 +129,16 @@ impl Worker {
         let Some(address) = slot.route().client() else {
             return;
         };
-        let leave = self
-            .limit
+        let is_allowed = self.responder.allows(address);
+        let limit = match is_allowed {
+            true => &self.limits.answers,
+            false => &self.limits.refusals,
+        };
+        let leave = limit
             .as_ref()
             .map_or(Leave::Whole, |limit| limit.take(address, now_ms));
-        if leave == Leave::None {
+        // A truncated refusal would tell a client to come back over TCP, to be refused there.
+        if leave == Leave::None || (leave == Leave::Cut && !is_allowed) {
             lane.counters.held_back.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -187,6 +201,9 @@ fn bind_one(address: SocketAddr) -> io::Result<UdpSocket> {
     }
     socket.bind(&address.into())?;
     let socket = UdpSocket::from(socket);
+    if let Err(error) = datagrams::ignore_path_mtu(&socket, address.is_ipv6()) {
+        tracing::debug!(%error, "reports of smaller path MTUs are taken, and may make answers come in fragments");
+    }
     if address.ip().is_unspecified() {
         datagrams::tell_address_asked(&socket, address.is_ipv6())?;
     }

@@ -142,6 +142,18 @@ impl Name {
         self
     }
 
+    /// The name with each ASCII letter in upper case where `is_upper`, which is asked once a letter, says so.
+    pub fn with_case(mut self, mut is_upper: impl FnMut() -> bool) -> Self {
+        // As in `to_lower`, length octets are no letters.
+        for octet in self.octets.iter_mut().filter(|octet| octet.is_ascii_alphabetic()) {
+            *octet = match is_upper() {
+                true => octet.to_ascii_uppercase(),
+                false => octet.to_ascii_lowercase(),
+            };
+        }
+        self
+    }
+
     /// The labels from left to right, each with its offset in the wire form.
     pub fn labels(&self) -> Labels<'_> {
         Labels {

@@ -6,6 +6,7 @@
 
 use super::name_places::NamePlaces;
 use super::record::skip_record;
+use super::reply::octets_u16;
 use super::{
     CLASS_IN, HEADER_OCTETS, Name, Query, ResponseCode, TCP_OCTETS_MAX, UDP_OCTETS_MIN, flag, kind, read_u16,
     read_u32,
@@ -187,6 +188,12 @@ impl Relayed {
         }
     }
 
+    /// Whether its question has the name in this very spelling.
+    pub fn repeats(&self, name: &Name) -> bool {
+        let wire = name.as_wire();
+        self.message.get(HEADER_OCTETS..HEADER_OCTETS + wire.len()) == Some(wire)
+    }
+
     /// Octets that it holds.
     pub fn octets(&self) -> usize {
         self.message.len() + 2 * self.ttls.len()
@@ -220,7 +227,7 @@ impl Relayed {
                 }
             }
         }
-        self.write_opt(query, buffer, end)
+        self.write_opt(query, buffer, end, limit)
     }
 
     /// Puts in what is the client's own: identifier, flags, and the spelling of the name.
@@ -252,9 +259,9 @@ impl Relayed {
         }
     }
 
-    fn write_opt(&self, query: &Query, buffer: &mut [u8], end: usize) -> usize {
+    fn write_opt(&self, query: &Query, buffer: &mut [u8], end: usize, limit: usize) -> usize {
         let Some(edns) = query.edns else { return end };
-        let [high, low] = edns.udp_octets.to_be_bytes();
+        let [high, low] = edns.udp_octets.min(octets_u16(limit)).to_be_bytes();
         let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
         let Some(room) = buffer.get_mut(end..end + OPT_OCTETS) else {
             return end;

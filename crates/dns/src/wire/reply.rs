@@ -59,6 +59,8 @@ pub struct Reply<'a> {
     length: usize,
     /// Octets that may be used, without those kept for OPT.
     limit: usize,
+    /// Octets that the OPT record says this server takes over UDP.
+    advertised: u16,
     counts: [u16; 3],
     flags: u16,
     query: &'a Query,
@@ -83,6 +85,9 @@ impl<'a> Reply<'a> {
             buffer,
             length: HEADER_OCTETS,
             limit,
+            advertised: query
+                .edns
+                .map_or(0, |edns| edns.udp_octets.min(octets_u16(octets_max))),
             counts: [0; 3],
             flags,
             query,
@@ -224,7 +229,7 @@ impl<'a> Reply<'a> {
     pub fn finish(mut self, code: ResponseCode) -> usize {
         if let Some(edns) = self.query.edns {
             self.limit += OPT_OCTETS;
-            let [high, low] = edns.udp_octets.to_be_bytes();
+            let [high, low] = self.advertised.to_be_bytes();
             let [_, extended] = ((code as u16) >> 4).to_be_bytes();
             let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
             if self
@@ -336,6 +341,11 @@ fn write_header(buffer: &mut [u8], words: [u16; 6]) {
     for (room, word) in buffer.chunks_exact_mut(2).zip(words) {
         room.copy_from_slice(&word.to_be_bytes());
     }
+}
+
+/// A number of octets as the OPT record has it.
+pub(super) fn octets_u16(octets: usize) -> u16 {
+    u16::try_from(octets).unwrap_or(u16::MAX)
 }
 
 /// Offset in the message of an offset in the name asked for; a name has 255 octets at most.

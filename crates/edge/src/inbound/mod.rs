@@ -75,7 +75,7 @@ async fn welcome(
     seat: &mut Option<Seat>,
 ) -> Result<(), Refusal> {
     let mut peer = Peer::direct(from, at);
-    let admitted = introduce(&mut stream, &mut peer, port).await;
+    let admitted = introduce(&mut stream, &mut peer, port, seat).await;
     if let Err(why) = admitted {
         stream.break_off();
         return Err(why);
@@ -111,7 +111,12 @@ async fn welcome(
 }
 
 /// Finds out for whom the connection is, and whether that client may come in.
-async fn introduce(stream: &mut Early, peer: &mut Peer, port: &Port) -> Result<(), Refusal> {
+async fn introduce(
+    stream: &mut Early,
+    peer: &mut Peer,
+    port: &Port,
+    seat: &mut Option<Seat>,
+) -> Result<(), Refusal> {
     if port.expects_header_from(peer.transport.ip()) {
         let header = timeout(HEADER_TIMEOUT, Box::pin(read_header(stream))).await;
         let header = header.ok().flatten().ok_or(Refusal::ProxyHeader)?;
@@ -119,7 +124,8 @@ async fn introduce(stream: &mut Early, peer: &mut Peer, port: &Port) -> Result<(
             (peer.client, peer.destination) = (addresses.source, addresses.destination);
         }
     }
-    port.admit(peer.ip())
+    // It is there until requests are served.
+    seat.as_mut().map_or(Ok(()), |seat| port.admit(peer.ip(), seat))
 }
 
 /// Reads a PROXY header; what follows it stays to be read. Nothing if it is malformed or breaks off.

@@ -4,11 +4,13 @@
 //! - `line`: what a line looks like
 //! - `part`: which lines make a file, when, and under what name
 //! - `places`: directory and bucket
+//! - `quota`: what they may take of the directory
 //! - `writer`: from the queue to the file
 
 mod line;
 mod part;
 mod places;
+mod quota;
 mod writer;
 
 use std::collections::HashMap;
@@ -26,6 +28,8 @@ use crate::peer::Peer;
 use crate::settings::{AccessLog, LogDestination, ServiceName};
 use places::PlaceError;
 pub use places::{Places, S3};
+pub use quota::DirectoryLimits;
+use quota::Quota;
 use writer::{Tries, Writer};
 
 #[cfg(test)]
@@ -42,6 +46,10 @@ pub struct Logs {
     services: Mutex<HashMap<ServiceName, Known>>,
     /// Places that are in use, as Services commonly share them: a client of a bucket is dear to make.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
+    /// The bounds of the directory, once it is in use.
+    quota: Mutex<Option<Arc<Quota>>>,
+    /// Counts how often a log found no room, or found room again.
+    room_changed: Arc<watch::Sender<u64>>,
     finish: watch::Sender<bool>,
     tries: Tries,
 }
@@ -61,6 +69,9 @@ pub struct Log {
     fault: Option<String>,
 }
 
+/// Why files of a log are not written at the moment.
+type NoRoomNow = Mutex<Option<String>>;
+
 /// What became of lines.
 #[derive(Debug, Default)]
 struct Counts {
@@ -69,6 +80,9 @@ struct Counts {
     dropped_lines: AtomicU64,
     /// Could not be written.
     lost_lines: AtomicU64,
+    /// Were not written, since the directory has no room.
+    unwritten_lines: AtomicU64,
+    no_room: NoRoomNow,
 }
 
 impl Counts {
@@ -82,6 +96,18 @@ impl Counts {
 
     fn lose(&self, lines: u64) {
         self.lost_lines.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    fn leave_out(&self, lines: u64) {
+        self.unwritten_lines.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// There is no room for this reason, or there is; whether that is news.
+    fn set_no_room(&self, why: Option<String>) -> bool {
+        let mut is = self.no_room.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *is != why;
+        *is = why;
+        has_changed
     }
 }
 
@@ -137,6 +163,8 @@ impl Logs {
             runtime,
             services: Mutex::default(),
             stores: Mutex::default(),
+            quota: Mutex::default(),
+            room_changed: Arc::default(),
             finish: watch::Sender::new(false),
             tries: Tries::default(),
         }
@@ -206,11 +234,37 @@ impl Logs {
             service: service.clone(),
             host: self.places.host().into(),
             settings: settings.clone(),
+            quota: self.quota(&settings.destination, &store),
+            room_changed: Arc::clone(&self.room_changed),
             store,
             tries: self.tries,
             counts,
         };
         drop(self.runtime.spawn(writer.run(lines, self.finish.subscribe())));
+    }
+
+    /// The bounds of a destination, if it is the directory.
+    fn quota(&self, destination: &LogDestination, store: &Arc<dyn ObjectStore>) -> Option<Arc<Quota>> {
+        let directory = match destination {
+            LogDestination::Directory => self.places.directory.clone()?,
+            LogDestination::Bucket(_) => return None,
+        };
+        let mut known = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
+        let quota = known.get_or_insert_with(|| {
+            Arc::new(Quota::new(
+                self.places.directory_limits,
+                directory,
+                self.places.host().into(),
+                Arc::clone(store),
+                quota::space,
+            ))
+        });
+        Some(Arc::clone(quota))
+    }
+
+    /// Changes when a log finds no room, or finds room again: then [`Log::fault`] says something else.
+    pub(crate) fn follow_room(&self) -> watch::Receiver<u64> {
+        self.room_changed.subscribe()
     }
 
     /// Takes no more lines, writes what is gathered, and returns when that is done.
@@ -223,6 +277,8 @@ impl Logs {
     pub fn metrics(&self, text: &mut Text) {
         const FILES: &str = "portolan_edge_access_log_files_total";
         const LINES: &str = "portolan_edge_access_log_dropped_lines_total";
+        const BYTES: &str = "portolan_edge_access_log_directory_bytes";
+        const REMOVED: &str = "portolan_edge_access_log_removed_files_total";
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known: Vec<_> = services
             .iter()
@@ -245,23 +301,39 @@ impl Logs {
             for (reason, count) in [
                 ("queue", &counts.dropped_lines),
                 ("destination", &counts.lost_lines),
+                ("space", &counts.unwritten_lines),
             ] {
                 let labels = format!("{},reason=\"{reason}\"", labels(service));
                 text.sample(LINES, &labels, count.load(Ordering::Relaxed));
             }
+        }
+        let quota = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((bytes, removed)) = quota.as_ref().map(|quota| quota.counts()) else {
+            return;
+        };
+        text.family(BYTES, Counted::Gauge);
+        text.sample(BYTES, "", bytes);
+        text.family(REMOVED, Counted::Counter);
+        for (service, count) in &removed {
+            text.sample(REMOVED, &labels(service), *count);
         }
     }
 }
 
 impl Log {
     /// Why all lines are lost, if they are.
-    pub fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
+    pub fn fault(&self) -> Option<String> {
+        let no_room = || {
+            let why = self.counts.no_room.lock().unwrap_or_else(PoisonError::into_inner);
+            why.clone()
+        };
+        self.fault.clone().or_else(no_room)
     }
 
     /// Lines that were dropped or could not be written.
     pub fn lost_lines(&self) -> u64 {
-        let counts = [&self.counts.dropped_lines, &self.counts.lost_lines];
+        let counts = &self.counts;
+        let counts = [&counts.dropped_lines, &counts.lost_lines, &counts.unwritten_lines];
         counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 

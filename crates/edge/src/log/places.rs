@@ -9,6 +9,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::{ClientOptions, RetryConfig};
 
+use super::quota::DirectoryLimits;
 use crate::settings::LogDestination;
 
 /// How long a request to an S3-compatible service may take.
@@ -19,6 +20,8 @@ const REQUEST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct Places {
     /// The directory of [`LogDestination::Directory`] (`--edge-access-log-directory`).
     pub directory: Option<PathBuf>,
+    /// How much of it they may take.
+    pub directory_limits: DirectoryLimits,
     /// The service that has the buckets of [`LogDestination::Bucket`].
     pub s3: S3,
     /// This machine's name, a part of the names of files; `localhost` if empty.
@@ -127,7 +130,8 @@ impl Places {
                         destination: format!("directory {}", directory.display()),
                         source,
                     })?;
-                Ok(Arc::new(store))
+                // Directories of prefixes and dates go with their last file.
+                Ok(Arc::new(store.with_automatic_cleanup(true)))
             }
             LogDestination::Bucket(bucket) => self.s3.bucket(bucket).map_err(|source| PlaceError::Settings {
                 destination: format!("bucket {bucket}"),

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
 use tokio::sync::{mpsc, watch};
 
 use super::Counts;
 use super::part::{Part, name};
+use super::quota::Quota;
 use crate::settings::{AccessLog, ServiceName};
 
 #[cfg(test)]
@@ -41,6 +43,9 @@ pub struct Writer {
     pub(super) host: Arc<str>,
     pub(super) settings: AccessLog,
     pub(super) store: Arc<dyn ObjectStore>,
+    /// Bounds of the destination, if it is a directory.
+    pub(super) quota: Option<Arc<Quota>>,
+    pub(super) room_changed: Arc<watch::Sender<u64>>,
     pub(super) tries: Tries,
     pub(super) counts: Arc<Counts>,
 }
@@ -104,6 +109,9 @@ impl Writer {
             fastrand::u64(..),
         );
         let lines = part.lines;
+        if !self.has_room(&name, &part).await {
+            return;
+        }
         let payload = PutPayload::from(part.text);
         let mut pause = self.tries.first_pause;
         for attempt in 1..=self.tries.count {
@@ -120,9 +128,33 @@ impl Writer {
                 Err(error) => {
                     tracing::warn!(service = %self.service, file = %name, lines, %error, "an access log cannot be written: its lines are lost");
                     self.counts.lose(lines);
+                    if let Some(quota) = &self.quota {
+                        quota.release(&self.service, &name);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether a file may be written; its lines are counted if not. The first one that may not is told in the log.
+    async fn has_room(&self, name: &Path, part: &Part) -> bool {
+        let Some(quota) = &self.quota else { return true };
+        let bytes = u64::try_from(part.text.len()).unwrap_or(u64::MAX);
+        let refused = quota.reserve(&self.service, name, bytes).await.err();
+        if refused.is_some() {
+            self.counts.leave_out(part.lines);
+        }
+        let why = refused.as_ref().map(ToString::to_string);
+        if self.counts.set_no_room(why) {
+            match &refused {
+                Some(error) => {
+                    tracing::warn!(service = %self.service, lines = part.lines, %error, "access log not written");
+                }
+                None => tracing::info!(service = %self.service, "access log written again"),
+            }
+            self.room_changed.send_modify(|changes| *changes += 1);
+        }
+        refused.is_none()
     }
 }
 

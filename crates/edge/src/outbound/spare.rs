@@ -1,9 +1,9 @@
 //! Sockets that backends are called with. To make one and to take it down costs a good part of what a short connection does; so
 //! one whose connection is over, as both sides know, is used for the next one to the same backend, with all that it was
 //! set to. Not to another one: the kernel goes on with the sequence numbers of such a socket, which who knows the last
-//! connection could tell (RFC 6528). For the same reason it is kept for a moment only, and only where both ends send
-//! timestamps: a backend that remembers a connection from the same port takes a new one by these, whatever its sequence
-//! numbers (RFC 6191).
+//! connection could tell (RFC 6528). So it is kept for a moment only: the backend's address may be another one's later. And it is
+//! kept only where both ends send timestamps: by these a backend that remembers a connection from the same port takes
+//! a new one, whatever its sequence numbers (RFC 6191).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 /// (`crate::sockets`).
 const SPARE_MAX: usize = 32;
 
-/// How long a socket is kept: the address of a backend that is gone may be another one's by and by.
+/// How long a socket is kept.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
 thread_local! {
@@ -46,12 +46,10 @@ pub(super) fn take(to: SocketAddr) -> io::Result<Socket> {
     }
     let open = || Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None);
     let opened = open().or_else(|error| {
-        let is_short =
-            [Errno::MFILE, Errno::NFILE].contains(&Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        if !is_short {
-            return Err(error);
+        match Errno::from_io_error(&error) {
+            Some(Errno::MFILE | Errno::NFILE) => close_all(),
+            _ => return Err(error),
         }
-        close_all();
         open()
     });
     let socket = opened?;

@@ -22,6 +22,11 @@ pub(crate) fn listener(frontend: Frontend, backends: u8) -> Listener {
 }
 
 fn port(settings: ServiceSettings) -> Arc<Port> {
+    port_with(settings, Shares::default())
+}
+
+/// A port of a process that can bear 100 connections.
+fn port_with(settings: ServiceSettings, shares: Shares) -> Arc<Port> {
     let key = PortKey {
         service: ServiceName {
             namespace: "shop".into(),
@@ -36,8 +41,8 @@ fn port(settings: ServiceSettings) -> Arc<Port> {
         log: None,
         tls: None,
     };
-    let shared =
-        Shared::new(None, 100, StickyKeys::new(&StickySecrets::default())).expect("TLS can be set up");
+    let shared = Shared::new(None, 100, shares, StickyKeys::new(&StickySecrets::default()))
+        .expect("TLS can be set up");
     Arc::new(Port::new(key, current, Arc::default(), Arc::new(shared)))
 }
 
@@ -58,7 +63,11 @@ fn a_service_has_as_many_seats_as_it_asks_for() {
 
 #[test]
 fn the_process_has_as_many_seats_as_it_can_bear() {
-    let port = port(service());
+    let shares = Shares {
+        service_percent: 100,
+        client_percent: 100,
+    };
+    let port = port_with(service(), shares);
     let seats: Vec<Seat> = (0..100).map_while(|_| port.seat().ok()).collect();
     assert_eq!(seats.len(), 100);
     assert_eq!(port.seat().err(), Some(Refusal::ProcessConnections));
@@ -71,10 +80,41 @@ fn clients_are_let_in_by_range_and_rate() {
     settings.policy.limits.connections_per_second = 2;
     let port = port(settings);
     let inside: IpAddr = "::ffff:192.0.2.9".parse().expect("an address");
-    assert_eq!(port.admit([198, 51, 100, 1].into()), Err(Refusal::SourceRange));
-    assert_eq!(port.admit(inside), Ok(()));
-    assert_eq!(port.admit(inside), Ok(()));
-    assert_eq!(port.admit(inside), Err(Refusal::Rate));
+    let mut seat = port.seat().expect("a seat");
+    let mut admit = |client| port.admit(client, &mut seat);
+    assert_eq!(admit([198, 51, 100, 1].into()), Err(Refusal::SourceRange));
+    assert_eq!(admit(inside), Ok(()));
+    assert_eq!(admit(inside), Ok(()));
+    assert_eq!(admit(inside), Err(Refusal::Rate));
+}
+
+#[test]
+fn a_service_has_no_more_than_its_share() {
+    let port = port(service());
+    let seats: Vec<Seat> = (0..100).map_while(|_| port.seat().ok()).collect();
+    assert_eq!(seats.len(), 50);
+    assert_eq!(port.seat().err(), Some(Refusal::ServiceShare));
+    drop(seats);
+    assert!(port.seat().is_ok());
+}
+
+#[test]
+fn a_client_has_no_more_than_its_share_or_what_the_service_says() {
+    for (own_bound, expected) in [(0, 10), (3, 3), (20, 20)] {
+        let mut settings = service();
+        settings.policy.limits.connections_per_client = own_bound;
+        let port = port(settings);
+        let enter = |client: [u8; 4]| {
+            let mut seat = port.seat()?;
+            port.admit(client.into(), &mut seat).map(|()| seat)
+        };
+        let seats: Vec<Seat> = (0..30).map_while(|_| enter([192, 0, 2, 1]).ok()).collect();
+        assert_eq!(seats.len(), expected);
+        assert_eq!(enter([192, 0, 2, 1]).err(), Some(Refusal::ClientConnections));
+        assert!(enter([192, 0, 2, 2]).is_ok());
+        drop(seats);
+        assert!(enter([192, 0, 2, 1]).is_ok());
+    }
 }
 
 #[test]

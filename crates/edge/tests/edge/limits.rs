@@ -1,8 +1,12 @@
 //! Bounds on what clients may have, and who may connect at all.
 
-use edge::settings::Frontend;
+use std::net::TcpStream;
+use std::sync::Arc;
 
-use crate::setting::{Setting, exchange, greeting, named, service, wait_until};
+use edge::settings::{Frontend, ServiceName, Settings};
+use edge::{Options, Shares};
+
+use crate::setting::{Setting, connect, exchange, free_port, greeting, name, named, service, wait_until};
 
 #[test]
 fn no_more_connections_than_asked_for() {
@@ -58,4 +62,57 @@ fn who_is_outside_of_the_ranges_is_sent_away() {
         setting.metric("portolan_edge_refused_total", "source_range"),
         Some(1)
     );
+}
+
+#[test]
+fn a_flood_of_idle_connections_leaves_room_for_another_service() {
+    let options = Options {
+        connections_max: 40,
+        shares: Shares {
+            service_percent: 50,
+            client_percent: 100,
+        },
+        ..Options::default()
+    };
+    let setting = Setting::with(options, service(Frontend::Tcp, &[named("a")]));
+    let mut other = service(Frontend::Tcp, &[named("b")]);
+    other.listeners[0].port = free_port(false);
+    let other_address = (other.addresses[0], other.listeners[0].port).into();
+    // After the first one in the order of metrics, of which the test reads the first line.
+    let other_name = ServiceName {
+        name: "web-2".into(),
+        ..name()
+    };
+    let both = [(name(), setting.service.clone()), (other_name, other)];
+    let both = both.map(|(name, service)| (name, Arc::new(service)));
+    setting.edge.apply(&Settings::from(both));
+
+    let flood: Vec<TcpStream> = (0..60).filter_map(|_| connect(setting.address()).ok()).collect();
+    let refused = || {
+        setting
+            .metric("portolan_edge_refused_total", "service_share")
+            .unwrap_or(0)
+    };
+    wait_until("the flood meets its bound", || refused() >= 40);
+    for _ in 0..5 {
+        let mut stream = connect(other_address).expect("the edge takes connections");
+        assert_eq!(greeting(&mut stream).expect("a backend"), "b");
+    }
+    drop(flood);
+    wait_until("there is room again", || setting.taker().is_ok());
+}
+
+#[test]
+fn one_client_has_no_more_connections_than_asked_for() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    settings.policy.limits.connections_per_client = 2;
+    let setting = Setting::new(settings);
+    let mut held = [setting.connect(), setting.connect()];
+    for stream in &mut held {
+        greeting(stream).expect("a greeting");
+    }
+    assert!(setting.taker().is_err());
+    assert!(setting.metric("portolan_edge_refused_total", "client_connections") >= Some(1));
+    drop(held);
+    wait_until("there is room again", || setting.taker().is_ok());
 }

@@ -175,6 +175,8 @@ pub enum MetaKey {
     Family = 15,
     /// `l4proto`: the protocol, one byte.
     Protocol = 16,
+    /// `iifgroup`: the group of the interface that it came in by, 32 bits of this machine's byte order.
+    InputGroup = 21,
 }
 
 /// What is known of a packet's connection; addresses and ports as its first packet had them.
@@ -293,6 +295,14 @@ pub enum Expression {
     },
     /// Loads the type of an address as routes tell it (`RTN_LOCAL` …), 32 bits of this machine's byte order.
     FibType {
+        /// Which address.
+        address: FibAddress,
+        /// Into.
+        into: Register,
+    },
+    /// Loads the number of the link that a packet came in by, if routes lead to an address by that link, else 0; 32 bits
+    /// of this machine's byte order (`fib saddr . iif oif`).
+    FibInput {
         /// Which address.
         address: FibAddress,
         /// Into.

@@ -75,6 +75,8 @@ pub struct Link {
     pub ethernet: Option<[u8; 6]>,
     /// How it wraps packets, if it is of kind `vxlan`.
     pub vxlan: Option<Vxlan>,
+    /// The group that it belongs to; 0 for most.
+    pub group: u32,
 }
 
 /// To which bridge a link is to belong.
@@ -95,6 +97,8 @@ pub struct LinkChange<'a> {
     pub mtu_bytes: Option<u32>,
     /// Bridge to belong to.
     pub master: Option<Master>,
+    /// Group to belong to, which rules of nftables can ask for.
+    pub group: Option<u32>,
     /// Network namespace to move to.
     pub namespace: Option<BorrowedFd<'a>>,
     /// New name; the kernel wants the link down for that on kernels before 6.2.
@@ -202,6 +206,9 @@ impl Connection {
             };
             request.number(libc::IFLA_MASTER, index);
         }
+        if let Some(group) = change.group {
+            request.number(libc::IFLA_GROUP, group);
+        }
         if let Some(namespace) = change.namespace {
             request.number(libc::IFLA_NET_NS_FD, namespace.as_raw_fd() as u32);
         }
@@ -232,6 +239,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         master: None,
         ethernet: None,
         vxlan: None,
+        group: 0,
     };
     let is_ethernet = part.get(2..4)? == libc::ARPHRD_ETHER.to_ne_bytes();
     for Attribute { kind, value } in attributes(part.get(16..)?) {
@@ -239,6 +247,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu_bytes = read_u32(value, 0)?,
             libc::IFLA_MASTER => link.master = read_u32(value, 0).map(LinkIndex),
+            libc::IFLA_GROUP => link.group = read_u32(value, 0)?,
             libc::IFLA_ADDRESS if is_ethernet => link.ethernet = value.try_into().ok(),
             libc::IFLA_LINKINFO => {
                 link.kind = attributes(value)

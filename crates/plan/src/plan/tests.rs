@@ -391,6 +391,27 @@ fn unreadable_source_ranges_let_nobody_in() {
 }
 
 #[test]
+fn a_closed_gate_leaves_external_ips_out() {
+    let mut service = simple("a", "10.96.0.9", "");
+    service.spec.external_ips = vec!["198.51.100.7".to_owned(), "nonsense".to_owned()];
+    let kinds = |ignores_external_ips| {
+        let mut plan = Plan::new(Settings {
+            ignores_external_ips,
+            ..settings()
+        });
+        plan.apply_service(&service);
+        plan.take_changes();
+        let kinds: Vec<_> = plan.ports().flat_map(|p| &p.frontends).map(|f| f.kind).collect();
+        (kinds, plan.faults().count())
+    };
+    assert_eq!(kinds(true), (vec![FrontendKind::ClusterIp], 0));
+    assert_eq!(
+        kinds(false),
+        (vec![FrontendKind::ClusterIp, FrontendKind::ExternalIp], 1)
+    );
+}
+
+#[test]
 fn a_balancer_that_loops_back_may_use_its_own_address() {
     let mut service = simple("a", "10.96.0.9", "");
     service

@@ -91,7 +91,8 @@ pub struct PodFlags {
     /// Labels of the Node
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE", value_parser = label)]
     pub node_labels: Vec<(String, String)>,
-    /// Ranges of the Pods' addresses, one a family; those of the Node object if not given
+    /// Ranges of the Pods' addresses, one a family; those of the Node object if not given. Portolan's API server lets no
+    /// node write them: `portolan up` does for its own Node, and on other machines the Node's ranges count
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub pod_cidr: Vec<IpNet>,
     /// YAML file that says which program stands for which image
@@ -180,6 +181,8 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         NODE_LEASE_DURATION_SECONDS,
     )?;
     settings.serving = flags.serving.serving(&settings.node_ips)?;
+    settings.hidden.extend(flags.client.kubeconfig.clone());
+    settings.hidden.extend(flags.serving.tls_private_key_file.clone());
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?.named("portolan-agent");

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use super::access::AccessFlags;
+use super::proxy::Gates;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::{BadValue, PortRange, at_most_one_a_family, cidr, port_range};
@@ -40,6 +41,14 @@ pub struct Flags {
     /// Where the administrator's kubeconfig is written, mode 0600; DIR/admin.conf if not given
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
+    /// Taken and without effect: the only gate that concerns Services, AllowServiceExternalIPs, is of the node proxies
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "NAME=BOOL,…",
+        hide_default_value = true
+    )]
+    feature_gates: Gates,
 }
 
 /// Flags that concern Services.
@@ -103,6 +112,11 @@ impl ServiceFlags {
 /// Serves the API until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     flags.services.check()?;
+    if !flags.feature_gates.0.is_empty() {
+        tracing::warn!(
+            "--feature-gates has no effect here; AllowServiceExternalIPs is a gate of node proxies"
+        );
+    }
     let config = apiserver::Config {
         listen: flags.listen,
         node_name: crate::flags::host_name(),
@@ -119,10 +133,14 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         cluster_domain: "cluster.local".to_owned(),
         access: flags.access.access()?,
         data_dir: flags.data_dir,
+        encryption: flags.engine.encryption.at_rest()?,
     };
     let runtime = runtime(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
-        let store = flags.engine.open(&config.data_dir).await?;
+        let store = flags
+            .engine
+            .open(&config.data_dir, config.encryption.as_ref())
+            .await?;
         let server = apiserver::Server::start(config, store.clone()).await?;
         tracing::info!(address = %server.address(), "the API is served");
         let outcome = tokio::select! {

@@ -116,6 +116,22 @@ pub struct SigningFlags {
     /// PEM key of that authority
     #[arg(long, requires = "cluster_signing_cert_file", value_name = "FILE")]
     cluster_signing_key_file: Option<PathBuf>,
+    /// PEM certificate of the authority that signs nodes' agents as servers; that of --cluster-signing-cert-file if not
+    /// given, by which clients of the API may take an agent for the API server
+    #[arg(
+        long,
+        requires = "cluster_signing_kubelet_serving_key_file",
+        requires = "cluster_signing_cert_file",
+        value_name = "FILE"
+    )]
+    cluster_signing_kubelet_serving_cert_file: Option<PathBuf>,
+    /// PEM key of that authority
+    #[arg(
+        long,
+        requires = "cluster_signing_kubelet_serving_cert_file",
+        value_name = "FILE"
+    )]
+    cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
     /// How long certificates are good at most
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
     cluster_signing_duration: Duration,
@@ -128,7 +144,13 @@ impl SigningFlags {
         else {
             return Ok(None);
         };
-        let authority = Authority::open(certificate, key, self.cluster_signing_duration)?;
+        let mut authority = Authority::open(certificate, key, self.cluster_signing_duration)?;
+        if let (Some(certificate), Some(key)) = (
+            &self.cluster_signing_kubelet_serving_cert_file,
+            &self.cluster_signing_kubelet_serving_key_file,
+        ) {
+            authority = authority.with_kubelet_serving(certificate, key)?;
+        }
         Ok(Some(Arc::new(authority)))
     }
 }
@@ -201,6 +223,7 @@ impl Flags {
             node_lifecycle: self.node_lifecycle.settings(),
             node_ipam: self.node_ipam.settings()?,
             authority: self.signing.authority()?,
+            ..Options::default()
         })
     }
 }

@@ -1,5 +1,6 @@
 //! `portolan dns`.
 
+mod clients;
 mod query;
 mod zone;
 
@@ -12,6 +13,7 @@ use api::selector::LabelSelector;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
+pub use clients::ClientsFlags;
 pub use zone::ZoneFlags;
 
 use super::{ClientFlags, Failure, runtime};
@@ -30,6 +32,8 @@ pub struct Flags {
     client: ClientFlags,
     #[command(flatten)]
     listen: ListenFlags,
+    #[command(flatten)]
+    clients: ClientsFlags,
     #[command(flatten)]
     status: StatusFlags,
     #[command(flatten)]
@@ -103,12 +107,6 @@ struct ListenFlags {
     /// Networks that may have the whole zone (AXFR)
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     transfer_to: Vec<IpNet>,
-    /// Answers over UDP a second for each /24 or /56 of clients; 0 for any number
-    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
-    responses_per_second: u32,
-    /// Octets of an answer over UDP at most
-    #[arg(long, default_value_t = 4096, value_name = "OCTETS", value_parser = clap::value_parser!(u16).range(512..=4096))]
-    udp_size_max: u16,
 }
 
 /// Flags that say what is told about the server.
@@ -187,8 +185,7 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
         _ => None,
     };
     config.transfer_to.clone_from(&listen.transfer_to);
-    config.answers_per_second_max = listen.responses_per_second;
-    config.udp_octets_max = usize::from(listen.udp_size_max);
+    flags.clients.apply(&mut config);
     config.log_queries = status.log_queries;
     config.metrics_address = status.metrics_bind_address.0;
     config.health_address = status.health_bind_address.0;

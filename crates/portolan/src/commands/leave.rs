@@ -87,6 +87,9 @@ impl Leaving<'_> {
         for what in routes::remove_all()? {
             crate::cli::say(&format!("removed: {what}\n"));
         }
+        if agent::network::sources::remove()? {
+            crate::cli::say(&format!("removed: table {}\n", agent::network::sources::TABLE));
+        }
         forget(&self.flags.data_dir)?;
         crate::cli::say(&format!(
             "Node {name} has left its cluster. If `portolan service install` was used here, `portolan service remove` \
@@ -120,7 +123,7 @@ impl Leaving<'_> {
             .await
         {
             // Somebody removed it: nothing is left to drain.
-            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
             other => other?,
         };
         crate::cli::say(&format!("Node {name} takes no new Pods\n"));
@@ -215,11 +218,16 @@ async fn remove(client: &Client, name: &str) -> Result<(), ClientError> {
     let lease = format!("{}/{name}", Lease::collection(Some(LEASE_NAMESPACE)));
     for path in [lease, format!("{}/{name}", Node::collection(None))] {
         match client.request(Method::DELETE, &path, JSON, None).await {
-            Err(error) if !error.is_not_found() => return Err(error),
+            Err(error) if !is_gone(&error) => return Err(error),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether the Node is gone: it is not found, or the certificates of its machine do not count any more.
+fn is_gone(error: &ClientError) -> bool {
+    error.is_not_found() || error.code() == Some(401)
 }
 
 /// Removes certificates, keys and what the parts keep.

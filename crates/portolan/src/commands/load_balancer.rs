@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Failure;
-use super::balancer::edge::{AccessLogFlags, has_buckets};
+use super::balancer::edge::{AccessLogFlags, ShareFlags};
 use super::balancer::pages::{self, Pages};
 use super::machine::until;
 use super::up::board::Board;
@@ -48,6 +48,8 @@ pub struct LoadBalancerFlags {
     #[arg(long, default_value = pages::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     load_balancer_metrics_bind_address: OptionalAddress,
     #[command(flatten)]
+    shares: ShareFlags,
+    #[command(flatten)]
     log: AccessLogFlags,
 }
 
@@ -61,6 +63,7 @@ pub struct LoadBalancer {
     node_ip: IpAddr,
     links: LinkSelection,
     probe_port: u16,
+    shares: ShareFlags,
     log: AccessLogFlags,
 }
 
@@ -79,6 +82,7 @@ impl LoadBalancerFlags {
                 names: self.load_balancer_interfaces.clone(),
             },
             probe_port: self.load_balancer_probe_port,
+            shares: self.shares,
             log,
         }
     }
@@ -170,7 +174,9 @@ impl LoadBalancer {
             node_name: self.node_name.clone(),
             owned: Some(announcer.follow_held()),
             served,
-            has_buckets: has_buckets(&log_places),
+            buckets: self.log.buckets(&log_places),
+            connections_max: self.shares.edge_connections_max,
+            shares: self.shares.shares(),
             log_places,
             sticky_secrets: None,
             threads: 0,

@@ -17,7 +17,8 @@ use tokio::task::JoinSet;
 use super::Failure;
 use super::agent::{AGENT_PORT, PodFlags};
 use super::cluster::ClusterSettings;
-use super::dns::{NODE_LOCAL_ADDRESS, ZoneFlags};
+use super::dns::{ClientsFlags, NODE_LOCAL_ADDRESS, ZoneFlags};
+use super::kubeconfig::person_file;
 use super::load_balancer::{LoadBalancer, LoadBalancerFlags};
 use super::proxy::NodeFlags;
 use super::up::board::Board;
@@ -47,6 +48,9 @@ pub struct MachineFlags {
     /// Flags of DNS.
     #[command(flatten)]
     pub zone: ZoneFlags,
+    /// Flags of who is answered.
+    #[command(flatten)]
+    clients: ClientsFlags,
     /// Flags of the agent.
     #[command(flatten)]
     pub pods: PodFlags,
@@ -72,9 +76,9 @@ pub struct Machine {
 
 /// Who the parts are to the API.
 pub struct Clients {
-    /// The agent, and what keeps the routes.
+    /// The agent.
     pub agent: Client,
-    /// The proxy.
+    /// The proxy, and what keeps the routes: both read all Nodes, and an agent may read only its own.
     pub proxy: Client,
     /// The DNS server.
     pub dns: Client,
@@ -113,6 +117,13 @@ impl MachineFlags {
             cluster.node_lease_duration_seconds,
         )?;
         agent.node_ips.clone_from(&node_ips);
+        // Keys, the store, other Pods' volumes, and the directory of the administrator's kubeconfig: a file alone would
+        // be seen again once another takes its place.
+        agent.hidden.push(data_dir.to_owned());
+        let person_directory = person_file(None)
+            .ok()
+            .and_then(|file| Some(file.parent()?.to_owned()));
+        agent.hidden.extend(person_directory);
         agent.cluster_dns.servers.clone_from(&cluster.cluster_dns);
         Ok(Machine {
             proxy,
@@ -154,6 +165,8 @@ impl MachineFlags {
             // A kernel without dummy links still has its DNS through the Service.
             dns.node_local_is_optional = true;
         }
+        let pods = cluster.cluster_cidrs.iter().chain(&self.pods.pod_cidr);
+        self.clients.apply_in_cluster(&mut dns, pods.copied());
         dns.server_side_search |= self.node_local;
         dns.node_name = Some(node_name.to_owned());
         dns.metrics_address = Some(DNS_METRICS_ADDRESS);
@@ -177,7 +190,7 @@ impl Machine {
         assigner: Option<Arc<balancer::Metrics>>,
         ended: &watch::Receiver<bool>,
     ) {
-        let (client, until_end, config) = (clients.proxy, ended.clone(), self.proxy);
+        let (client, until_end, config) = (clients.proxy.clone(), ended.clone(), self.proxy);
         let proxy = move || {
             let (config, client, end) = (config.clone(), client.clone(), until(until_end.clone()));
             async move {
@@ -192,7 +205,7 @@ impl Machine {
             async move { Ok::<(), Failure>(dns::run(config, Some(client), end).await?) }
         };
         parts.spawn(supervise(Arc::clone(board), "dns", ended.clone(), dns));
-        let (client, until_end, settings) = (clients.agent.clone(), ended.clone(), self.routes);
+        let (client, until_end, settings) = (clients.proxy, ended.clone(), self.routes);
         let routes = move || {
             let (settings, client, end) = (settings.clone(), client.clone(), until(until_end.clone()));
             async move { Ok::<(), Failure>(routes::run(client, settings, end).await?) }

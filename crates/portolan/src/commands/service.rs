@@ -65,7 +65,12 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
 fn install(flags: &InstallFlags) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let path = &flags.unit.unit;
-    fs::write(path, unit(&program, flags.subcommand(), &flags.up)?).map_err(|error| said(path, &error))?;
+    let (words, token) = without_token(&flags.up, &token_file(path));
+    if let Some(token) = token {
+        let file = token_file(path);
+        apiserver::private_file::write(&file, token.as_bytes()).map_err(|error| said(&file, &error))?;
+    }
+    fs::write(path, unit(&program, flags.subcommand(), &words)?).map_err(|error| said(path, &error))?;
     crate::cli::say(&format!("{} written\n", path.display()));
     if flags.unit.file_only {
         return Ok(());
@@ -84,6 +89,11 @@ fn remove(flags: &UnitFlags) -> Result<(), Failure> {
         systemctl([OsStr::new("disable"), OsStr::new("--now"), name(path)?])?;
     }
     fs::remove_file(path).map_err(|error| said(path, &error))?;
+    let token = token_file(path);
+    match fs::remove_file(&token) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(said(&token, &error)),
+        _ => {}
+    }
     if !flags.file_only {
         systemctl(["daemon-reload"])?;
     }
@@ -91,8 +101,37 @@ fn remove(flags: &UnitFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The unit. `KillMode=process` leaves the Pods running when `up` is stopped or started anew, and `Delegate` gives it
-/// control groups to hold them to their limits with.
+/// Where the token of a unit is kept, mode 0600: the unit itself everybody may read, and the list of processes, too.
+fn token_file(unit: &Path) -> PathBuf {
+    unit.with_extension("token")
+}
+
+/// The flags with `--token-file` in the place of a `--token`, and the token.
+fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>) {
+    let (mut words, mut token) = (Vec::new(), None);
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        let value = match flag.strip_prefix("--token") {
+            Some("") => flags.next().cloned(),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        match value {
+            Some(value) => {
+                words.push(format!("--token-file={}", file.display()));
+                token = Some(value);
+            }
+            None => words.push(flag.clone()),
+        }
+    }
+    (words, token)
+}
+
+/// The unit. Pods inherit what systemd keeps from a unit, so none of its sandboxing is on: a mount namespace of its own
+/// (`ProtectSystem` and the like) would part the agent from the volumes of Pods that outlive it, and its filters of system
+/// calls and `NoNewPrivileges` would hold for every Pod, too; the agent confines Pods itself. `KillMode=process` leaves the
+/// Pods running when `up` is stopped or started anew, and `Delegate` gives it control groups to hold them to their limits
+/// with.
 fn unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, Failure> {
     let words = [
         program.to_str().ok_or("the path of this program is not UTF-8")?,

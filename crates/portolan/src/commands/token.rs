@@ -8,7 +8,8 @@ use api::bootstrap_token::{
     Description, GROUP, JOINING_GROUP, NAME_PREFIX, NAMESPACE, SECRET_TYPE, Stored, Token, is_extra_group,
     secret,
 };
-use api::object::{Endpoints, Resource};
+use api::certificates::{CERTIFICATES_SINCE, Incarnation};
+use api::object::{Endpoints, Node, Resource};
 use api::table::human_duration;
 use clap::{Args, Subcommand};
 use client::{Client, Config, JSON};
@@ -58,6 +59,10 @@ pub struct CreateFlags {
     /// Groups of whoever has the token
     #[arg(long, value_delimiter = ',', default_value = JOINING_GROUP, value_name = "GROUP[,GROUP]")]
     groups: Vec<String>,
+    /// Let one machine join with it under the name of this Node, which exists: the certificates of the machine that has the
+    /// name now count no longer from then on
+    #[arg(long, value_name = "NODE")]
+    replace: Option<String>,
     /// Print the whole command by which a machine joins
     #[arg(long)]
     print_join_command: bool,
@@ -126,6 +131,10 @@ async fn create(flags: &CreateFlags) -> Result<(), Failure> {
             }
         },
         groups: flags.groups.clone(),
+        replaces: match &flags.replace {
+            Some(name) => Some((name.clone(), incarnation(&client, name).await?)),
+            None => None,
+        },
     };
     let created = client
         .request(
@@ -163,6 +172,23 @@ async fn create(flags: &CreateFlags) -> Result<(), Failure> {
         false => format!("{text}\n"),
     });
     Ok(())
+}
+
+/// The incarnation of a Node, so that the token replaces its machine once.
+async fn incarnation(client: &Client, name: &str) -> Result<Incarnation, Failure> {
+    let node: Node = match client.get(&format!("{}/{name}", Node::collection(None))).await {
+        Err(error) if error.is_not_found() => {
+            let message =
+                format!("--replace {name}: there is no such Node; a machine joins under the name without it");
+            return Err(BadValue(message).into());
+        }
+        other => other?,
+    };
+    let since = node.metadata.annotations.get(CERTIFICATES_SINCE);
+    Ok(Incarnation::new(
+        &node.metadata.uid,
+        since.map_or("", String::as_str),
+    ))
 }
 
 /// All servers of the cluster: the one that says so, and the others by the endpoints of the `kubernetes` Service.

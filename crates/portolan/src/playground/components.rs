@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use client::{Client, Config};
+use ipnet::IpNet;
 use testbed::{Cluster, RUN_DIRECTORY, request_tcp};
 
 use crate::commands::Failure;
 use crate::commands::kubeconfig::file_name;
+use crate::commands::pod_ranges;
 
 const API_PORT: u16 = 6443;
 /// Port of the DNS server on the control plane; the Service kube-dns leads to it.
@@ -154,6 +157,7 @@ impl Components {
             apiserver::pki::node_serving(&pki, name, &node.member.address.both())?;
             let state = self.directory.join(format!("agent-{name}"));
             let pods = node.pods.both();
+            self.reserve_pod_ranges(cluster, name, &pods)?;
             self.spawn(
                 cluster,
                 name,
@@ -182,6 +186,25 @@ impl Components {
             )?;
         }
         Ok(())
+    }
+
+    /// Gives a node the ranges of its Pods, from the control plane.
+    fn reserve_pod_ranges(
+        &self,
+        cluster: &Cluster,
+        node_name: &str,
+        ranges: &[IpNet],
+    ) -> Result<(), Failure> {
+        let (kubeconfig, node_name, ranges) = (self.kubeconfig(), node_name.to_owned(), ranges.to_vec());
+        cluster.control_plane()?.enter(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                let client = Client::new(Config::from_kubeconfig(&kubeconfig)?)?;
+                Ok(pod_ranges::reserve(&client, &node_name, &ranges).await?)
+            })
+        })?
     }
 
     /// Gives a component credentials of its own; the flag that tells it where they are.

@@ -10,6 +10,7 @@ const BEGIN: &str = "
 portolan up >>/var/log/portolan.log 2>&1 &
 portolan status --wait 60s >/dev/null
 export KUBECONFIG=/var/lib/portolan/admin.conf
+until kubectl get nodes -o name | grep -q .; do sleep 0.1; done
 kubectl wait --for=condition=Ready node --all --timeout=60s >/dev/null
 kubectl run web --image=portolan.dev/echo --port=8080 >/dev/null
 kubectl wait --for=condition=Ready pod web --timeout=60s >/dev/null

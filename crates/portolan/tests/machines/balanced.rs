@@ -114,7 +114,7 @@ fn service() -> Value {
             aws("access-log-enabled"): "true",
             aws("access-log-emit-interval"): "5",
             aws("access-log-s3-bucket-name"): BUCKET,
-            aws("access-log-s3-bucket-prefix"): "my-bucket-prefix/prod",
+            aws("access-log-s3-bucket-prefix"): "default/my-bucket-prefix/prod",
             aws("connection-draining-enabled"): "true",
             aws("connection-draining-timeout"): "10",
             aws("connection-idle-timeout"): "300",
@@ -234,7 +234,8 @@ fn the_documentations_annotations_do_what_they_say() {
         buckets.make(&lab, BUCKET);
         let endpoint = format!("--edge-access-log-s3-endpoint={}", buckets.url());
         let pool = format!("--load-balancer-addresses={ADDRESSES}");
-        lab.up(SERVER, &[&endpoint, &pool]);
+        let allowed = format!("--edge-access-log-buckets={BUCKET}");
+        lab.up(SERVER, &[&endpoint, &allowed, &pool]);
         let backends = ["node-2", "control-plane"].map(|name| start_backend(&lab, name));
         let [one, other] = &backends;
         let authority = make_certificate(&lab);
@@ -285,7 +286,7 @@ fn the_documentations_annotations_do_what_they_say() {
         lab.end(SERVER);
         let objects = buckets.objects(&lab, BUCKET);
         let is_of_service = |name: &str| {
-            name.starts_with("my-bucket-prefix/prod/")
+            name.starts_with("default/my-bucket-prefix/prod/")
                 && name.contains("/default_web_")
                 && name.ends_with(".log")
         };

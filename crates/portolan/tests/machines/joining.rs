@@ -129,7 +129,10 @@ fn who_may_not_join_is_told_why() {
             lab.refused("node-2", &arguments)
         };
         let said = try_to(&[]);
-        assert!(said.contains("--server and --token are needed"), "{said}");
+        assert!(
+            said.contains("--server and --token or --token-file are needed"),
+            "{said}"
+        );
         let said = try_to(&[&server, "--token=abcdef"]);
         assert!(said.contains("abcdef.0123456789abcdef"), "{said}");
         // The token proves the machine to the server, its hash the server to the machine.
@@ -139,9 +142,9 @@ fn who_may_not_join_is_told_why() {
         let other = format!("{plain}.sha256:{}", "0".repeat(hash.len()));
         let said = try_to(&[&server, &format!("--token={other}")]);
         assert!(said.contains("is not the server that the token is for"), "{said}");
-        // A name that a ready Node has, and one by which clients know the API server.
+        // The name of the server's machine, and one by which clients know the API server.
         for (name, reason) in [
-            ("node-1", "is there and ready"),
+            ("node-1", "a name of the API server"),
             ("kubernetes", "a name of the API server"),
         ] {
             let data_dir = format!("--data-dir={}", lab.data_dir(&format!("as-{name}")).display());
@@ -220,6 +223,92 @@ fn who_leaves_leaves_nothing_behind() {
         // It may come again, with a token.
         join_second(&mut lab);
         lab.await_node("node-1", "node-2", "True");
+    });
+}
+
+#[test]
+fn a_removed_machine_has_no_rights_until_it_joins_again() {
+    testbed::in_namespace(|| {
+        let mut lab = Lab::new(2);
+        lab.up("node-1", &[]);
+        join_second(&mut lab);
+        lab.await_node("node-1", "node-2", "True");
+        // Its agent serves by another authority than the API server.
+        let read = |machine: &str, file: &str| {
+            std::fs::read_to_string(lab.data_dir(machine).join(file)).expect("a file")
+        };
+        lab.wait_for("the serving certificate", || {
+            Ok(lab.data_dir("node-2").join("node/agent-serving.pem").exists())
+        });
+        let serving = read("node-2", "node/agent-serving.pem");
+        assert!(!apiserver::pki::is_signed_by(
+            &serving,
+            &read("node-1", "pki/ca.crt")
+        ));
+        assert!(apiserver::pki::is_signed_by(
+            &serving,
+            &read("node-1", "pki/kubelet-serving-ca.crt")
+        ));
+        lab.kill("node-2");
+        let server = format!("--server={}", lab.server("node-1"));
+        let path = "/api/v1/nodes/node-2";
+        // Somebody who has a token takes no name of a Node that is there, ready or not.
+        let fresh = format!("--data-dir={}", lab.data_dir("thief").display());
+        let token = format!("--token={}", lab.token("node-1", &[]));
+        let thief = ["join", &server, &fresh, &token, "--node-name=node-2"];
+        let said = lab.refused("node-2", &thief);
+        assert!(said.contains("a Node named \"node-2\" exists"), "{said}");
+        lab.try_ask("node-1", Method::DELETE, path, None)
+            .expect("a removed Node");
+        let arguments = lab.join_flags("node-2", &[]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let said = lab.refused("node-2", &arguments);
+        assert!(said.contains("its Node was removed"), "{said}");
+        join_second(&mut lab);
+        lab.await_node("node-1", "node-2", "True");
+    });
+}
+
+#[test]
+fn a_token_lets_one_machine_replace_another_once() {
+    testbed::in_namespace(|| {
+        let mut lab = Lab::new(3);
+        lab.up("node-1", &[]);
+        join_second(&mut lab);
+        lab.await_node("node-1", "node-2", "True");
+        lab.kill("node-2");
+        // A Node's incarnations are told apart by the second of the join.
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        let server = format!("--server={}", lab.server("node-1"));
+        let file = lab.data_dir("token");
+        let token = lab.token("node-1", &["--replace=node-2"]);
+        std::fs::write(&file, &token).expect("a file");
+        let token = format!("--token-file={}", file.display());
+        let mut arguments = lab.join_flags("node-3", &[&server, &token]);
+        for argument in &mut arguments {
+            if argument == "--node-name=node-3" {
+                *argument = "--node-name=node-2".to_owned();
+            }
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        lab.start_as("node-3", "node-3", &arguments);
+        let replacing = lab.address("node-3").to_string();
+        lab.wait_for("the Node on its new machine", || {
+            let node = lab.try_ask("node-1", Method::GET, "/api/v1/nodes/node-2", None)?;
+            let mut addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+            Ok(addresses.any(|address| address["address"] == replacing.as_str()))
+        });
+        // The token is spent.
+        let mut arguments = lab.join_flags("node-2", &[&server, &token]);
+        let elsewhere = format!("--data-dir={}", lab.data_dir("once-more").display());
+        for argument in &mut arguments {
+            if argument.starts_with("--data-dir=") {
+                argument.clone_from(&elsewhere);
+            }
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let said = lab.refused("node-2", &arguments);
+        assert!(said.contains("a Node named \"node-2\" exists"), "{said}");
     });
 }
 

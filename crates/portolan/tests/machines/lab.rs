@@ -31,6 +31,13 @@ pub struct Lab {
     running: Vec<(String, Child)>,
 }
 
+/// The binary under test: the one of this build, or another build's that `PORTOLAN_UNDER_TEST` names, to see that a test
+/// fails with it.
+fn program() -> PathBuf {
+    std::env::var_os("PORTOLAN_UNDER_TEST")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
+}
+
 impl Lab {
     /// So many machines, `node-1` and so on, that nothing runs on.
     pub fn new(machines: usize) -> Self {
@@ -125,7 +132,7 @@ impl Lab {
 
     fn command(&self, machine: &str, arguments: &[&str]) -> Command {
         let member = self.cluster.member(machine).expect("a machine");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+        let mut command = Command::new(program());
         command
             .args(arguments)
             .arg("--log-level=info")

@@ -146,13 +146,20 @@ impl Api {
     }
 }
 
+/// The binary under test: the one of this build, or another build's that `PORTOLAN_UNDER_TEST` names, to see that a test fails
+/// with it.
+pub fn program() -> PathBuf {
+    std::env::var_os("PORTOLAN_UNDER_TEST")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
+}
+
 /// Starts Portolan with these arguments.
 pub fn portolan(arguments: &[&str]) -> Component {
     portolan_logging(arguments, Stdio::inherit())
 }
 
 fn portolan_logging(arguments: &[&str], log: Stdio) -> Component {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    let mut command = Command::new(program());
     command
         .args(arguments)
         .arg("--log-level=warn")

@@ -47,11 +47,21 @@ fn a_node_that_goes_is_not_eligible() {
 }
 
 #[test]
-fn primary_means_all_while_no_ip_is_known() {
-    assert_eq!(
-        node_ports(&NodePortSelection::Primary, &[]),
-        NodePortAddresses::All
-    );
+fn primary_opens_nothing_while_no_ip_is_known() {
+    let closed = node_ports(&NodePortSelection::Primary, &[]);
+    assert_eq!(closed, NodePortAddresses::Primary(Vec::new()));
+    let settings = Settings {
+        node_addresses: parsed(&["172.30.0.11", "2001:db8::1"]),
+        node_port_addresses: closed,
+        ..Settings::default()
+    };
+    assert_eq!(settings.node_port_ips(Family::V4), Some(Vec::new()));
+    assert_eq!(settings.node_port_ips(Family::V6), Some(Vec::new()));
+    let config = Config {
+        node_port_addresses: NodePortSelection::Primary,
+        ..Config::default()
+    };
+    assert_eq!(localhost_node_ports(&config, &settings), None);
     let ips = parsed(&["172.30.0.11"]);
     assert_eq!(
         node_ports(&NodePortSelection::Primary, &ips),

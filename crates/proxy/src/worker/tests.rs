@@ -239,8 +239,8 @@ fn node_ports_follow_the_node_and_its_addresses() {
     sync(&mut worker);
     assert_eq!(
         worker.plan.settings().node_port_ips(Family::V4),
-        None,
-        "all while no IP is known"
+        Some(vec![]),
+        "none while no IP is known"
     );
     worker.take(node());
     let ip: IpAddr = "172.30.0.11".parse().expect("IP");

@@ -11,7 +11,7 @@ use netlink::nftables::Touched;
 use plan::Family;
 
 use super::Worker;
-use crate::config::Config;
+use crate::config::{Config, NodePortSelection};
 use crate::node;
 use crate::traffic::{Traffic, busiest};
 
@@ -121,13 +121,31 @@ impl<D> Worker<D> {
 
     fn take_node(&mut self, event: Event<Node>) {
         match event {
-            Event::Applied(node) => self.set_node(Some(&node)),
+            Event::Applied(node) => {
+                self.set_node(Some(&node));
+                self.warn_of_closed_node_ports();
+            }
             Event::Deleted(_) => {
                 // What was known of it stays in force: the machine is still there.
                 self.board.health.set_node_eligible(false);
             }
-            Event::Synced => self.synced.node = true,
+            Event::Synced => {
+                self.synced.node = true;
+                if self.node.is_none() {
+                    self.warn_of_closed_node_ports();
+                }
+            }
             Event::Malformed { key, error } => unreadable("Node", &key, &error),
+        }
+    }
+
+    fn warn_of_closed_node_ports(&self) {
+        let is_primary = self.config.node_port_addresses == NodePortSelection::Primary;
+        if is_primary && self.node_ips.is_empty() {
+            tracing::warn!(
+                node = %self.config.node_name,
+                "node ports closed until the Node has an InternalIP or ExternalIP; name other addresses in nodePortAddresses"
+            );
         }
     }
 

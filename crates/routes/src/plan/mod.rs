@@ -22,6 +22,29 @@ pub struct Machine {
     pub addresses: Vec<IpAddr>,
     /// The ranges of its Pods.
     pub ranges: Vec<IpNet>,
+    /// When its Node was created: the older Node keeps a range that two of them have.
+    pub created: Creation,
+}
+
+/// The order in which Nodes came into being: by `creationTimestamp`, then by UID. A Node without a time is the youngest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Creation {
+    lacks_time: bool,
+    /// RFC 3339 in UTC with whole seconds, as API servers write it: the order of the texts is the order of the times.
+    time: String,
+    uid: String,
+}
+
+impl Creation {
+    /// The creation of a Node with this `creationTimestamp` and UID.
+    pub fn new(creation_timestamp: Option<&str>, uid: &str) -> Self {
+        let time = creation_timestamp.unwrap_or_default();
+        Self {
+            lacks_time: time.is_empty(),
+            time: time.to_owned(),
+            uid: uid.to_owned(),
+        }
+    }
 }
 
 impl From<&Node> for Machine {
@@ -39,6 +62,7 @@ impl From<&Node> for Machine {
                 .filter_map(|address| address.address.parse().ok())
                 .collect(),
             ranges: ranges.filter_map(|range| range.parse().ok()).collect(),
+            created: Creation::new(node.metadata.creation_timestamp.as_deref(), &node.metadata.uid),
         }
     }
 }
@@ -48,7 +72,7 @@ impl From<&Node> for Machine {
 pub enum Doubt {
     /// The range is not in the cluster's.
     Outside(String, IpNet),
-    /// Another machine has the range, or part of it; the one whose name comes first keeps it, ours before all.
+    /// Another machine has the range, or part of it; the one with the oldest Node keeps it, ours before all.
     Taken(String, IpNet, String),
     /// The machine says no address of the family that is needed.
     NoAddress(String, IpNet),
@@ -81,6 +105,8 @@ impl fmt::Display for Doubt {
 pub struct Plan {
     /// The routers of other machines' ranges; with a VXLAN link they are on it.
     pub routers: BTreeMap<IpNet, IpAddr>,
+    /// With a VXLAN link: the addresses of all other machines, which wrapped packets may come from.
+    pub sources: BTreeSet<IpAddr>,
     /// On the VXLAN link: where frames go.
     pub entries: BTreeSet<ForwardingEntry>,
     /// On the VXLAN link: the Ethernet addresses of the routers.
@@ -98,10 +124,18 @@ impl Plan {
         if settings.network == Network::None {
             return plan;
         }
+        if let Network::Vxlan { .. } = settings.network {
+            let others = machines
+                .iter()
+                .filter(|machine| machine.name != settings.node_name);
+            plan.sources = others
+                .flat_map(|machine| machine.addresses.iter().copied())
+                .collect();
+        }
         let (mut own, mut others): (Vec<&Machine>, Vec<&Machine>) = machines
             .iter()
             .partition(|machine| machine.name == settings.node_name);
-        others.sort_by(|one, other| one.name.cmp(&other.name));
+        others.sort_by(|one, other| (&one.created, &one.name).cmp(&(&other.created, &other.name)));
         own.extend(others);
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
         for machine in own {

@@ -1,7 +1,7 @@
 #[path = "../../tests/machines/mod.rs"]
 mod machines;
 
-use machines::{ip, machine, net, settings};
+use machines::{created, ip, machine, net, settings};
 
 use super::*;
 
@@ -54,6 +54,7 @@ fn wrapped_packets_go_to_the_machine_whose_range_it_is() {
     assert_eq!(plan.neighbours, neighbours.into());
     let machine = ip("192.0.2.2");
     assert_eq!(plan.entries, [ForwardingEntry { ethernet, machine }].into());
+    assert_eq!(plan.sources, [machine, ip("2001:db8::2")].into());
     assert_eq!(
         plan.addresses,
         [net("10.244.1.0/32"), net("fd00:244:0:1::/128")].into()
@@ -67,18 +68,42 @@ fn no_node_takes_what_is_not_its_own() {
     let (mut greedy, mut thief) = (machine(2), machine(3));
     greedy.ranges = vec![net("0.0.0.0/0"), net("192.0.2.0/24")];
     thief.ranges = vec![net("10.244.1.0/24"), net("10.244.4.128/25"), net("10.244.3.0/24")];
+    (greedy.created, thief.created) = (created(100), created(101));
     let machines = [thief, greedy, machine(4), machine(1)];
     let plan = Plan::new(&settings(Network::HostGw), &machines);
     let name = |number: u8| format!("n{number}");
-    // By name, n3 comes before n4: part of the range of n4 is its own.
     let doubts = [
         Doubt::Outside(name(2), net("0.0.0.0/0")),
         Doubt::Outside(name(2), net("192.0.2.0/24")),
         Doubt::Taken(name(3), net("10.244.1.0/24"), name(1)),
-        Doubt::Taken(name(4), net("10.244.4.0/24"), name(3)),
+        Doubt::Taken(name(3), net("10.244.4.128/25"), name(4)),
     ];
     assert_eq!(plan.doubts, doubts.into());
     assert!(!plan.routers.contains_key(&net("10.244.1.0/24")));
+}
+
+#[test]
+fn oldest_node_keeps_a_contested_range() {
+    let contested = |created: Creation| Machine {
+        ranges: vec![net("10.244.9.0/24")],
+        created,
+        ..machine(2)
+    };
+    let named = |name: &str, machine: Machine| Machine {
+        name: name.to_owned(),
+        ..machine
+    };
+    let time = Some("2026-01-01T00:00:00Z");
+    for (younger, older) in [
+        (created(2), created(1)),
+        (Creation::new(time, "b"), Creation::new(time, "a")),
+        (Creation::new(None, "a"), created(3000)),
+    ] {
+        let machines = [named("a", contested(younger)), named("z", contested(older))];
+        let plan = Plan::new(&settings(Network::HostGw), &machines);
+        let doubt = Doubt::Taken("a".to_owned(), net("10.244.9.0/24"), "z".to_owned());
+        assert_eq!(plan.doubts, [doubt].into());
+    }
 }
 
 #[test]

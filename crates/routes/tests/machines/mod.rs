@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Machine, Network, Settings};
+use super::{Creation, Machine, Network, Settings};
 
 pub fn net(text: &str) -> IpNet {
     text.parse().expect("a range")
@@ -24,6 +24,12 @@ pub fn settings(network: Network) -> Settings {
     }
 }
 
+/// A creation that many seconds after the first machine could have been made.
+pub fn created(seconds: u32) -> Creation {
+    let time = format!("2026-01-01T00:{:02}:{:02}Z", seconds / 60, seconds % 60);
+    Creation::new(Some(&time), "")
+}
+
 pub fn machine(number: u8) -> Machine {
     Machine {
         name: format!("n{number}"),
@@ -35,5 +41,6 @@ pub fn machine(number: u8) -> Machine {
             net(&format!("10.244.{number}.0/24")),
             net(&format!("fd00:244:0:{number}::/64")),
         ],
+        created: created(u32::from(number)),
     }
 }

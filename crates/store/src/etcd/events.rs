@@ -1,12 +1,10 @@
 //! What etcd's watch tells, as commits of the index. Pure.
 
-use bytes::Bytes;
-
 use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, is_object, parse_stored};
 use super::load::Landmark;
 use super::wire::{Event, EventType, KeyValue};
 use crate::index::{Change, Commit};
-use crate::{Key, Revision};
+use crate::{Key, Transformation};
 
 /// What a batch of events comes to.
 #[derive(Debug, Default)]
@@ -22,16 +20,27 @@ pub(super) struct Batch {
 }
 
 /// Reads events, which are ascending by revision and tell revisions wholly.
-pub(super) fn read(prefix: &Prefix, offset: Offset, events: &[Event]) -> Batch {
+pub(super) fn read(
+    prefix: &Prefix,
+    offset: Offset,
+    transformation: &Transformation,
+    events: &[Event],
+) -> Batch {
     let mut batch = Batch::default();
     let kvs = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
     for transaction in events.chunk_by(|one, other| kvs(one) == kvs(other)) {
-        read_transaction(prefix, offset, transaction, &mut batch);
+        read_transaction(prefix, offset, transformation, transaction, &mut batch);
     }
     batch
 }
 
-fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &mut Batch) {
+fn read_transaction(
+    prefix: &Prefix,
+    offset: Offset,
+    transformation: &Transformation,
+    events: &[Event],
+    batch: &mut Batch,
+) {
     let named: Vec<(&str, bool, &KeyValue)> = events
         .iter()
         .filter_map(|event| {
@@ -70,10 +79,14 @@ fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &m
         let key: Key = (*key).into();
         if *is_deletion {
             let last = record.as_ref().and_then(|record| record.last.get(&key));
+            let last = last.map(|last| transformation.opened(&key, last.clone()));
             let last = last.and_then(|last| last.inscribed(revision));
+            transformation.forget(&key);
             changes.push(Change::Delete { key, last });
         } else {
-            match inscribed(&kv.value, revision) {
+            let stored = parse_stored(&kv.value);
+            let value = stored.map(|stored| transformation.opened(&key, stored));
+            match value.and_then(|value| value.inscribed(revision)) {
                 Some(value) => changes.push(Change::Put { key, value }),
                 None => tracing::error!(%key, "a value in etcd cannot be read and is left out"),
             }
@@ -82,10 +95,6 @@ fn read_transaction(prefix: &Prefix, offset: Offset, events: &[Event], batch: &m
     if record.is_some() || !changes.is_empty() {
         batch.commits.push(Commit { revision, changes });
     }
-}
-
-fn inscribed(stored: &Bytes, revision: Revision) -> Option<Bytes> {
-    parse_stored(stored)?.inscribed(revision)
 }
 
 #[cfg(test)]

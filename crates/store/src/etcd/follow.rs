@@ -162,7 +162,12 @@ impl Follower {
     }
 
     fn take(&mut self, response: &WatchResponse) -> Result<(), End> {
-        let batch = events::read(&self.shared.prefix, self.shared.offset, &response.events);
+        let batch = events::read(
+            &self.shared.prefix,
+            self.shared.offset,
+            &self.shared.transformation,
+            &response.events,
+        );
         if let Some(layout) = batch.layout
             && layout != Some(Layout::new(self.shared.offset.0))
         {
@@ -190,7 +195,7 @@ impl Follower {
         let loaded = load::load(connection, &shared.prefix, shared.offset, |record| {
             present.insert(record.key.clone());
             if record.modified > known {
-                changed.extend(record.into_entry());
+                changed.extend(shared.transformation.opened_record(record).into_entry());
             }
         })
         .await?;

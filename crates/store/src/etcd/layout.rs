@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `PREFIX/services/default/web` | an object: the offset at which its revision belongs, a newline, its bytes without the revision; `-` in the place of the offset if it does not carry one |
+//! | `PREFIX/services/default/web` | an object: the offset at which its revision belongs, a newline, its bytes without the revision; `-` in the place of the offset if it does not carry one, or if it is sealed |
 //! | `PREFIX/.layout` | the number of this layout, and what is added to etcd's revisions |
 //! | `PREFIX/.commit` | written by every transaction: a random mark, and the last state of objects that it deletes |
 //! | `PREFIX/.compaction` | the revision up to which history was compacted last, so that one of several servers does it |
@@ -137,23 +137,12 @@ impl Offset {
 
 /// A value as it lies in etcd.
 pub(super) fn stored(value: &Value) -> Bytes {
-    let mut stored = match value.revision_at {
-        Some(at) => format!("{at}\n").into_bytes(),
-        None => b"-\n".to_vec(),
-    };
-    stored.extend_from_slice(&value.bytes);
-    Bytes::from(stored)
+    value.packed()
 }
 
 /// Reads what [`stored`] wrote; `None` if it did not.
 pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
-    let end = stored.iter().position(|byte| *byte == b'\n')?;
-    let revision_at = match &stored[..end] {
-        b"-" => None,
-        at => Some(std::str::from_utf8(at).ok()?.parse().ok()?),
-    };
-    let bytes = stored.slice(end + 1..);
-    (revision_at.is_none_or(|at| at <= bytes.len())).then_some(Value { bytes, revision_at })
+    Value::unpack(stored)
 }
 
 /// What a transaction writes at [`COMMIT`].

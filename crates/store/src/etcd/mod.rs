@@ -36,7 +36,9 @@ pub(crate) use self::import::{Import, read_etcd};
 use self::layout::{Offset, Prefix};
 use self::shared::Shared;
 use self::transaction::{Outcome, prepare};
-use crate::{CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction};
+use crate::{
+    CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction, Transformation,
+};
 
 /// How often a transaction is prepared anew because the index was behind; each time somebody else's was carried out.
 const PREPARATIONS_MAX: usize = 16;
@@ -53,6 +55,8 @@ pub struct EtcdOptions {
     pub history: HistoryLimits,
     /// How long etcd's own history is kept; zero leaves it to others.
     pub compaction_interval: Duration,
+    /// The form in which values are stored.
+    pub transformation: Transformation,
 }
 
 /// The engine on etcd. Dropping it ends its tasks.
@@ -77,11 +81,11 @@ impl EtcdStore {
         let offset = Offset(layout.revision_offset);
         let mut entries = Vec::new();
         let loaded = load::load(&connection, &prefix, offset, |record| {
-            entries.extend(record.into_entry());
+            entries.extend(options.transformation.opened_record(record).into_entry());
         })
         .await?;
         let index = Index::restore(options.history, offset.revision(loaded.newest), entries);
-        let shared = Arc::new(Shared::new(index, prefix, offset));
+        let shared = Arc::new(Shared::new(index, prefix, offset, options.transformation));
         let (barrier, asking) = barrier::new(shared.clone());
         let follower = Follower {
             shared: shared.clone(),
@@ -106,13 +110,20 @@ impl EtcdStore {
 
     async fn carry_out(&self, transaction: &Transaction) -> Result<Revision, CommitError> {
         let shared = &*self.shared;
+        let stored = shared.transformation.stored(&transaction.writes)?;
         for _ in 0..PREPARATIONS_MAX {
             let mark = fastrand::u64(..);
-            let prepared = prepare(&shared.prefix, shared.offset, &shared.index, transaction, mark)?;
+            let prepared = prepare(
+                &shared.prefix,
+                shared.offset,
+                &shared.index,
+                (transaction, &stored),
+                mark,
+            )?;
             let connection = shared.connection()?;
             let answer = connection.txn(prepared.request.clone()).await;
             let answer = answer.map_err(|status| refused(&status, transaction))?;
-            let outcome = prepared.outcome(&shared.prefix, shared.offset, answer);
+            let outcome = prepared.outcome(&shared.prefix, shared.offset, &shared.transformation, answer);
             match outcome.ok_or_else(|| unavailable("an answer of etcd makes no sense"))? {
                 Outcome::Done(revision) => {
                     shared.caught_up(revision).await?;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::layout::{Offset, Prefix};
 use crate::index::Commit;
-use crate::{Index, Revision, StoreError};
+use crate::{Index, Revision, StoreError, Transformation};
 
 /// How long what etcd has acknowledged may take to come back by the watch.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,17 +27,24 @@ pub(super) struct Shared {
     pub(super) index: Index,
     pub(super) prefix: Prefix,
     pub(super) offset: Offset,
+    pub(super) transformation: Transformation,
     link: watch::Sender<Link>,
     published: watch::Sender<Revision>,
 }
 
 impl Shared {
-    pub(super) fn new(index: Index, prefix: Prefix, offset: Offset) -> Shared {
+    pub(super) fn new(
+        index: Index,
+        prefix: Prefix,
+        offset: Offset,
+        transformation: Transformation,
+    ) -> Shared {
         let published = watch::Sender::new(index.revision());
         Shared {
             index,
             prefix,
             offset,
+            transformation,
             link: watch::Sender::new(Link::Down("etcd: not connected yet".to_owned())),
             published,
         }

@@ -10,7 +10,7 @@ use super::wire::{
     Response, Target, TxnRequest, TxnResponse,
 };
 use crate::group::check_keys_differ;
-use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, Write};
+use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, Transformation, Write};
 
 /// etcd's `--max-txn-ops`: what the widest part of a transaction and those of the transactions nested in it may
 /// have together.
@@ -45,13 +45,13 @@ pub(super) enum Outcome {
     Misjudged { newest: Revision },
 }
 
-/// Turns a transaction into one of etcd's. The index tells only whether deletions change something; that this
+/// Turns a transaction, with its writes as they are stored, into one of etcd's. The index tells only whether deletions change something; that this
 /// is so is an expectation too.
 pub(super) fn prepare<'t>(
     prefix: &Prefix,
     offset: Offset,
     index: &Index,
-    transaction: &'t Transaction,
+    (transaction, stored): (&'t Transaction, &[Write]),
     mark: u64,
 ) -> Result<Prepared<'t>, CommitError> {
     check(transaction)?;
@@ -65,8 +65,8 @@ pub(super) fn prepare<'t>(
         return Err(malformed(transaction, "it has more expectations than etcd takes"));
     }
     let success = if changes_something {
-        let mut operations = vec![put(prefix.key(COMMIT), record(transaction, mark).encoded())];
-        operations.extend(transaction.writes.iter().map(|write| operation(prefix, write)));
+        let mut operations = vec![put(prefix.key(COMMIT), record(stored, mark).encoded())];
+        operations.extend(stored.iter().map(|write| operation(prefix, write)));
         nested(operations, compare.len())
             .ok_or_else(|| malformed(transaction, "it has more writes than etcd takes"))?
     } else {
@@ -88,7 +88,13 @@ pub(super) fn prepare<'t>(
 
 impl Prepared<'_> {
     /// Reads the answer; `None` if it does not fit the request.
-    pub(super) fn outcome(&self, prefix: &Prefix, offset: Offset, response: TxnResponse) -> Option<Outcome> {
+    pub(super) fn outcome(
+        &self,
+        prefix: &Prefix,
+        offset: Offset,
+        transformation: &Transformation,
+        response: TxnResponse,
+    ) -> Option<Outcome> {
         if response.succeeded && self.changes_something {
             return Some(Outcome::Done(offset.revision(response.header?.revision)));
         }
@@ -104,7 +110,7 @@ impl Prepared<'_> {
         for (key, expectation) in &self.transaction.expectations {
             let kv = get(key);
             if !expectation.holds(kv.map(|kv| offset.revision(kv.mod_revision))) {
-                let current = kv.and_then(|kv| entry(key.clone(), offset, kv));
+                let current = kv.and_then(|kv| entry(key.clone(), offset, transformation, kv));
                 let key = key.clone();
                 return Some(Outcome::Conflict { newest, key, current });
             }
@@ -114,11 +120,12 @@ impl Prepared<'_> {
 }
 
 /// An object as readers see it; `None` if its value is none of ours.
-pub(super) fn entry(key: Key, offset: Offset, kv: &KeyValue) -> Option<Entry> {
+fn entry(key: Key, offset: Offset, transformation: &Transformation, kv: &KeyValue) -> Option<Entry> {
     let modified = offset.revision(kv.mod_revision);
+    let value = transformation.opened(&key, parse_stored(&kv.value)?);
     Some(Entry {
         key,
-        value: parse_stored(&kv.value)?.inscribed(modified)?,
+        value: value.inscribed(modified)?,
         created: offset.revision(kv.create_revision),
         modified,
     })
@@ -235,8 +242,8 @@ fn operation(prefix: &Prefix, write: &Write) -> RequestOp {
     }
 }
 
-fn record(transaction: &Transaction, mark: u64) -> CommitRecord {
-    let last = transaction.writes.iter().filter_map(|write| match write {
+fn record(writes: &[Write], mark: u64) -> CommitRecord {
+    let last = writes.iter().filter_map(|write| match write {
         Write::Delete {
             key,
             last: Some(last),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior, params};
 
 use super::write_ahead_log::WriteAheadLog;
-use crate::{Record, Revision, StoreError, Transaction, Value, Write};
+use crate::{Record, Revision, StoreError, Value, Write};
 
 /// `PRAGMA user_version` of the layout below.
 const SCHEMA_VERSION: i64 = 1;
@@ -212,10 +212,24 @@ impl Database {
         self.connection.close().map_err(|(_, error)| named(error))
     }
 
+    /// From now on, what is removed or replaced is overwritten in the file.
+    pub(super) fn erase_what_is_removed(&self, path: &Path) -> Result<(), StoreError> {
+        let set = self.connection.pragma_update(None, "secure_delete", "ON");
+        set.map_err(|error| failed(path, &error))
+    }
+
+    /// Writes the file anew without what was removed from it, and empties the log, which has what was written before.
+    pub(crate) fn rewrite_file(&self, path: &Path) -> Result<(), StoreError> {
+        let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let statements = format!("{empty_log}; VACUUM; {empty_log};");
+        let rewritten = self.connection.execute_batch(&statements);
+        rewritten.map_err(|error| failed(path, &error))
+    }
+
     /// Writes transactions, each under its revision, and makes them durable: all or none.
     pub(super) fn write<'t>(
         &mut self,
-        transactions: impl Iterator<Item = (Revision, &'t Transaction)>,
+        transactions: impl Iterator<Item = (Revision, &'t [Write])>,
         newest: Revision,
     ) -> Result<(), rusqlite::Error> {
         // A transaction left open by a failed roll-back would make every later one fail.
@@ -228,8 +242,8 @@ impl Database {
         {
             let mut put = group.prepare_cached(PUT)?;
             let mut delete = group.prepare_cached(DELETE)?;
-            for (revision, transaction) in transactions {
-                for write in &transaction.writes {
+            for (revision, writes) in transactions {
+                for write in writes {
                     match write {
                         Write::Put(key, Value { bytes, revision_at }) => put.execute(params![
                             &**key,

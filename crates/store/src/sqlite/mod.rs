@@ -11,6 +11,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -22,7 +23,7 @@ pub(crate) use self::database::Database;
 pub(crate) use self::directory::DataDirectory;
 pub(crate) use self::reading::{integrity_faults, read_file};
 use self::writer::Request;
-use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction};
+use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction, Transformation};
 
 /// The database's name in the data directory.
 pub const DATABASE_FILE: &str = "portolan.db";
@@ -31,10 +32,12 @@ pub const DATABASE_FILE: &str = "portolan.db";
 const WAITING_TRANSACTIONS_MAX: usize = 1_024;
 
 /// Choices of the embedded engine.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SqliteOptions {
     /// History kept in memory for watches and reads in the past.
     pub history: HistoryLimits,
+    /// The form in which values are stored.
+    pub transformation: Transformation,
 }
 
 /// The embedded engine. Dropping it finishes the transactions under way, which blocks for some milliseconds,
@@ -44,6 +47,7 @@ pub struct SqliteStore {
     /// `None` only while being dropped.
     requests: Option<mpsc::Sender<Request>>,
     writer: Option<JoinHandle<()>>,
+    transformation: Transformation,
     // Dropped last: the directory is free when nobody writes to it.
     _directory: DataDirectory,
 }
@@ -59,8 +63,14 @@ impl SqliteStore {
         let directory = DataDirectory::acquire(directory.as_ref())?;
         let path = directory.file(DATABASE_FILE);
         let database = Database::open(&path)?;
+        let transformation = options.transformation;
+        if !transformation.is_none() {
+            database.erase_what_is_removed(&path)?;
+        }
         let mut entries = Vec::new();
-        let revision = database.load(&path, |record| entries.extend(record.into_entry()))?;
+        let revision = database.load(&path, |record| {
+            entries.extend(transformation.opened_record(record).into_entry());
+        })?;
         let index = Arc::new(Index::restore(options.history, revision, entries));
         let (requests, waiting) = mpsc::channel(WAITING_TRANSACTIONS_MAX);
         let written = index.clone();
@@ -74,15 +84,24 @@ impl SqliteStore {
             index,
             requests: Some(requests),
             writer: Some(writer),
+            transformation,
             _directory: directory,
         })
     }
 
     async fn hand_to_writer(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         let requests = self.requests.as_ref().ok_or_else(writer_gone)?;
+        let stored = match self.transformation.stored(&transaction.writes)? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(stored) => Some(stored),
+        };
         let (answer, outcome) = oneshot::channel();
         requests
-            .send(Request { transaction, answer })
+            .send(Request {
+                transaction,
+                stored,
+                answer,
+            })
             .await
             .map_err(|_| writer_gone())?;
         outcome.await.map_err(|_| writer_gone())?

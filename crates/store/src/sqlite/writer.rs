@@ -19,6 +19,8 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// A transaction and who waits for it.
 pub(super) struct Request {
     pub(super) transaction: Transaction,
+    /// Its writes as they are stored, if that is in another form.
+    pub(super) stored: Option<Vec<Write>>,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
@@ -84,7 +86,8 @@ fn commit(
     if !group.is_empty() {
         let accepted = waiting.iter().zip(&outcomes).filter_map(|(request, outcome)| {
             let revision = *outcome.as_ref().ok()?;
-            Some((revision, &request.transaction))
+            let writes = request.stored.as_ref().unwrap_or(&request.transaction.writes);
+            Some((revision, writes.as_slice()))
         });
         database.write(accepted, group.newest())?;
         news = index.publish(group.into_commits());

@@ -75,6 +75,13 @@ pub(super) fn file(
     })
 }
 
+/// Writes the database of an embedded store anew without what was removed from it.
+pub(super) fn erase_removed(directory: &Path) -> Result<(), StoreError> {
+    let held = DataDirectory::acquire(directory)?;
+    let path = held.file(DATABASE_FILE);
+    Database::open(&path)?.rewrite_file(&path)
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

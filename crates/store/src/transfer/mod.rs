@@ -96,6 +96,18 @@ impl Place {
         }
     }
 
+    /// Removes from the files what was removed or replaced in the store, of which they keep traces. No server may run on
+    /// them. etcd does it itself, when its history is compacted and its file defragmented. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] or [`StoreError::Unavailable`] if they cannot be written.
+    pub fn erase_removed(&self) -> Result<(), StoreError> {
+        match self {
+            Place::Directory(directory) => into_sqlite::erase_removed(directory),
+            Place::File(_) | Place::Etcd(_) => Ok(()),
+        }
+    }
+
     /// What is wrong with the files themselves, from the engine's own checks. Blocks.
     ///
     /// # Errors
@@ -111,6 +123,12 @@ impl Place {
 }
 
 impl Contents {
+    /// How many values are in a form that a [`crate::Transformer`] opens.
+    pub fn sealed_count(&self) -> usize {
+        let sealed = |record: &&Record| crate::is_sealed(&record.value.bytes);
+        self.records.iter().filter(sealed).count()
+    }
+
     /// What contradicts itself: keys out of order, revisions that cannot be, places beyond the end of values.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

@@ -31,6 +31,10 @@ const ALGORITHM: &str = "ES256";
 /// Bytes of a point on the curve, uncompressed: a mark and two coordinates. It is the end of the encoded key.
 const POINT_BYTES: usize = 65;
 const COORDINATE_BYTES: usize = 32;
+/// Longest header of a token in base64: ours name an algorithm and a key, in about 100 bytes.
+const HEADER_TEXT_BYTES_MAX: usize = 256;
+/// A signature of two coordinates in base64 without padding.
+const SIGNATURE_TEXT_BYTES: usize = (2 * COORDINATE_BYTES * 4).div_ceil(3);
 
 /// Why tokens cannot be signed.
 #[derive(Debug, thiserror::Error)]
@@ -119,10 +123,14 @@ impl Keys {
         Ok(token)
     }
 
-    /// The claims of a token that one of the keys signed.
-    pub(crate) fn verified(&self, token: &str) -> Option<Vec<u8>> {
+    /// The claims of a token that one of the keys signed. `is_plausible` looks at claims that nobody may have signed: the
+    /// signature is checked last, since it costs the most and strangers send tokens, too.
+    pub(crate) fn verified(&self, token: &str, is_plausible: impl FnOnce(&[u8]) -> bool) -> Option<Vec<u8>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
+        if header.len() > HEADER_TEXT_BYTES_MAX || signature.len() != SIGNATURE_TEXT_BYTES {
+            return None;
+        }
         let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
         if header.get("alg")?.as_str()? != ALGORITHM {
             return None;
@@ -130,10 +138,14 @@ impl Keys {
         let id = header.get("kid")?.as_str()?;
         let key = self.public.iter().find(|key| key.id == id)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+        if !is_plausible(&claims) {
+            return None;
+        }
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &key.point)
             .verify(signed.as_bytes(), &signature)
             .ok()?;
-        URL_SAFE_NO_PAD.decode(claims).ok()
+        Some(claims)
     }
 
     /// The public keys as a set of RFC 7517.

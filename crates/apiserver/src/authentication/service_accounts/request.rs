@@ -29,11 +29,19 @@ struct Bound {
 }
 
 impl ServiceAccounts {
-    /// Answers a TokenRequest for the ServiceAccount of `target`: the request with the token in its status.
-    pub(crate) fn issue(&self, target: &Target, body: &[u8], format: Format) -> Result<Value, Failure> {
+    /// Answers a TokenRequest for the ServiceAccount of `target`: the request with the token in its status. `admit`
+    /// refuses those that the requester may not make.
+    pub(crate) fn issue(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: Format,
+        admit: impl FnOnce(&Value) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
         let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
         settle_name(&mut request, target)?;
         settle_namespace(&mut request, target)?;
+        admit(&request)?;
         let account = self.object(target.kind, target.namespace(), target.name())?;
         let spec = child(&request, "spec");
         let seconds = expiration_seconds(spec, target)?;

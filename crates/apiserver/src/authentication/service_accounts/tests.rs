@@ -5,7 +5,7 @@ use serde_json::json;
 use super::keys::{KEY_LIFE, Keys};
 
 fn claims_of(keys: &Keys, token: &str) -> Option<serde_json::Value> {
-    let bytes = keys.verified(token)?;
+    let bytes = keys.verified(token, |_| true)?;
     Some(serde_json::from_slice(&bytes).unwrap())
 }
 
@@ -31,6 +31,23 @@ fn what_a_key_signs_is_known_and_nothing_else() {
     // The same keys after a restart.
     let again = Keys::open(directory.path(), SystemTime::now()).unwrap();
     assert_eq!(claims_of(&again, &token), Some(claims));
+}
+
+#[test]
+fn looks_at_the_claims_before_the_signature() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = Keys::open(directory.path(), SystemTime::now()).unwrap();
+    let token = keys.sign(&json!({"iss": "others"})).unwrap();
+    assert_eq!(keys.verified(&token, |_| false), None);
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    for odd in ["", &signature[1..], &format!("{signature}A")] {
+        let was_looked_at = std::cell::Cell::new(false);
+        let verified = keys.verified(&format!("{signed}.{odd}"), |_| {
+            was_looked_at.set(true);
+            true
+        });
+        assert_eq!((verified, was_looked_at.get()), (None, false), "{odd}");
+    }
 }
 
 #[test]

@@ -42,7 +42,24 @@ fn pods_are_reached_at_their_address() {
     };
     assert_eq!(at("192.0.2.1", "p"), Ok("http://192.0.2.1:8080".to_owned()));
     assert_eq!(at("fd00::1", "https:p:1"), Ok("https://[fd00::1]:1".to_owned()));
-    for own in ["127.0.0.1", "::1", "169.254.1.1", "fe80::1", "0.0.0.0"] {
-        assert!(at(own, "p").is_err(), "{own}");
+}
+
+#[test]
+fn refuses_addresses_of_the_server_and_its_link() {
+    for own in [
+        "127.0.0.1",
+        "127.8.9.10",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "169.254.1.1",
+        "fe80::1",
+        "0.0.0.0",
+        "::",
+        "224.0.0.1",
+        "ff02::1",
+    ] {
+        let refused = Destination::at("http", own.parse().unwrap(), Some(80)).unwrap_err();
+        assert_eq!(refused.message(), "address not allowed", "{own}");
     }
 }

@@ -62,7 +62,8 @@ impl Books {
     /// Reads the store at its newest revision. What cannot be read is reported and left out.
     ///
     /// # Errors
-    /// If the store has forgotten that revision before all was read; the next try has a newer one.
+    /// If the store has forgotten that revision before all was read; the next try has a newer one. If a value cannot be
+    /// decrypted.
     pub(crate) fn read(index: &Index) -> Result<Self, StoreError> {
         let at = Some(index.revision());
         let mut books = Self::default();
@@ -73,6 +74,11 @@ impl Books {
             SERVICE_CIDRS_PREFIX,
         ] {
             for entry in index.list(prefix, at, None, None)?.entries {
+                // What a Service has that cannot be decrypted would count as free.
+                if store::is_sealed(&entry.value) {
+                    let reason = format!("the value of {} cannot be decrypted", entry.key);
+                    return Err(StoreError::Corrupt { reason });
+                }
                 if let Err(error) = books.enter(&entry) {
                     tracing::error!(key = %entry.key, %error, "a stored object cannot be read");
                 }

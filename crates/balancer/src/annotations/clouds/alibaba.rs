@@ -4,7 +4,7 @@ use edge::settings::{Balance, ProxyVersion, TlsPolicy};
 
 use super::{Place, alike};
 use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
-use crate::annotations::row::{Effect, Field, Refusal, Row};
+use crate::annotations::row::{Effect, Field, Refusal, Remedy, Row};
 use crate::annotations::value::{self, number, seconds, word};
 
 macro_rules! alibaba {
@@ -18,6 +18,9 @@ pub(super) const PLACE: Place = Place {
     prefixes: &["service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"],
     rows: ROWS,
 };
+
+/// Lists of clients that are turned off restrict nobody.
+pub(super) const ACCESS_LIST_SWITCH: (&str, &str, &str) = (alibaba!("acl-id"), alibaba!("acl-status"), "off");
 
 const NETWORK: &str = "the cloud's networks";
 const RESOURCES: &str = "the cloud's resources";
@@ -216,15 +219,10 @@ const ROWS: &[Row] = &[
     alike::bandwidth(alibaba!("bandwidth")),
     Row::nothing(alibaba!("charge-type"), SOLD),
     Row::nothing(alibaba!("instance-charge-type"), SOLD),
-    Row::checked(
+    Row::unenforceable(
         alibaba!("acl-id"),
-        "the cloud's lists restrict nobody here; use `spec.loadBalancerSourceRanges`",
-        |_| {
-            Err(
-                "nothing: the cloud's lists restrict nobody here; use spec.loadBalancerSourceRanges"
-                    .to_owned(),
-            )
-        },
+        "lists of the cloud, unless `acl-status` is `off`; use `spec.loadBalancerSourceRanges` instead",
+        Remedy::Removal,
     ),
     Row::nothing(alibaba!("acl-status"), "the cloud's lists"),
     Row::nothing(alibaba!("acl-type"), "the cloud's lists"),

@@ -6,7 +6,7 @@ use ipam::pools::Family;
 
 use super::{Place, alike};
 use crate::annotations::asked::{Asked, Asks, Speaks, Sticks};
-use crate::annotations::row::{Effect, Field, Means, Refusal, Row};
+use crate::annotations::row::{Effect, Field, Means, Refusal, Remedy, Row};
 use crate::annotations::value::{self, minutes, number, seconds, word};
 
 macro_rules! aws {
@@ -208,12 +208,13 @@ const ROWS: &[Row] = &[
          `load_balancing.cross_zone.enabled`",
         target_group,
     ),
-    Row::hard(aws!("security-groups"), SECURITY_GROUPS, |asked, field| {
-        security_groups(asked, field)
-    }),
-    Row::hard(aws!("extra-security-groups"), SECURITY_GROUPS, |asked, field| {
-        security_groups(asked, field)
-    }),
+    Row::restricts(aws!("security-groups"), SECURITY_GROUPS, security_groups),
+    Row::restricts(aws!("extra-security-groups"), SECURITY_GROUPS, security_groups),
+    Row::unenforceable(
+        aws!("security-group-prefix-lists"),
+        "lists of the cloud; use `spec.loadBalancerSourceRanges`",
+        Remedy::Ranges,
+    ),
     alike::node_labels(aws!("target-node-labels")),
     Row::assigner(
         aws!("private-ipv4-addresses"),
@@ -246,7 +247,7 @@ const ROWS: &[Row] = &[
     Row::nothing(aws!("inbound-sg-rules-on-private-link-traffic"), NETWORK),
 ];
 
-const SECURITY_GROUPS: &str = "ranges among them are who may connect, as `load-balancer-source-ranges`; identifiers of groups restrict nobody here";
+const SECURITY_GROUPS: &str = "ranges among them are who may connect, as `load-balancer-source-ranges`; identifiers of groups alone leave the Service without an address";
 
 /// The predefined policies all begin so.
 fn policy(text: &str) -> Result<TlsPolicy, String> {
@@ -272,15 +273,8 @@ fn security_groups(asked: &mut Asked, field: Field<'_>) -> Result<Effect, Refusa
             .filter(|part| !part.is_empty())
     };
     let ranges: Vec<_> = parts().filter_map(value::range).collect();
-    let are_all = ranges.len() == parts().count();
-    let effect = match ranges.is_empty() {
-        true => Effect::Plain,
-        false => {
-            let effect = super::source_ranges(asked, ranges)?;
-            asked.reach = asked.reach.max(super::reach_of(effect));
-            effect
-        }
-    };
+    let are_all = ranges.len() == parts().count() && !ranges.is_empty();
+    let effect = super::source_ranges(asked, field.name, ranges)?;
     if !are_all {
         return Err(Refusal::Value(
             "ranges such as 192.0.2.0/24: groups are the cloud's and restrict nobody here; use spec.loadBalancerSourceRanges"

@@ -4,7 +4,7 @@ use ipam::pools::Family;
 
 use super::Place;
 use crate::annotations::asked::Asks;
-use crate::annotations::row::{Means, Row};
+use crate::annotations::row::{Means, Remedy, Row};
 use crate::annotations::value::{self, minutes, number, seconds, word};
 
 macro_rules! azure {
@@ -64,15 +64,15 @@ const ROWS: &[Row] = &[
         "path of the GET",
         |asked, field| asked.check_path.put(field, value::path(field.text)?),
     ),
-    Row::hard(
+    Row::restricts(
         azure!("allowed-ip-ranges"),
         "who may connect, as `load-balancer-source-ranges`",
-        |asked, field| super::source_ranges(asked, value::ranges(field.text)?),
+        |asked, field| super::source_ranges(asked, field.name, value::ranges(field.text)?),
     ),
-    Row::checked(
+    Row::unenforceable(
         azure!("allowed-service-tags"),
-        "tags of the cloud's networks restrict nobody here; use `spec.loadBalancerSourceRanges`",
-        |_| Err("nothing: tags restrict nobody here; use spec.loadBalancerSourceRanges".to_owned()),
+        "tags of the cloud's networks; use `spec.loadBalancerSourceRanges`",
+        Remedy::Ranges,
     ),
     Row::nothing(azure!("load-balancer-internal-subnet"), NETWORK),
     Row::nothing(azure!("load-balancer-mode"), RESOURCES),

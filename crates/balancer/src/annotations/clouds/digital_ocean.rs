@@ -2,7 +2,7 @@
 
 use super::{Place, alike};
 use crate::annotations::asked::{Asked, Speaks, Sticks};
-use crate::annotations::row::{Effect, Field, Refusal, Row};
+use crate::annotations::row::{Effect, Field, Refusal, Remedy, Row};
 use crate::annotations::value::{self, PortSet, number, seconds, word};
 
 macro_rules! digital_ocean {
@@ -100,7 +100,7 @@ const ROWS: &[Row] = &[
         "2 to 10",
         |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
     ),
-    Row::hard(
+    Row::restricts(
         digital_ocean!("allow-rules"),
         "who may connect, as `cidr:192.0.2.0/24,ip:198.51.100.7`",
         |asked, field| {
@@ -113,13 +113,13 @@ const ROWS: &[Row] = &[
             });
             let ranges: Option<Vec<_>> = rules.collect();
             let allowed = || "rules such as cidr:192.0.2.0/24,ip:198.51.100.7".to_owned();
-            super::source_ranges(asked, ranges.ok_or_else(allowed)?)
+            super::source_ranges(asked, field.name, ranges.ok_or_else(allowed)?)
         },
     ),
-    Row::checked(
+    Row::unenforceable(
         digital_ocean!("deny-rules"),
-        "nobody is refused by name; use `spec.loadBalancerSourceRanges`",
-        |_| Err("nothing: nobody is refused by name here; use spec.loadBalancerSourceRanges".to_owned()),
+        "nobody is refused by name; use `spec.loadBalancerSourceRanges` instead",
+        Remedy::Removal,
     ),
     alike::hostname(digital_ocean!("hostname")),
     Row::nothing(digital_ocean!("http3-port"), "QUIC is not spoken"),

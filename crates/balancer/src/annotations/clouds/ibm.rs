@@ -3,7 +3,7 @@
 use edge::settings::{Balance, ProxyVersion};
 
 use super::{Place, alike};
-use crate::annotations::row::{Effect, Row};
+use crate::annotations::row::{Effect, Remedy, Row};
 use crate::annotations::value::{number, seconds, word};
 
 macro_rules! ibm {
@@ -70,6 +70,11 @@ const ROWS: &[Row] = &[
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=10)?),
     ),
     alike::node_labels(ibm!("vpc-node-selector")),
+    Row::unenforceable(
+        ibm!("vpc-security-group"),
+        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        Remedy::Ranges,
+    ),
     Row::nothing(ibm!("vpc-lb-name"), "the Service's own name is used everywhere"),
     Row::nothing(ibm!("vpc-subnets"), NETWORK),
     Row::nothing(ibm!("zone"), NETWORK),

@@ -15,11 +15,12 @@ mod oracle;
 mod portolan;
 mod tencent;
 
+use api::object::Labels;
 use api::selector::LabelSelector;
 use ipnet::IpNet;
 
 use super::asked::Asked;
-use super::row::{Effect, Field, Reach, Refusal, Row};
+use super::row::{Effect, Field, Refusal, Remedy, Row};
 use super::value;
 
 /// A place that annotations come from.
@@ -55,11 +56,55 @@ pub(super) fn is_of_load_balancer(name: &str) -> bool {
     prefixes.any(|prefix| name.starts_with(prefix))
 }
 
-/// Takes in who may connect. The field of the Service counts first, and packets are enough for that.
-fn source_ranges(asked: &mut Asked, ranges: Vec<IpNet>) -> Result<Effect, Refusal> {
-    if asked.has_ranges_in_spec {
+/// Parts of the names of annotations that restrict clients.
+const RESTRICTING_PARTS: [&str; 14] = [
+    "source-range",
+    "ip-range",
+    "allow-rule",
+    "allow-list",
+    "allowlist",
+    "whitelist",
+    "allowed-",
+    "deny",
+    "denied",
+    "blacklist",
+    "block-list",
+    "blocklist",
+    "security-group",
+    "acl-",
+];
+
+/// Whether the name of an annotation that the table lacks says that it restricts clients; and whether by naming those
+/// that may not connect.
+pub(super) fn restriction_by_name(name: &str) -> Option<Remedy> {
+    let name = name.to_ascii_lowercase();
+    if !RESTRICTING_PARTS.iter().any(|part| name.contains(part)) {
+        return None;
+    }
+    let refuses = ["deny", "denied", "black", "block", "acl"]
+        .iter()
+        .any(|part| name.contains(part));
+    Some(if refuses { Remedy::Removal } else { Remedy::Ranges })
+}
+
+/// Annotations that have no effect in their cloud while another one turns them off: the annotation, the switch, and the
+/// value that turns off.
+const SWITCHES: [(&str, &str, &str); 1] = [alibaba::ACCESS_LIST_SWITCH];
+
+/// Whether another annotation turns this one off.
+pub(super) fn is_turned_off(name: &str, annotations: &Labels) -> bool {
+    SWITCHES.iter().any(|(of, switch, off)| {
+        let value = annotations.get(*switch).map(|value| value.trim());
+        *of == name && value.is_some_and(|value| value.eq_ignore_ascii_case(off))
+    })
+}
+
+/// Takes in who may connect, as the annotation `by` has it. The field of the Service counts first.
+fn source_ranges(asked: &mut Asked, by: &'static str, ranges: Vec<IpNet>) -> Result<Effect, Refusal> {
+    if asked.has_ranges_in_spec || ranges.is_empty() {
         return Ok(Effect::Plain);
     }
+    asked.ranges_by.get_or_insert(by);
     asked.source_ranges.extend(ranges);
     Ok(Effect::More)
 }
@@ -73,12 +118,4 @@ fn hostname(asked: &mut Asked, field: Field<'_>) -> Result<Effect, Refusal> {
 fn nodes(asked: &mut Asked, selector: LabelSelector) -> Result<Effect, Refusal> {
     asked.nodes.push(selector);
     Ok(Effect::More)
-}
-
-/// What an effect of a row that the edge is needed for needs.
-fn reach_of(effect: Effect) -> Reach {
-    match effect {
-        Effect::Plain => Reach::Tunes,
-        Effect::More => Reach::Hard,
-    }
 }

@@ -129,7 +129,7 @@ const ROWS: &[Row] = &[
         openstack!("default-tls-container-ref"),
         "TLS ends with the Secret that its last part names; clients and backends as `edge-protocol` says",
         |asked, field| {
-            let name = field.text.rsplit('/').next().unwrap_or_default();
+            let name = api::edge_secret::last_part(field.text);
             asked.certificates.put(field, value::secrets(name)?)
         },
     ),

@@ -4,7 +4,7 @@ use edge::settings::{Balance, ProxyVersion};
 
 use super::{Place, alike};
 use crate::annotations::asked::{Asked, Speaks};
-use crate::annotations::row::{Effect, Field, Refusal, Row};
+use crate::annotations::row::{Effect, Field, Refusal, Remedy, Row};
 use crate::annotations::value::{self, megabits_per_second, milliseconds, number, seconds, word};
 
 macro_rules! oci {
@@ -111,10 +111,10 @@ const ROWS: &[Row] = &[
         "certificates of backends are not verified",
         |text| value::secrets(text).map(drop),
     ),
-    Row::checked(
+    Row::unenforceable(
         "oci.oraclecloud.com/oci-network-security-groups",
-        "groups are the cloud's and restrict nobody here; use `spec.loadBalancerSourceRanges`",
-        |_| Err("nothing: groups restrict nobody here; use spec.loadBalancerSourceRanges".to_owned()),
+        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        Remedy::Ranges,
     ),
     Row::nothing(oci!("security-list-management-mode"), NETWORK),
     Row::nothing(oci!("subnet1"), NETWORK),

@@ -54,10 +54,10 @@ const ROWS: &[Row] = &[
         "announced from nodes with these labels, as `kubectl -l` takes them",
         |asked, field| super::nodes(asked, value::node_selector(field.text)?),
     ),
-    Row::hard(
+    Row::restricts(
         "service.beta.kubernetes.io/load-balancer-source-ranges",
         "who may connect, where `spec.loadBalancerSourceRanges` is empty",
-        |asked, field| super::source_ranges(asked, value::ranges(field.text)?),
+        |asked, field| super::source_ranges(asked, field.name, value::ranges(field.text)?),
     ),
     Row::hard(
         edge!("certificates"),
@@ -196,6 +196,15 @@ const ROWS: &[Row] = &[
         |asked, field| {
             asked
                 .connections_max
+                .put(field, number(field.text, 1..=10_000_000)?)
+        },
+    ),
+    Row::hard(
+        edge!("connections-per-client"),
+        "connections at once, of one client address, in the place of `--edge-client-share`",
+        |asked, field| {
+            asked
+                .connections_per_client
                 .put(field, number(field.text, 1..=10_000_000)?)
         },
     ),

@@ -1,7 +1,7 @@
 //! Tencent.
 
 use super::{Place, alike};
-use crate::annotations::row::Row;
+use crate::annotations::row::{Remedy, Row};
 use crate::annotations::value::{self, megabits_per_second, word};
 
 macro_rules! tencent {
@@ -59,6 +59,11 @@ const ROWS: &[Row] = &[
         tencent!("local-svc-only-bind-node-with-pod"),
         "`externalTrafficPolicy: Local` says that",
         |text| value::bool(text).map(drop),
+    ),
+    Row::unenforceable(
+        "service.cloud.tencent.com/security-groups",
+        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        Remedy::Ranges,
     ),
     Row::nothing(
         "service.cloud.tencent.com/direct-access",

@@ -24,8 +24,8 @@ pub(super) struct Claims {
     paused: BTreeMap<IpAddr, Time>,
     /// What is to be announced when.
     announcements: BTreeSet<(Time, IpAddr)>,
-    /// The nodes that can answer, this one among them, as of the last look, and what they have, if that is known.
-    available: BTreeMap<NodeName, Option<Means>>,
+    /// The nodes that can answer, this one among them, as of the last look, and what they have.
+    available: BTreeMap<NodeName, Means>,
     /// Whether enough members grant votes to this node.
     pub(super) is_quorate: bool,
     /// Who should have which address is to be found out anew.
@@ -184,8 +184,8 @@ impl Core {
         let peers = self.peers.iter().filter(|(_, peer)| peer.is_available(now));
         let peers = peers.map(|(name, peer)| (NodeName::clone(name), peer.means.clone()));
         let myself = (is_quorate && !self.is_leaving)
-            .then(|| (NodeName::clone(&self.identity.name), Some(self.means.clone())));
-        let available: BTreeMap<NodeName, Option<Means>> = peers.chain(myself).collect();
+            .then(|| (NodeName::clone(&self.identity.name), self.means.clone()));
+        let available: BTreeMap<NodeName, Means> = peers.chain(myself).collect();
         if available != self.claims.available {
             self.claims.available = available;
             self.claims.are_stale = true;
@@ -228,11 +228,9 @@ impl Core {
     fn winner(&self, address: IpAddr) -> Option<&NodeName> {
         let candidates = self.demand.get(&address)?;
         let needs = &candidates.needs;
-        // Who does not tell what it has is of an older version. It may have an edge; but those who know that they have one
-        // must not wait for it, since it does not know that they wait.
         let is_able = |name: &&NodeName| {
             let available = self.claims.available.get(*name);
-            available.is_some_and(|means| means.as_ref().map_or(needs.are_none(), |means| means.meet(needs)))
+            available.is_some_and(|means| means.meet(needs))
         };
         rendezvous::winner(address, candidates.preferred.iter().filter(is_able))
             .or_else(|| rendezvous::winner(address, candidates.otherwise.iter().filter(is_able)))

@@ -1,16 +1,16 @@
 //! Messages in, votes lent, messages out.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::{Core, Effect};
 use crate::announce::ballot::Voted;
-use crate::announce::means::Means;
-use crate::announce::message::{Entry, Grant, Message, Stamp};
+use crate::announce::message::{Entry, Message, Stamp};
 use crate::announce::{FENCE, NodeName, PROBE_PERIOD, Time};
 
 impl Core {
-    /// A message came. One that is not for this process, from a stranger, or late is dropped.
-    pub fn receive(&mut self, now: Time, message: &Message) {
+    /// A message came from an address. One that is not for this process, from a stranger or from elsewhere, a copy, or late is
+    /// dropped.
+    pub fn receive(&mut self, now: Time, source: SocketAddr, message: &Message) {
         self.expire(now);
         if message.to != self.identity.name {
             return;
@@ -18,14 +18,14 @@ impl Core {
         let Some(peer) = self.peers.get_mut(&message.from) else {
             return;
         };
-        if !peer.hear(now, message) {
+        let me = self.identity.incarnation;
+        if !peer.hear(now, source, message, me) {
             return;
         }
-        let grant = message
-            .grant
-            .filter(|grant| grant.incarnation == self.identity.incarnation);
-        if let Some(grant) = &grant {
-            peer.take_grant(now, message.incarnation, grant);
+        let heard = message.heard.filter(|heard| heard.incarnation == me);
+        let grant = message.grant.zip(heard);
+        if let Some((generation, heard)) = grant {
+            peer.take_grant(now, message.incarnation, heard.stamp, generation);
         }
         // To know an older list is to be lent nothing: see `membership`.
         peer.is_granted = now >= self.quiet_until && message.epoch >= self.membership.refuses_below();
@@ -37,12 +37,12 @@ impl Core {
             self.ballot.heard(&sender, now + FENCE);
         }
         for entry in &message.entries {
-            self.take_entry(now, &sender, *entry, grant.as_ref());
+            self.take_entry(now, &sender, *entry, grant.map(|(generation, _)| generation));
         }
         self.settle(now);
     }
 
-    fn take_entry(&mut self, now: Time, sender: &Voted, entry: Entry, grant: Option<&Grant>) {
+    fn take_entry(&mut self, now: Time, sender: &Voted, entry: Entry, generation: Option<u64>) {
         match entry {
             Entry::Ask(address) => {
                 if self.gives_way(address, &sender.name) {
@@ -73,7 +73,7 @@ impl Core {
             }
             Entry::Vote(address) => {
                 let peer = self.peers.get_mut(&sender.name);
-                if peer.is_some_and(|peer| peer.voted(now, address, grant)) {
+                if peer.is_some_and(|peer| peer.voted(now, address, generation)) {
                     self.claims.are_votes_stale = true;
                 }
             }
@@ -140,21 +140,15 @@ impl Core {
                 continue;
             }
             peer.due = now + PROBE_PERIOD.mul_f64(0.8 + 0.4 * self.random.f64());
-            let grant = peer.heard.filter(|_| peer.is_granted).and_then(|heard| {
+            let heard = peer.echo();
+            let grant = heard.filter(|_| peer.is_granted).and_then(|heard| {
                 let voted = Voted {
                     name: NodeName::clone(name),
                     incarnation: heard.incarnation,
                 };
-                Some(Grant {
-                    incarnation: heard.incarnation,
-                    stamp: heard.stamp,
-                    generation: self.ballot.generation(&voted)?,
-                })
+                self.ballot.generation(&voted)
             });
-            let (address, parts) = (peer.address, peer.take_entries());
-            // Who speaks version 2 is spoken to in it; the others may not understand it.
-            let is_understood = peer.means.is_some();
-            let mut send = |entries: Vec<Entry>, means: Option<Means>| {
+            for entries in peer.take_entries() {
                 let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
                 self.last_stamp = nanoseconds.max(self.last_stamp + 1);
                 let message = Message {
@@ -166,23 +160,13 @@ impl Core {
                     refuses_below,
                     is_quorate: self.claims.is_quorate,
                     is_leaving: self.is_leaving,
+                    heard,
                     grant,
                     entries,
-                    // Older versions have no room for it.
-                    entrances: match &means {
-                        Some(_) => self.entrances.clone(),
-                        None => Vec::new(),
-                    },
-                    means,
+                    means: told.clone(),
+                    entrances: self.entrances.clone(),
                 };
-                self.effects.push(Effect::Send(address, message));
-            };
-            for entries in parts {
-                send(entries, is_understood.then(|| told.clone()));
-            }
-            if !is_understood {
-                // An older version drops it; a newer one answers in kind.
-                send(Vec::new(), Some(told.clone()));
+                self.effects.push(Effect::Send(peer.address, message));
             }
         }
     }

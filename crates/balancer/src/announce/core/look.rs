@@ -12,14 +12,14 @@ impl Core {
         let Some(record) = self.membership.record() else {
             return Vec::new();
         };
-        let members = record.everybody().map(|(name, address)| {
+        let members = record.everybody().map(|(name, member)| {
             let is_this = *name == self.identity.name;
             let peer = self.peers.get(name);
             let heard = peer.and_then(|peer| peer.heard);
             let ago = heard.map(|heard| now.saturating_sub(heard.at).as_millis());
             MemberStatus {
                 node: NodeName::clone(name),
-                address: *address,
+                address: member.address,
                 is_this,
                 is_joining: !record.members.contains_key(name),
                 heard_milliseconds_ago: ago.map(|ago| u64::try_from(ago).unwrap_or(u64::MAX)),

@@ -11,10 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::announcers::{Member, Record, Witness};
+
 use super::{Core, EPOCH_PATIENCE};
 use crate::announce::peer::Peer;
-use crate::announce::record::{Record, Witness};
-use crate::announce::{NodeName, Time};
+use crate::announce::{MEMBERS_MAX, NodeName, Time};
 
 /// How long the casting vote is used after a write that confirmed it was sent.
 pub const WITNESS_LASTS: Duration = Duration::from_secs(3);
@@ -31,6 +32,10 @@ const GONE_AFTER: Duration = Duration::from_secs(10);
 const WITNESS_AFTER: Duration = Duration::from_millis(300);
 /// The pause after a write that failed.
 const WRITE_PAUSE: Duration = Duration::from_millis(300);
+/// The pause between a write and the next one of the own entry.
+const ENTRY_PAUSE: Duration = Duration::from_secs(1);
+/// Most nodes whose last messages are remembered when they are taken out. Each stands for a Node that was deleted.
+const FORMER_PEERS_MAX: usize = 4 * MEMBERS_MAX;
 
 /// A write to the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub(super) struct Membership {
     /// What is being written.
     pending: Option<Record>,
     not_before: Time,
+    /// When the own entry may be written again: if two machines have one name, they write by turns, and not without rest.
+    entry_not_before: Time,
     settled_since: Option<Time>,
     /// The Node objects, if they are known.
     nodes: Option<BTreeSet<NodeName>>,
@@ -96,13 +103,13 @@ impl Core {
     pub fn tell_record(&mut self, now: Time, news: Option<(String, Record)>) {
         let before = self.membership.record();
         if let (Some(before), Some((_, after))) = (before, &news)
-            && after.key == before.key
+            && after.cluster == before.cluster
             && after.sequence < before.sequence
         {
             return;
         }
         let after = news.as_ref().map(|(_, record)| record);
-        let is_new_cluster = before.map(|record| &record.key) != after.map(|record| &record.key);
+        let is_new_cluster = before.map(|record| &record.cluster) != after.map(|record| &record.cluster);
         let is_new_list = before.map(|record| record.epoch) != after.map(|record| record.epoch);
         let is_new_witness = before.map(|record| &record.witness) != after.map(|record| &record.witness);
         let epoch = after.map_or(0, |record| record.epoch);
@@ -165,6 +172,7 @@ impl Core {
         match outcome {
             Written::Failed => self.membership.not_before = now + WRITE_PAUSE,
             Written::Accepted(sent) => {
+                self.membership.entry_not_before = now + ENTRY_PAUSE;
                 let is_mine = |witness: &Witness| witness.holder == self.holder();
                 if record.witness.as_ref().is_some_and(is_mine) && self.confirms_witness(&record) {
                     self.membership.witness_until = sent + WITNESS_LASTS;
@@ -215,25 +223,36 @@ impl Core {
 
     /// Peers are who is on the list.
     fn follow_record(&mut self, now: Time) {
-        let listed: BTreeMap<NodeName, _> = match self.membership.record() {
+        let listed: BTreeMap<NodeName, Member> = match self.membership.record() {
             Some(record) => record
                 .everybody()
                 .filter(|(name, _)| **name != self.identity.name)
-                .map(|(name, address)| (NodeName::clone(name), *address))
+                .map(|(name, member)| (NodeName::clone(name), member.clone()))
                 .collect(),
             None => BTreeMap::new(),
         };
-        self.peers.retain(|name, _| listed.contains_key(name));
-        for (name, address) in listed {
+        let former_peers = &mut self.former_peers;
+        self.peers.retain(|name, peer| {
+            let is_listed = listed.contains_key(name);
+            if let Some(last) = peer.last().filter(|_| !is_listed) {
+                former_peers.insert(NodeName::clone(name), last);
+            }
+            is_listed
+        });
+        while self.former_peers.len() > FORMER_PEERS_MAX {
+            self.former_peers.pop_first();
+        }
+        for (name, member) in listed {
             let claimed = self.claims.claimed();
+            let last = self.former_peers.remove(&name);
             let peer = self.peers.entry(name).or_insert_with(|| {
-                let mut peer = Peer::new(address, now);
+                let mut peer = Peer::new(&member, last, now);
                 for claimed in claimed {
                     peer.ask(now, claimed);
                 }
                 peer
             });
-            peer.address = address;
+            peer.follow(&member);
         }
     }
 
@@ -254,18 +273,24 @@ impl Core {
         // Whoever joins is needed for majorities at once, so it joins when it can vote.
         let may_join = nodes.contains(&identity.name) && !self.is_leaving && now >= self.quiet_until;
         let Some((version, record)) = self.membership.known.as_ref()? else {
-            let founded =
-                || Record::founded_by(identity.name.clone(), identity.address, identity.new_key.clone());
+            let founded = || {
+                Record::founded_by(
+                    identity.name.clone(),
+                    identity.member(),
+                    identity.new_cluster.clone(),
+                )
+            };
             return may_join.then(|| Write {
                 version: None,
                 record: founded(),
             });
         };
-        let is_listed = record.address_of(&identity.name) == Some(identity.address);
-        let next = if may_join && !is_listed {
-            record.with(&identity.name, identity.address)
-        } else {
-            None
+        // Who is on the list is needed for majorities already: others are to know its process at once.
+        let next = match record.member(&identity.name) {
+            Some(member) if *member == identity.member() => None,
+            Some(_) if self.is_leaving || now < self.membership.entry_not_before => None,
+            None if !may_join => None,
+            _ => record.with(&identity.name, identity.member()),
         };
         let next = next
             .or_else(|| self.witness_proposal(now, record))
@@ -299,7 +324,7 @@ impl Core {
         if is_early
             || self.is_leaving
             || self.demand.is_empty()
-            || record.address_of(&self.identity.name).is_none()
+            || record.member(&self.identity.name).is_none()
         {
             return false;
         }

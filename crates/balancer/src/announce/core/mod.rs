@@ -23,13 +23,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::announcers::{Member, Process, PublicKey, Record};
+
 use super::ballot::{Ballot, Voted};
 use super::entrance::Entrance;
 use super::means::{Means, Needs};
-use super::message::Message;
+use super::message::{Echo, Message};
 use super::peer::Peer;
 use super::predecessors::Predecessors;
-use super::record::Record;
 use super::tenures::{Forgotten, Tenures};
 use super::{FENCE, NodeName, Time};
 
@@ -48,12 +49,27 @@ pub struct Identity {
     pub name: NodeName,
     /// A number that no other process of the node ever had.
     pub incarnation: u64,
-    /// Where probes reach it.
+    /// Where probes reach it, and come from.
     pub address: SocketAddr,
-    /// The cluster's key, if this node founds it: 16 random bytes in hexadecimal digits.
-    pub new_key: String,
+    /// The public half of the process's key pair.
+    pub public_key: PublicKey,
+    /// The cluster, if this node founds it: 16 random bytes in hexadecimal digits.
+    pub new_cluster: String,
     /// Where the randomness of pauses comes from.
     pub seed: u64,
+}
+
+impl Identity {
+    /// The node's entry in the record.
+    fn member(&self) -> Member {
+        Member {
+            address: self.address,
+            process: Some(Process {
+                incarnation: self.incarnation,
+                public_key: self.public_key,
+            }),
+        }
+    }
 }
 
 /// Which nodes may answer for an address.
@@ -103,6 +119,9 @@ pub struct Core {
     leads_due: Time,
     ballot: Ballot,
     peers: BTreeMap<NodeName, Peer>,
+    /// The messages that came last from nodes that are not on the list any more: if they come back, copies of earlier ones
+    /// are no news.
+    former_peers: BTreeMap<NodeName, Echo>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
     claims: claims::Claims,
     membership: membership::Membership,
@@ -125,6 +144,7 @@ impl Core {
             leads_due: now,
             ballot: Ballot::default(),
             peers: BTreeMap::new(),
+            former_peers: BTreeMap::new(),
             demand: BTreeMap::new(),
             claims: claims::Claims::default(),
             membership: membership::Membership::default(),
@@ -200,15 +220,18 @@ impl Core {
 
     /// When something is to be done if nothing happens.
     pub fn next_wake(&self, now: Time) -> Time {
+        // What is due is due at once if its time has passed: datagrams that are dropped settle nothing.
+        let due = self.peers.values().map(|peer| peer.due.max(now));
         let peers = self.peers.values();
         let of_peers = peers
-            .flat_map(|peer| [Some(peer.due), peer.lapses_at(), peer.suspected_at()])
+            .flat_map(|peer| [peer.lapses_at(), peer.suspected_at()])
             .flatten();
         of_peers
             .chain(self.ballot.next_expiry())
             .chain(self.claims.next_wake())
             .chain([self.quiet_until])
             .filter(|time| *time > now)
+            .chain(due)
             .fold(now + LOOK_PERIOD, Time::min)
     }
 

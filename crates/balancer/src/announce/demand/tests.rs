@@ -43,8 +43,12 @@ fn names(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
     nodes.iter().map(|name| &**name).collect()
 }
 
+/// Three nodes, and a pool of all addresses of the tests.
 fn three_nodes() -> Demand {
     let mut demand = Demand::default();
+    let pool =
+        json!({"metadata": {"name": "all"}, "spec": {"addresses": ["192.0.2.0/24", "198.51.100.0/24"]}});
+    demand.pool_applied(&serde_json::from_value(pool).unwrap());
     for name in ["a", "b", "c"] {
         demand.node_applied(&node(name, false, json!({})));
     }
@@ -267,4 +271,53 @@ fn pools_name_links() {
     );
     assert_eq!((demand.needed_links().len(), demand.named_links().len()), (1, 2));
     assert_eq!(demand.links(ip("192.0.3.1")), AddressLinks::default());
+}
+
+#[test]
+fn withholds_addresses_outside_of_pools() {
+    let mut demand = three_nodes();
+    demand.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    assert_eq!(demand.candidates(ip("203.0.113.7")), None);
+    assert_eq!(demand.withheld(ip("203.0.113.7")), Some(Withheld::NoPool));
+    let pool = json!({"metadata": {"name": "more"}, "spec": {"addresses": ["203.0.113.0/24"]}});
+    let pool = serde_json::from_value(pool).unwrap();
+    assert_eq!(demand.pool_applied(&pool).unwrap().len(), 1);
+    assert_eq!(demand.pool_applied(&pool), None, "nothing is new");
+    assert!(demand.candidates(ip("203.0.113.7")).is_some());
+    assert_eq!(demand.pool_deleted("more").unwrap().len(), 1);
+    assert_eq!(demand.candidates(ip("203.0.113.7")), None);
+}
+
+#[test]
+fn withholds_addresses_of_nodes_of_this_machine_and_of_its_gateway() {
+    let mut demand = three_nodes();
+    let address = ip("192.0.2.1");
+    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let mut claiming = node(
+        "b",
+        false,
+        json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""}),
+    );
+    claiming.status.addresses = vec![api::object::NodeAddress {
+        kind: "ExternalIP".to_owned(),
+        address: "192.0.2.1".to_owned(),
+    }];
+    assert!(demand.node_applied(&claiming).contains(&address));
+    assert_eq!(demand.withheld(address), Some(Withheld::OfNode("b".into())));
+    assert_eq!(demand.candidates(address), None);
+    assert!(demand.node_deleted("b").contains(&address));
+    assert!(demand.candidates(address).is_some());
+
+    let (none, some) = (BTreeSet::new(), BTreeSet::from([address]));
+    assert_eq!(demand.own_applied(some.clone(), none.clone()), some);
+    assert_eq!(demand.withheld(address), Some(Withheld::OfThisMachine));
+    assert_eq!(demand.own_applied(none.clone(), some.clone()), some);
+    assert_eq!(demand.withheld(address), Some(Withheld::OfGateway));
+    assert_eq!(
+        demand.own_applied(none.clone(), some.clone()),
+        none,
+        "nothing is new"
+    );
+    assert_eq!(demand.own_applied(none.clone(), none), some);
+    assert!(demand.candidates(address).is_some());
 }

@@ -61,9 +61,12 @@ impl Announcer {
     }
 
     fn send(&self, to: SocketAddr, message: &Message) {
-        let Some((_, key)) = &self.key else { return };
+        // Its process is of another version, or has not made its key known yet.
+        let Some(bytes) = self.keyring.seal(message) else {
+            return;
+        };
         // What cannot be sent at once is lost; probes come often.
-        match self.socket.try_send_to(&message.encode(key), to) {
+        match self.socket.try_send_to(&bytes, to) {
             Ok(_) => Metrics::count(&self.metrics.probes_sent),
             Err(error) => tracing::debug!(%to, %error, "a probe was not sent"),
         }

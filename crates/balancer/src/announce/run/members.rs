@@ -4,7 +4,6 @@ use api::object::Lease;
 use client::Event;
 use netlink::clock::since_boot;
 
-use super::super::message::Key;
 use super::super::registry::{self, Outcome};
 use super::Announcer;
 
@@ -21,8 +20,8 @@ impl Announcer {
             Event::Applied(lease) => self.tell_record(&lease),
             Event::Deleted(_) => {
                 tracing::warn!("the list of members was deleted, and is made anew");
-                self.key = None;
                 self.core.tell_record(since_boot(), None);
+                self.keyring.follow(None);
             }
             Event::Synced if self.core.record().is_none() => self.core.tell_record(since_boot(), None),
             Event::Synced => {}
@@ -35,10 +34,8 @@ impl Announcer {
     fn tell_record(&mut self, lease: &Lease) {
         match registry::read(lease) {
             Ok((version, record)) => {
-                if self.key.as_ref().is_none_or(|(text, _)| *text != record.key) {
-                    self.key = Some((record.key.clone(), Key::new(&record.key)));
-                }
                 self.core.tell_record(since_boot(), Some((version, record)));
+                self.keyring.follow(self.core.record());
             }
             Err(error) => tracing::error!(
                 lease = %lease.metadata.key(), %error,

@@ -1,9 +1,11 @@
-//! Whole clusters of cores in virtual time: a network that loses, delays and cuts, processes that freeze and die, an
-//! API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
+//! Whole clusters of cores in virtual time: a network that loses, delays and cuts, an attacker on it ([`attacker`]), processes
+//! that freeze and die, an API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
 //!
 //! After every event it is checked that no address is answered for by two nodes, and that no two nodes lead the connections
 //! of an address to each other.
 
+mod attacker;
+mod attacks;
 mod scenarios;
 
 use std::cmp::Reverse;
@@ -12,10 +14,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::announcers::Record;
+
 use super::core::{Candidates, Core, Effect, Identity, Write, Written};
+use super::keys::{Keyring, Secret};
 use super::means::{Means, Needs};
-use super::message::{Key, Message};
-use super::record::Record;
+use super::message::Message;
 use super::tenures::Forgotten;
 use super::{NodeName, Time, rendezvous};
 
@@ -29,6 +33,7 @@ pub(super) fn milliseconds(count: u64) -> Duration {
 enum Event {
     Datagram {
         to: usize,
+        from: SocketAddr,
         bytes: Arc<Vec<u8>>,
     },
     Wake {
@@ -66,6 +71,7 @@ struct Machine {
     name: NodeName,
     address: SocketAddr,
     core: Option<Core>,
+    keyring: Keyring,
     /// Number of the process.
     process: u64,
     /// How fast its clock runs.
@@ -76,20 +82,44 @@ struct Machine {
     backlog: Vec<Event>,
     has_api: bool,
     means: Means,
-    /// Whether its processes are of a version that knows nothing of what nodes have.
-    is_old: bool,
+    /// Whether its processes are of the version before keys.
+    is_former: bool,
     /// Whether its process was asked to end.
     is_leaving: bool,
     /// What its last process answered for when it ended without being asked to.
     left: Vec<IpAddr>,
 }
 
+/// The record in the API.
+struct Stored {
+    version: u64,
+    record: Record,
+    /// Whether a process of the version before keys wrote it.
+    is_former: bool,
+}
+
+impl Stored {
+    /// What a process reads; `None` if it cannot read it. A record of the version before has no processes in it.
+    fn read_by(&self, is_former: bool) -> Option<(String, Record)> {
+        let mut record = self.record.clone();
+        match (self.is_former, is_former) {
+            (false, true) => return None,
+            (true, false) => {
+                let entries = record.members.values_mut().chain(record.joining.values_mut());
+                entries.for_each(|member| member.process = None);
+            }
+            _ => {}
+        }
+        Some((self.version.to_string(), record))
+    }
+}
+
 /// A cluster.
 pub(super) struct Cluster {
     /// What everything follows from.
     seed: u64,
-    /// Whether new machines run an older version.
-    is_old: bool,
+    /// Whether new machines run the version before keys.
+    is_former: bool,
     pub(super) random: fastrand::Rng,
     pub(super) now: Time,
     machines: Vec<Machine>,
@@ -101,13 +131,14 @@ pub(super) struct Cluster {
     pub(super) loss: f64,
     /// How many answers of the API server are lost, of one: writes count, and their writers do not know.
     pub(super) answer_loss: f64,
-    record: Option<(u64, Record)>,
+    record: Option<Stored>,
     pub(super) nodes: BTreeSet<NodeName>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has got.
     pub(super) writes: usize,
     /// How often an address was gained.
     pub(super) gains: usize,
+    attacker: Option<attacker::Attacker>,
     /// Which nodes were to forget which connections.
     pub(super) forgotten: Vec<(usize, IpAddr, Forgotten)>,
 }
@@ -118,11 +149,11 @@ impl Cluster {
         Self::of_version(seed, nodes, false)
     }
 
-    /// The same, of an older version if so wanted.
-    pub(super) fn of_version(seed: u64, nodes: usize, is_old: bool) -> Self {
+    /// The same, of the version before keys if so wanted.
+    pub(super) fn of_version(seed: u64, nodes: usize, is_former: bool) -> Self {
         let mut this = Self {
             seed,
-            is_old,
+            is_former,
             random: fastrand::Rng::with_seed(seed),
             now: Duration::from_secs(1_000),
             machines: Vec::new(),
@@ -137,6 +168,7 @@ impl Cluster {
             demand: BTreeMap::new(),
             writes: 0,
             gains: 0,
+            attacker: None,
             forgotten: Vec::new(),
         };
         for _ in 0..nodes {
@@ -153,6 +185,7 @@ impl Cluster {
         self.machines.push(Machine {
             name,
             address: ([192, 0, 2, number as u8], 1).into(),
+            keyring: Keyring::new("".into(), 0, Secret::new([1; 32])),
             core: None,
             process: 0,
             rate: 0.99 + 0.02 * self.random.f64(),
@@ -161,7 +194,7 @@ impl Cluster {
             backlog: Vec::new(),
             has_api: true,
             means: Means::default(),
-            is_old: self.is_old,
+            is_former: self.is_former,
             is_leaving: false,
             left: Vec::new(),
         });
@@ -191,26 +224,27 @@ impl Cluster {
         }
         let machine = &mut self.machines[node];
         machine.process = self.random.u64(..);
+        let secret = Secret::new(std::array::from_fn(|_| self.random.u8(..)));
         let identity = Identity {
             name: NodeName::clone(&machine.name),
             incarnation: machine.process,
             address: machine.address,
-            new_key: format!("key of {}", machine.name),
+            public_key: secret.public(),
+            new_cluster: format!("cluster of {}", machine.name),
             seed: self.random.u64(..),
         };
+        machine.keyring = Keyring::new(NodeName::clone(&machine.name), machine.process, secret);
         let now = self.clock(node);
         let mut core = Core::new(identity, now);
         core.tell_nodes(now, self.nodes.clone());
         let machine = &mut self.machines[node];
         machine.is_leaving = false;
         core.inherit(std::mem::take(&mut machine.left));
-        if !machine.is_old {
-            core.tell_means(now, machine.means.clone());
-        }
+        core.tell_means(now, machine.means.clone());
         let demand = self.demand.iter();
         core.tell_demand(
             now,
-            demand.map(|(address, candidates)| (*address, Some(understood(candidates, machine.is_old)))),
+            demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
         );
         self.machines[node].core = Some(core);
         self.after(milliseconds(1), Event::Told { node });
@@ -282,7 +316,7 @@ impl Cluster {
         self.machines[node].means = means.clone();
         let now = self.clock(node);
         let machine = &mut self.machines[node];
-        let is_asleep = machine.is_frozen || machine.is_old;
+        let is_asleep = machine.is_frozen;
         if let Some(core) = machine.core.as_mut().filter(|_| !is_asleep) {
             core.tell_means(now, means);
             self.follow_up(node);
@@ -292,7 +326,7 @@ impl Cluster {
     /// A machine is stopped, and runs the present version from its next start on.
     pub(super) fn upgrade(&mut self, node: usize) {
         self.kill(node);
-        self.machines[node].is_old = false;
+        self.machines[node].is_former = false;
     }
 
     /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
@@ -367,7 +401,7 @@ impl Cluster {
     }
 
     pub(super) fn record(&self) -> Option<&Record> {
-        self.record.as_ref().map(|(_, record)| record)
+        self.record.as_ref().map(|stored| &stored.record)
     }
 
     /// Lets time pass.
@@ -473,37 +507,40 @@ impl Cluster {
             return;
         }
         let now = self.clock(node);
-        let told = self
-            .record
-            .as_ref()
-            .map(|(version, record)| (version.to_string(), record.clone()));
         let machine = &mut self.machines[node];
-        let is_old = machine.is_old;
+        // `None` if the record cannot be read.
+        let told = match &self.record {
+            Some(stored) => stored.read_by(machine.is_former).map(Some),
+            None => Some(None),
+        };
         let Some(core) = &mut machine.core else { return };
         match event {
-            Event::Datagram { bytes, .. } => {
-                let key = core.record().map(|record| Key::new(&record.key));
-                if let Some(Ok(message)) = key.map(|key| Message::decode(&bytes, &key))
-                    && (message.means.is_none() || !is_old)
-                {
-                    core.receive(now, &message);
+            Event::Datagram { from, bytes, .. } => {
+                if let Ok(message) = machine.keyring.open(from, &bytes) {
+                    core.receive(now, from, &message);
                 }
             }
             Event::Wake { number, .. } if number == machine.wake => core.tick(now),
-            Event::Told { .. } if machine.has_api => core.tell_record(now, told),
+            Event::Told { .. } if machine.has_api => {
+                if let Some(told) = told {
+                    core.tell_record(now, told);
+                }
+            }
             Event::Demand { address, .. } if machine.has_api => {
-                let candidates = self.demand.get(&address);
-                let understood = candidates.map(|candidates| understood(candidates, is_old));
-                core.tell_demand(now, [(address, understood)]);
+                let candidates = self.demand.get(&address).map(Arc::clone);
+                core.tell_demand(now, [(address, candidates)]);
             }
             Event::Answered { process, outcome, .. } if process == machine.process => {
-                if outcome != Written::Failed || machine.has_api {
+                if let Some(told) = told
+                    && (outcome != Written::Failed || machine.has_api)
+                {
                     core.tell_record(now, told);
                 }
                 core.written(now, outcome);
             }
             _ => return,
         }
+        machine.keyring.follow(core.record());
         self.follow_up(node);
     }
 
@@ -540,12 +577,15 @@ impl Cluster {
             );
         }
         self.writes += 1;
-        let version = self.record.as_ref().map(|(version, _)| version.to_string());
+        let version = self.record.as_ref().map(|stored| stored.version);
         let mut outcome = Written::Failed;
-        if version == write.version {
+        if version.map(|version| version.to_string()) == write.version {
             outcome = Written::Accepted(sent);
-            let version = self.record.as_ref().map_or(1, |(version, _)| version + 1);
-            self.record = Some((version, write.record));
+            self.record = Some(Stored {
+                version: version.unwrap_or_default() + 1,
+                record: write.record,
+                is_former: self.machines[node].is_former,
+            });
             for node in 0..self.size() {
                 let delay = milliseconds(self.random.u64(1..300));
                 self.after(delay, Event::Told { node });
@@ -581,7 +621,6 @@ impl Cluster {
         let process = machine.process;
         let write = core.write(now);
         let effects = core.take_effects();
-        let key = core.record().map(|record| Key::new(&record.key));
         machine.wake += 1;
         let number = machine.wake;
         let pause = core.next_wake(now).saturating_sub(now).div_f64(machine.rate);
@@ -598,57 +637,53 @@ impl Cluster {
                 },
             );
         }
-        let is_old = self.machines[node].is_old;
         for effect in effects {
-            match (effect, &key) {
-                // Older versions send nothing else.
-                (Effect::Send(_, message), _) if is_old && message.means.is_some() => {}
-                (Effect::Send(address, message), Some(key)) => self.send(node, address, &message.encode(key)),
-                (Effect::Gained(_), _) => self.gains += 1,
-                (Effect::Forget(address, forgotten), _) => self.forgotten.push((node, address, forgotten)),
+            match effect {
+                Effect::Send(address, message) => {
+                    if let Some(bytes) = self.machines[node].keyring.seal(&message) {
+                        self.send(node, address, bytes);
+                    }
+                }
+                Effect::Gained(_) => self.gains += 1,
+                Effect::Forget(address, forgotten) => self.forgotten.push((node, address, forgotten)),
                 _ => {}
             }
         }
     }
 
-    fn send(&mut self, from: usize, address: SocketAddr, bytes: &[u8]) {
-        let Some(to) = self
-            .machines
-            .iter()
-            .position(|machine| machine.address == address)
-        else {
+    fn send(&mut self, from: usize, address: SocketAddr, bytes: Vec<u8>) {
+        let of_address = |machine: &Machine| machine.address == address;
+        let Some(to) = self.machines.iter().position(of_address) else {
             return;
         };
-        if self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
+        let source = self.machines[from].address;
+        // The versions do not understand each other.
+        let is_understood = self.machines[from].is_former == self.machines[to].is_former;
+        if !is_understood || self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
             return;
         }
-        let bytes = Arc::new(bytes.to_vec());
+        let datagram = attacker::Datagram {
+            to,
+            from: source,
+            bytes: Arc::new(bytes),
+        };
+        if self.is_held_up(&datagram) {
+            return;
+        }
         // Some come twice, and some so late that others overtake them.
         for chance in [1.0, 0.02] {
             if self.random.f64() < chance {
                 let microseconds = if self.random.f64() < 0.02 { 300_000 } else { 2_000 };
                 let delay = Duration::from_micros(self.random.u64(50..microseconds));
-                self.after(
-                    delay,
-                    Event::Datagram {
-                        to,
-                        bytes: Arc::clone(&bytes),
-                    },
-                );
+                self.deliver(delay, datagram.clone());
             }
         }
     }
-}
 
-/// What a process makes of candidates: older versions know of no needs.
-fn understood(candidates: &Arc<Candidates>, is_old: bool) -> Arc<Candidates> {
-    if !is_old || candidates.needs.are_none() {
-        return Arc::clone(candidates);
+    fn deliver(&mut self, delay: Duration, datagram: attacker::Datagram) {
+        let attacker::Datagram { to, from, bytes } = datagram;
+        self.after(delay, Event::Datagram { to, from, bytes });
     }
-    Arc::new(Candidates {
-        needs: Needs::default(),
-        ..Candidates::clone(candidates)
-    })
 }
 
 /// All directions between so many nodes.

@@ -47,14 +47,15 @@ fn what_the_api_let_through_is_refused_by_its_field() {
 }
 
 #[test]
-fn pools_that_say_nothing_concern_nobody() {
+fn a_change_concerns_the_addresses_of_before_and_after() {
     let mut placements = Placements::default();
     let address = "192.0.2.7".parse().unwrap();
     let read = |more| placement(&["192.0.2.0/24"], more).unwrap();
-    assert!(placements.set("p", Some(read(json!({})))).is_empty());
-    assert_eq!(placements.of(address).count(), 0);
+    assert!(!placements.have(address));
+    assert_eq!(placements.set("p", Some(read(json!({})))).len(), 1);
+    assert!(placements.have(address));
     let linked = read(json!({"interfaces": ["eth1"]}));
-    assert_eq!(placements.set("p", Some(linked.clone())).len(), 1);
+    assert_eq!(placements.set("p", Some(linked.clone())).len(), 2);
     assert!(
         placements.set("p", Some(linked.clone())).is_empty(),
         "nothing is new"

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+use client::ClientError;
+
 use super::*;
 use crate::serving::secret::Secret;
 
@@ -9,7 +11,7 @@ fn place() -> Place {
     Place {
         node_name: "node-1".into(),
         has_directory: true,
-        has_buckets: false,
+        buckets: Buckets::Unknown,
     }
 }
 
@@ -185,7 +187,7 @@ fn certificates_come_from_secrets_and_are_waited_for() {
     assert_eq!(
         world.complaints(&key()),
         [
-            "Secret certs/other does not let Services of namespace shop have its certificate: its annotation \
+            "Secret certs/other cannot be used from namespace shop: it must exist, and its annotation \
           portolan.dev/allowed-namespaces must name the namespace"
         ]
     );
@@ -239,6 +241,52 @@ fn a_secret_of_another_type_is_complained_about() {
 }
 
 #[test]
+fn refusals_of_another_namespaces_secrets_tell_nothing_of_them() {
+    let key = ObjectKey::new("certs", "other");
+    let refusal = |read: &Result<Secret, ClientError>| {
+        let mut certificates = Certificates::default();
+        certificates.take(&key, read);
+        certificates
+            .of("shop", &key)
+            .expect("known")
+            .expect_err("refused")
+    };
+    let empty = read(json!({"metadata": {"resourceVersion": "1"}, "type": "kubernetes.io/tls"}));
+    let not_found = ClientError::Status {
+        method: http::Method::GET,
+        path: String::new(),
+        status: read(json!({"code": 404, "reason": "NotFound", "message": "there is none"})),
+    };
+    let refusals = [
+        refusal(&Ok(secret("a", "kubernetes.io/tls"))),
+        refusal(&Ok(secret("", "Opaque"))),
+        refusal(&Ok(empty)),
+        refusal(&Err(not_found)),
+    ];
+    assert!(refusals.iter().all(|one| *one == refusals[0]), "{refusals:?}");
+    // Whom the Secret names may know.
+    let mut certificates = Certificates::default();
+    certificates.take(&key, &Ok(secret("shop", "Opaque")));
+    let told = certificates
+        .of("shop", &key)
+        .expect("known")
+        .expect_err("unusable");
+    assert!(told.contains("is of type"), "{told}");
+}
+
+#[test]
+fn serves_nobody_while_a_restriction_of_clients_is_unreadable() {
+    let ranges = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let of_class = json!({"loadBalancerClass": "portolan.dev/edge"});
+    let mut world = world();
+    world.service_applied(service(json!({ ranges: "192.0.2.0/24" }), of_class.clone()));
+    let served = settings(&mut world).expect("settings");
+    assert_eq!(served.policy.source_ranges.len(), 1);
+    world.service_applied(service(json!({ ranges: "192.0.2.0/240" }), of_class));
+    assert!(settings(&mut world).is_none());
+}
+
+#[test]
 fn access_logs_go_where_there_is_a_place() {
     let log = json!({
         "portolan.dev/edge-access-log": "true",
@@ -257,17 +305,54 @@ fn access_logs_go_where_there_is_a_place() {
         (to_directory.destination, &*to_directory.prefix),
         (LogDestination::Directory, "logs/shop/web")
     );
-    let (to_bucket, _) = of(Place {
-        has_buckets: true,
-        ..place()
-    });
-    assert_eq!(
-        to_bucket.map(|log| log.destination),
-        Some(LogDestination::Bucket("logs".into()))
-    );
+    let with_buckets = |names: &[&str]| {
+        let names = names.iter().map(|name| Arc::from(*name));
+        of(Place {
+            buckets: Buckets::Allowed(names.collect()),
+            ..place()
+        })
+    };
+    for allowed in ["logs", "*"] {
+        let (to_bucket, complaints) = with_buckets(&[allowed]);
+        assert_eq!(complaints, 0);
+        assert_eq!(
+            to_bucket.map(|log| log.destination),
+            Some(LogDestination::Bucket("logs".into()))
+        );
+    }
+    assert_eq!(with_buckets(&[]), (None, 1));
+    assert_eq!(with_buckets(&["others"]), (None, 1));
     let (nowhere, complaints) = of(Place {
         has_directory: false,
         ..place()
     });
     assert_eq!((nowhere, complaints), (None, 1));
+}
+
+#[test]
+fn names_of_files_in_a_bucket_begin_with_the_namespace() {
+    let prefix_for = |prefix: &str| {
+        let log = json!({
+            "portolan.dev/edge-access-log": "true",
+            "portolan.dev/edge-access-log-bucket": "logs",
+            "portolan.dev/edge-access-log-prefix": prefix,
+        });
+        let mut world = World::new(
+            Place {
+                buckets: Buckets::Allowed(["logs".into()].into()),
+                ..place()
+            },
+            Owned::All,
+        );
+        world.service_applied(service(log, json!({})));
+        let log = settings(&mut world).and_then(|settings| settings.access_log.clone());
+        assert_eq!(log.is_none(), !world.complaints(&key()).is_empty());
+        log.map(|log| log.prefix.to_string())
+    };
+    assert_eq!(prefix_for("").as_deref(), Some("shop"));
+    assert_eq!(prefix_for("shop").as_deref(), Some("shop"));
+    assert_eq!(prefix_for("shop/prod").as_deref(), Some("shop/prod"));
+    for others in ["bank", "shopping/prod", "bank/shop"] {
+        assert_eq!(prefix_for(others), None, "{others}");
+    }
 }

@@ -122,7 +122,7 @@ impl Calls {
     }
 
     /// Keeps a socket whose connection has ended on both sides for another one. It is closed if the kernel has not ended the
-    /// connection yet, or if it tells more of it than `at_first`, what it tells of a new one. The one that was kept longest makes
+    /// connection yet, if it tells more of it than `at_first`, what it tells of a new one, or if it has no timestamps. The one that was kept longest makes
     /// room.
     pub fn give_back(&mut self, call: Call, at_first: Interest) {
         // A socket of IPv6 that was connected to an address of IPv4 is one of IPv4 for good.
@@ -131,19 +131,15 @@ impl Calls {
         if call.told != Some(at_first) || is_mapped || call.stream.peer_addr().is_ok() {
             return;
         }
-        // An endpoint that remembers a connection from the same port takes a new one by its timestamps, whatever its
-        // sequence numbers (RFC 6191).
-        if !has_timestamps(call.stream.as_fd()).unwrap_or(false) {
-            return;
-        }
-        match connect_unspec(&call.stream) {
-            Ok(()) => {
+        match disconnect(&call.stream) {
+            Ok(true) => {
                 self.unassign(&call);
                 if self.spare.len() >= SPARE_MAX {
                     self.spare.pop_front();
                 }
                 self.spare.push_back(call);
             }
+            Ok(false) => {}
             Err(error) => tracing::debug!(%error, "a socket is used once only"),
         }
     }
@@ -167,6 +163,16 @@ impl Calls {
             };
         }
     }
+}
+
+/// Readies a socket for another connection; whether it may have one. An endpoint that remembers a connection from the same port
+/// takes a new one by its timestamps, whatever its sequence numbers (RFC 6191).
+fn disconnect(stream: &TcpStream) -> io::Result<bool> {
+    let may_go_on = has_timestamps(stream.as_fd())?;
+    if may_go_on {
+        connect_unspec(stream)?;
+    }
+    Ok(may_go_on)
 }
 
 /// As an index: the kernel gives the smallest number that is free.

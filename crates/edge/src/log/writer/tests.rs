@@ -119,6 +119,8 @@ fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
             format: LogFormat::Common,
         },
         store,
+        quota: None,
+        room_changed: Arc::default(),
         tries: Tries {
             count: 3,
             first_pause: Duration::from_millis(1),

@@ -1,6 +1,9 @@
 //! Expressions from attributes.
 
-use super::encode::{ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, TCP_RST};
+use super::encode::{
+    ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, OF_INPUT_LINK, OUTPUT_LINK,
+    TCP_RST,
+};
 use super::*;
 
 /// The attributes of one expression. None has more than eight that matter here.
@@ -77,6 +80,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
                 6 => MetaKey::InputInterface,
                 15 => MetaKey::Family,
                 16 => MetaKey::Protocol,
+                21 => MetaKey::InputGroup,
                 _ => return None,
             },
             into: fields.register(1)?,
@@ -95,14 +99,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             },
             into: fields.register(1)?,
         },
-        "fib" if fields.number(2)? == ADDRESS_TYPE => Expression::FibType {
-            address: match fields.number(3)? {
-                1 => FibAddress::Source,
-                2 => FibAddress::Destination,
-                _ => return None,
-            },
-            into: fields.register(1)?,
-        },
+        "fib" => decode_fib(fields)?,
         "cmp" => Expression::Compare {
             comparison: match fields.number(2)? {
                 0 => Comparison::Equal,
@@ -139,6 +136,26 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             into: fields.register(1)?,
         },
         _ => return decode_effect(name, fields),
+    })
+}
+
+fn decode_fib(fields: &Fields<'_>) -> Option<Expression> {
+    let (result, flags, into) = (fields.number(2)?, fields.number(3)?, fields.register(1)?);
+    let address = |flags: u32| match flags {
+        1 => Some(FibAddress::Source),
+        2 => Some(FibAddress::Destination),
+        _ => None,
+    };
+    Some(match result {
+        ADDRESS_TYPE => Expression::FibType {
+            address: address(flags)?,
+            into,
+        },
+        OUTPUT_LINK => Expression::FibInput {
+            address: address(flags.checked_sub(OF_INPUT_LINK)?)?,
+            into,
+        },
+        _ => return None,
     })
 }
 

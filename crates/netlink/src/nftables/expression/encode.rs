@@ -8,6 +8,10 @@ const RANDOM_FULLY: u32 = 1 << 4;
 pub(super) const INVERTED: u32 = 1;
 /// `NFT_FIB_RESULT_ADDRTYPE`.
 pub(super) const ADDRESS_TYPE: u32 = 3;
+/// `NFT_FIB_RESULT_OIF`.
+pub(super) const OUTPUT_LINK: u32 = 1;
+/// `NFTA_FIB_F_IIF`.
+pub(super) const OF_INPUT_LINK: u32 = 1 << 3;
 /// `NFT_NG_RANDOM`.
 const RANDOM: u32 = 1;
 /// `NFT_NG_INCREMENTAL`.
@@ -29,7 +33,7 @@ impl Expression {
             Self::Payload { .. } => "payload",
             Self::Meta { .. } | Self::SetMark { .. } => "meta",
             Self::Ct { .. } => "ct",
-            Self::FibType { .. } => "fib",
+            Self::FibType { .. } | Self::FibInput { .. } => "fib",
             Self::Compare { .. } => "cmp",
             Self::Mask { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
@@ -87,6 +91,12 @@ impl Expression {
                     .u32_be(1, into.number())
                     .u32_be(2, ADDRESS_TYPE)
                     .u32_be(3, *address as u32);
+            }
+            Self::FibInput { address, into } => {
+                writer
+                    .u32_be(1, into.number())
+                    .u32_be(2, OUTPUT_LINK)
+                    .u32_be(3, *address as u32 | OF_INPUT_LINK);
             }
             Self::Compare {
                 register,

@@ -226,7 +226,22 @@ fn refusals() -> Vec<(&'static str, Rule, &'static str)> {
         compare(r(0), Comparison::Equal, &[6]),
         Expression::Reject(Rejection::TcpReset),
     ]);
+    let spoofed = rule(vec![
+        meta(MetaKey::InputGroup, r(0)),
+        compare(r(0), Comparison::Equal, &7u32.to_ne_bytes()),
+        Expression::FibInput {
+            address: FibAddress::Source,
+            into: r(0),
+        },
+        compare(r(0), Comparison::Equal, &0u32.to_ne_bytes()),
+        Expression::Verdict(Verdict::Drop),
+    ]);
     vec![
+        (
+            "pre",
+            spoofed,
+            "iifgroup 7 fib saddr . iif oif 0 drop comment \"why\"",
+        ),
         ("pre", strangers, "fib daddr type != local reject comment \"why\""),
         (
             "pre",

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use balancer::announce::Metrics;
-use balancer::serving::{self, Addresses};
+use balancer::serving::{self, Addresses, Buckets};
 use clap::{Args, ValueEnum};
-use edge::StickySecrets;
-use edge::log::S3;
+use edge::log::{DirectoryLimits, S3};
+use edge::{Shares, StickySecrets};
 use tokio::sync::watch;
 
 use super::super::Failure;
@@ -36,11 +36,41 @@ pub struct EdgeFlags {
     #[arg(long, value_name = "FILE")]
     edge_sticky_secret_file: Option<PathBuf>,
     #[command(flatten)]
+    shares: ShareFlags,
+    #[command(flatten)]
     log: AccessLogFlags,
 }
 
+/// Flags of how Services and clients share what the edge of a node can bear.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ShareFlags {
+    /// Connections that the edge of this node has open at once; 0 for as many as the limit of open files allows
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub edge_connections_max: usize,
+    /// Percent of these connections that one Service may have at most; several that ask for more get equal parts, and
+    /// leave a part free for the others
+    #[arg(long, default_value_t = Shares::default().service_percent, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
+    edge_service_share: u8,
+    /// Percent of these connections that one client address (of IPv6: one /64) may have to a Service whose annotation
+    /// portolan.dev/edge-connections-per-client says nothing else
+    #[arg(long, default_value_t = Shares::default().client_percent, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
+    edge_client_share: u8,
+}
+
+impl ShareFlags {
+    /// The shares.
+    pub fn shares(&self) -> Shares {
+        Shares {
+            service_percent: self.edge_service_share,
+            client_percent: self.edge_client_share,
+        }
+    }
+}
+
 /// Flags of access logs. Credentials come from the environment, as AWS's own programs have them.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct AccessLogFlags {
     /// Directory of access logs of Services that name no bucket, or of all where no S3-compatible service is known
     #[arg(long, value_name = "DIR")]
@@ -52,6 +82,32 @@ pub struct AccessLogFlags {
     /// AWS_SECRET_ACCESS_KEY) are known
     #[arg(long, value_name = "REGION")]
     edge_access_log_s3_region: Option<String>,
+    /// Buckets that Services may name for their access logs; * for all that the credentials lead to. Without it no log goes
+    /// to a bucket
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    edge_access_log_buckets: Vec<String>,
+    /// MiB of all access logs in the directory: beyond that, the oldest files of the Service that has most are removed
+    #[arg(long, default_value_t = 1_024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(LOG_QUOTA_MIB))]
+    edge_access_log_quota: u64,
+    /// MiB of the access logs of one Service in the directory: beyond that, its oldest files are removed
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(LOG_QUOTA_MIB))]
+    edge_access_log_service_quota: u64,
+}
+
+/// A file of a log has up to 8 MiB and a line; 16 TiB are more than anybody means.
+const LOG_QUOTA_MIB: std::ops::RangeInclusive<u64> = 16..=16_777_216;
+
+impl Default for AccessLogFlags {
+    fn default() -> Self {
+        Self {
+            edge_access_log_directory: None,
+            edge_access_log_s3_endpoint: None,
+            edge_access_log_s3_region: None,
+            edge_access_log_buckets: Vec::new(),
+            edge_access_log_quota: 1_024,
+            edge_access_log_service_quota: 256,
+        }
+    }
 }
 
 impl AccessLogFlags {
@@ -62,16 +118,26 @@ impl AccessLogFlags {
         s3.region = self.edge_access_log_s3_region.clone().or(s3.region);
         edge::log::Places {
             directory: self.edge_access_log_directory.clone(),
+            directory_limits: DirectoryLimits {
+                bytes_max: self.edge_access_log_quota << 20,
+                service_bytes_max: self.edge_access_log_service_quota << 20,
+                ..DirectoryLimits::default()
+            },
             s3,
             host: host_name(),
         }
     }
-}
 
-/// Whether access logs may go to buckets.
-pub fn has_buckets(places: &edge::log::Places) -> bool {
-    let s3 = &places.s3;
-    s3.endpoint.is_some() || s3.region.is_some() || s3.access_key_id.is_some()
+    /// The buckets that access logs may go to, where an S3-compatible service is known.
+    pub fn buckets(&self, places: &edge::log::Places) -> Buckets {
+        let s3 = &places.s3;
+        let is_known = s3.endpoint.is_some() || s3.region.is_some() || s3.access_key_id.is_some();
+        if !is_known {
+            return Buckets::Unknown;
+        }
+        let names = self.edge_access_log_buckets.iter();
+        Buckets::Allowed(names.map(|name| name.trim().into()).collect())
+    }
 }
 
 /// Which addresses an edge serves.
@@ -126,7 +192,9 @@ impl EdgeFlags {
                 EdgeAddresses::All => None,
             },
             served,
-            has_buckets: has_buckets(&log_places),
+            buckets: self.log.buckets(&log_places),
+            connections_max: self.shares.edge_connections_max,
+            shares: self.shares.shares(),
             log_places,
             threads: self.edge_threads,
             handover_socket: self.edge_handover_socket.clone(),

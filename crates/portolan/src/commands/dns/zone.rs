@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, ValueEnum};
-use dns::forward::{CacheSettings, Policy, Protocol, StubZone};
+use dns::forward::{CacheSettings, Policy, Protocol, Spelling, StubZone};
 use dns::records::PodNames;
 use dns::wire::Name;
 
@@ -46,6 +46,10 @@ pub struct ZoneFlags {
     /// Ask resolvers over TCP only
     #[arg(long)]
     pub forward_force_tcp: bool,
+    /// Ask resolvers in the client's spelling, not in a random one that is harder to forge an answer to: for resolvers
+    /// that change the case of letters and cannot be asked over TCP
+    #[arg(long)]
+    pub forward_keep_case: bool,
     /// Questions that may be open upstream at once
     #[arg(long, default_value_t = dns::forward::OPEN_MAX, value_name = "NUMBER", value_parser = open_max)]
     pub forward_max_concurrent: usize,
@@ -126,6 +130,9 @@ impl ZoneFlags {
         };
         if self.forward_force_tcp {
             config.forward_protocol = Protocol::Tcp;
+        }
+        if self.forward_keep_case {
+            config.forward_spelling = Spelling::Kept;
         }
         config.forward_open_max = self.forward_max_concurrent;
         config.cache = CacheSettings {

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::certificates::condition::{DENIED, FAILED};
-use api::certificates::{NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NODE_USER_PREFIX, NODES};
+use api::certificates::{
+    NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NODE_USER_PREFIX, NODES, NodePart,
+};
 use api::object::{CertificateSigningRequest, Resource};
 use apiserver::private_file;
 use base64::Engine as _;
@@ -82,7 +84,7 @@ pub struct Wanted {
     pub file: &'static str,
     signer: &'static str,
     user: String,
-    group: Option<&'static str>,
+    group: &'static str,
     names: Vec<SanType>,
     usage: &'static str,
 }
@@ -94,7 +96,7 @@ impl Wanted {
             file: "agent",
             signer: NODE_CLIENT_SIGNER,
             user: format!("{NODE_USER_PREFIX}{node_name}"),
-            group: Some(NODES),
+            group: NODES,
             names: Vec::new(),
             usage: "client auth",
         }
@@ -114,12 +116,17 @@ impl Wanted {
     }
 
     /// Of another part of the machine, as a client.
-    pub fn part(file: &'static str, user: &str) -> Self {
+    pub fn part(part: NodePart, node_name: &str) -> Self {
         Self {
-            file,
+            file: match part {
+                NodePart::Proxy => "proxy",
+                NodePart::Dns => "dns",
+                NodePart::Announcer => "announcer",
+                NodePart::Edge => "edge",
+            },
             signer: NODE_PART_SIGNER,
-            user: user.to_owned(),
-            group: None,
+            user: part.user(node_name),
+            group: part.group(),
             names: Vec::new(),
             usage: "client auth",
         }
@@ -128,6 +135,27 @@ impl Wanted {
     /// Where it is kept, with its key.
     pub fn path(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}.pem", self.file))
+    }
+
+    /// Forgets what is kept, and the request that is under way.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
+    pub fn forget(&self, directory: &Path) -> Result<(), CertificateError> {
+        remove(&self.path(directory))?;
+        remove(&self.pending_path(directory))
+    }
+
+    /// Forgets what is kept if the cluster's authority has signed it, as earlier versions did with certificates of agents as
+    /// servers: it is asked for again.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub fn forget_if_signed_by(&self, authority: &str, directory: &Path) -> Result<(), CertificateError> {
+        let path = self.path(directory);
+        let is_of_authority =
+            fs::read_to_string(&path).is_ok_and(|kept| apiserver::pki::is_signed_by(&kept, authority));
+        if is_of_authority { remove(&path) } else { Ok(()) }
     }
 
     /// What is kept, if it is for this user.
@@ -191,9 +219,9 @@ impl Wanted {
         params
             .distinguished_name
             .push(DnType::CommonName, self.user.as_str());
-        if let Some(group) = self.group {
-            params.distinguished_name.push(DnType::OrganizationName, group);
-        }
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, self.group);
         params.subject_alt_names.clone_from(&self.names);
         let request = params.serialize_request(key).and_then(|request| request.pem());
         let request = request.map_err(|error| self.unusable(error))?;

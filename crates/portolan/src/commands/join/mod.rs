@@ -7,14 +7,16 @@ pub mod token;
 mod trust;
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::settings::Serving;
+use api::certificates::NodePart;
 use clap::Args;
-use client::{CertificateFiles, Client, Config};
+use client::{CertificateFiles, Client, ClientError, Config};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -34,12 +36,6 @@ const APPROVAL_PATIENCE: Duration = Duration::from_secs(60);
 /// How often certificates are looked at, and those that are missing asked for again.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(600);
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// Who the parts are to the API.
-const PROXY_USER: &str = "system:kube-proxy";
-const DNS_USER: &str = "system:kube-dns";
-const ANNOUNCER_USER: &str = "system:portolan-announcer";
-const EDGE_USER: &str = "system:portolan-edge";
-
 /// Flags of `portolan join`.
 #[derive(Debug, Args)]
 pub struct Flags {
@@ -47,9 +43,13 @@ pub struct Flags {
     /// machine has joined
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     server: Vec<String>,
-    /// What `portolan token create` printed there: ID.SECRET.sha256:HEX. Not needed once this machine has joined
-    #[arg(long, value_name = "TOKEN")]
+    /// What `portolan token create` printed there: ID.SECRET.sha256:HEX. Not needed once this machine has joined. Everybody on
+    /// this machine can read it in the list of processes; --token-file keeps it from them
+    #[arg(long, conflicts_with = "token_file", value_name = "TOKEN")]
     token: Option<JoinToken>,
+    /// File with the token, - for standard input; it may be gone once this machine has joined
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Hash of the cluster's authority, if the token does not carry it
     #[arg(long, value_name = "sha256:HEX")]
     ca_hash: Option<AuthorityHash>,
@@ -83,8 +83,7 @@ const KUBECONFIG: &str = "agent.conf";
 /// As what this machine belongs to the cluster: as before, or newly with a token.
 async fn member(flags: &Flags, directory: &Path) -> Result<Membership, Failure> {
     let name = flags.machine.node.node_name();
-    let known = Membership::read(directory)?;
-    if let Some(known) = known {
+    if let Some(known) = Membership::read(directory)? {
         let is_other_name = flags.machine.node.hostname_override.is_some() && known.node_name != name;
         if is_other_name {
             return Err(BadValue(format!(
@@ -95,33 +94,75 @@ async fn member(flags: &Flags, directory: &Path) -> Result<Membership, Failure> 
             .into());
         }
         let kept = Wanted::agent(&known.node_name).kept(directory);
-        match kept {
-            Some(kept) if !kept.is_over(Timestamp::now()) => return go_on(flags, directory, known).await,
-            _ if flags.token.is_some() => {}
-            Some(_) => return Err(ENDED.into()),
-            None => return Err(INCOMPLETE.into()),
+        let reason = match kept {
+            Some(kept) if !kept.is_over(Timestamp::now()) => match go_on(flags, directory, known).await? {
+                Some(membership) => return Ok(membership),
+                None => REMOVED,
+            },
+            Some(_) => ENDED,
+            None => INCOMPLETE,
+        };
+        if !flags.has_token() {
+            return Err(reason.into());
         }
     }
-    let (Some(token), false) = (&flags.token, flags.server.is_empty()) else {
+    let (Some(token), false) = (flags.token()?, flags.server.is_empty()) else {
         return Err(BadValue(NO_TOKEN.to_owned()).into());
     };
     let Some(hash) = token.hash.or(flags.ca_hash) else {
         return Err(BadValue(NO_HASH.to_owned()).into());
     };
-    join(flags, directory, &name, token, hash).await
+    join(flags, directory, &name, &token, hash).await
 }
 
+impl Flags {
+    /// Whether there is a token. A machine that has joined goes on without the file that held it.
+    fn has_token(&self) -> bool {
+        let is_there = |file: &PathBuf| file.as_os_str() == STANDARD_INPUT || file.exists();
+        self.token.is_some() || self.token_file.as_ref().is_some_and(is_there)
+    }
+
+    fn token(&self) -> Result<Option<JoinToken>, Failure> {
+        let Some(file) = &self.token_file else {
+            return Ok(self.token.clone());
+        };
+        let mut text = String::new();
+        let read = match file.as_os_str() == STANDARD_INPUT {
+            true => std::io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text),
+            false => {
+                fs::File::open(file).and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text))
+            }
+        };
+        read.map_err(|error| format!("--token-file {}: {error}", file.display()))?;
+        let token = text.trim().parse::<JoinToken>();
+        let token = token.map_err(|error| BadValue(format!("--token-file {}: {error}", file.display())))?;
+        Ok(Some(token))
+    }
+}
+
+/// What --token-file names standard input by.
+const STANDARD_INPUT: &str = "-";
+/// What is read of a file with a token, which has about a hundred letters.
+const TOKEN_BYTES_MAX: u64 = 4_096;
+const REMOVED: &str = "the cluster does not accept the certificate of this machine any more: its Node was removed, or another \
+                       machine has joined under its name.\nJoin again with --server and a --token of `portolan token create \
+                       --print-join-command`";
 const ENDED: &str = "the certificate of this machine has ended while it was off.\nJoin again with --server and a --token of \
-                     `portolan token create --print-join-command`";
+                     `portolan token create --replace NODE --print-join-command`, where NODE is its name";
 const INCOMPLETE: &str =
     "this machine has begun to join and has no certificate.\nJoin again with --server and a --token";
-const NO_TOKEN: &str = "this machine has not joined yet: --server and --token are needed, as `portolan token create \
+const NO_TOKEN: &str = "this machine has not joined yet: --server and --token or --token-file are needed, as `portolan token create \
                         --print-join-command` prints them at the server";
 const NO_HASH: &str = "the token does not carry the hash of the cluster's authority, by which the server proves itself: \
                        give it by --ca-hash, as `portolan token create` prints it";
 
-/// Goes on with what is there. What the cluster says by now counts, if it can be asked.
-async fn go_on(flags: &Flags, directory: &Path, mut known: Membership) -> Result<Membership, Failure> {
+/// Goes on with what is there. What the cluster says by now counts, if it can be asked; `None` if it does not accept this
+/// machine any more.
+async fn go_on(
+    flags: &Flags,
+    directory: &Path,
+    mut known: Membership,
+) -> Result<Option<Membership>, Failure> {
     for server in &flags.server {
         if !known.servers.contains(server) {
             known.servers.push(server.clone());
@@ -132,17 +173,22 @@ async fn go_on(flags: &Flags, directory: &Path, mut known: Membership) -> Result
         "this machine has joined before and goes on"
     );
     let client = client(directory, &known, &Wanted::agent(&known.node_name))?;
+    let is_refused = |error: &Failure| {
+        let of_client = error.downcast_ref::<ClientError>();
+        of_client.and_then(ClientError::code) == Some(401)
+    };
     match ClusterInfo::read(&client).await {
         Ok(ClusterInfo {
             settings: Some(settings),
             ..
         }) => known.cluster = settings,
         Ok(_) => {}
+        Err(error) if is_refused(&error) => return Ok(None),
         Err(error) => tracing::warn!(%error, "the servers do not answer; what they said before counts"),
     }
     known.write(directory)?;
     write_kubeconfig(directory, &known)?;
-    Ok(known)
+    Ok(Some(known))
 }
 
 /// Joins anew.
@@ -172,6 +218,10 @@ async fn join(
     Wanted::agent(name)
         .obtain(&client, directory, APPROVAL_PATIENCE)
         .await?;
+    // Those of a machine that had joined before do not count any more.
+    for part in NodePart::ALL {
+        Wanted::part(part, name).forget(directory)?;
+    }
     membership.write(directory)?;
     write_kubeconfig(directory, &membership)?;
     Ok(membership)
@@ -203,9 +253,11 @@ impl Joined {
         machine_flags.node.hostname_override = Some(node_name.clone());
         let machine = machine_flags.machine(&flags.data_dir, &self.membership.cluster)?;
         let serving = Wanted::serving(&node_name, machine.agent_endpoint.ip());
-        let (proxy, dns) = (Wanted::part("proxy", PROXY_USER), Wanted::part("dns", DNS_USER));
-        let announcer = Wanted::part("announcer", ANNOUNCER_USER);
-        let edge = Wanted::part("edge", EDGE_USER);
+        let authority = fs::read_to_string(membership::authority_path(&self.directory))?;
+        serving.forget_if_signed_by(&authority, &self.directory)?;
+        let part = |part| Wanted::part(part, &node_name);
+        let (proxy, dns) = (part(NodePart::Proxy), part(NodePart::Dns));
+        let (announcer, edge) = (part(NodePart::Announcer), part(NodePart::Edge));
         let agent = Wanted::agent(&node_name);
         let client = self.client(&agent)?;
         for part in [&proxy, &dns, &announcer, &edge] {
@@ -227,7 +279,7 @@ impl Joined {
         let endpoint = Serving {
             listen: machine.agent_endpoint,
             certificate: Arc::new(CertificateFiles::new(path.clone(), path)),
-            client_authority: fs::read(membership::authority_path(&self.directory))?,
+            client_authority: authority.into_bytes(),
         };
         let (end, ended) = watch::channel(false);
         let mut parts = JoinSet::new();

@@ -71,7 +71,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "featureGates",
-        "the only gates are ComponentStatusz and ComponentFlagz",
+        "the only gates are AllowServiceExternalIPs, ComponentStatusz and ComponentFlagz",
     ),
 ];
 /// Values of such fields that upstream's tools write by default: no warning.
@@ -86,6 +86,7 @@ const USUAL: &[(&str, &str)] = &[
     ("logging.flushFrequency", "5000000000"),
     ("logging.format", "\"text\""),
     ("ipvs.syncPeriod", "\"30s\""),
+    ("featureGates.AllowServiceExternalIPs", "true"),
     ("featureGates.ComponentStatusz", "true"),
     ("featureGates.ComponentFlagz", "true"),
 ];

@@ -41,6 +41,15 @@ pub struct NodeFlags {
     /// Where /metrics is served; empty for nowhere. If not given, [::1]:10249 where --bind-address is of IPv6
     #[arg(long, default_value = METRICS_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub metrics_bind_address: String,
+    /// AllowServiceExternalIPs=false passes over external IPs of Services. Of portolan proxy alone: ComponentStatusz=true
+    /// serves /statusz beside the metrics, ComponentFlagz=true /flagz. Other gates have no effect
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "NAME=BOOL,…",
+        hide_default_value = true
+    )]
+    pub feature_gates: Gates,
 }
 
 /// The other flags of kube-proxy.
@@ -126,15 +135,6 @@ pub struct ProxyFlags {
     /// The API server's URL, in the place of the one that kubeconfig names; without kubeconfig no credentials are sent
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
-    /// Pages for people where metrics are served: ComponentStatusz=true for /statusz, ComponentFlagz=true for /flagz.
-    /// Other gates have no effect
-    #[arg(
-        long,
-        default_value = "",
-        value_name = "NAME=BOOL,…",
-        hide_default_value = true
-    )]
-    feature_gates: Gates,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
@@ -227,6 +227,9 @@ impl NodeFlags {
             .clone_from(&self.nodeport_addresses);
         configuration.iptables.masquerade_all = self.masquerade_all;
         configuration.nftables.masquerade_all = self.masquerade_all;
+        configuration
+            .feature_gates
+            .extend(self.feature_gates.0.iter().cloned());
         configuration.bind_address = self.bind_address.to_string();
         configuration
             .healthz_bind_address
@@ -270,9 +273,6 @@ impl ProxyFlags {
         configuration.nftables.min_sync_period = self.iptables_min_sync_period;
         configuration.bind_address_hard_fail = self.bind_address_hard_fail;
         configuration.oom_score_adj = self.oom_score_adj;
-        configuration
-            .feature_gates
-            .extend(self.feature_gates.0.iter().cloned());
         let conntrack = &mut configuration.conntrack;
         conntrack.max_per_core = self.conntrack_max_per_core;
         conntrack.min = self.conntrack_min;
@@ -291,7 +291,6 @@ impl ProxyFlags {
             (flags.kube_api_content_type.is_some(), "--kube-api-content-type"),
             (flags.kube_api_qps.is_some(), "--kube-api-qps"),
             (flags.kube_api_burst.is_some(), "--kube-api-burst"),
-            (self.feature_gates.has_unknown(), "--feature-gates"),
             (flags.profiling == Some(true), "--profiling"),
             (
                 flags.show_hidden_metrics_for_version.is_some(),

@@ -1,4 +1,4 @@
-//! Feature gates that do something here (KPF-05): those of the pages for people.
+//! Feature gates with an effect here (KPF-05): those of the pages for people, and the one of external IPs.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -12,6 +12,10 @@ use crate::cli::Cli;
 const STATUSZ: &str = "ComponentStatusz";
 /// There is `/flagz`.
 const FLAGZ: &str = "ComponentFlagz";
+/// `spec.externalIPs` of Services are in force (KPR-19, GATE-01; upstream's `pkg/proxy/serviceport.go`).
+const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
+/// All of them.
+const KNOWN: [&str; 3] = [STATUSZ, FLAGZ, EXTERNAL_IPS];
 
 /// Gates by name, as `--feature-gates` has them: `Name=true,Other=false`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,10 +40,25 @@ fn gate(pair: &str) -> Result<(String, bool), String> {
 }
 
 impl Gates {
-    /// Whether one of them does nothing here.
-    pub fn has_unknown(&self) -> bool {
-        self.0.iter().any(|(name, _)| name != STATUSZ && name != FLAGZ)
+    /// Those without an effect on `portolan proxy`.
+    pub fn without_effect(&self) -> Vec<&str> {
+        self.others_than(&KNOWN)
     }
+
+    /// Those without an effect on the proxy of a machine of `portolan up` or `portolan join`.
+    pub fn without_effect_on_machines(&self) -> Vec<&str> {
+        self.others_than(&[EXTERNAL_IPS])
+    }
+
+    fn others_than(&self, known: &[&str]) -> Vec<&str> {
+        let names = self.0.iter().map(|(name, _)| name.as_str());
+        names.filter(|name| !known.contains(name)).collect()
+    }
+}
+
+/// Whether external IPs of Services are in force: unless the gate is closed.
+pub fn allows_external_ips(configuration: &Configuration) -> bool {
+    configuration.feature_gates.get(EXTERNAL_IPS) != Some(&false)
 }
 
 /// Which pages are served; `/flagz` with what a command line means, the program's name first.

@@ -28,6 +28,7 @@ use configuration::Configuration;
 use flags::ProxyFlags;
 
 pub use flags::NodeFlags;
+pub use gates::Gates;
 
 /// How often the configuration file is looked at.
 const FILE_PERIOD: Duration = Duration::from_secs(2);
@@ -91,6 +92,7 @@ impl NodeFlags {
         self.write(&mut configuration);
         configuration.complete_ports();
         let (_, config) = validation::check(&configuration)?;
+        warn_of_gates(&self.feature_gates.without_effect_on_machines());
         Ok(proxy::Config {
             conntrack: proxy::ConntrackSettings::default(),
             oom_score_adj: None,
@@ -141,6 +143,12 @@ impl Flags {
     }
 }
 
+fn warn_of_gates(gates: &[&str]) {
+    if !gates.is_empty() {
+        tracing::warn!(gates = gates.join(", "), "feature gates without effect here");
+    }
+}
+
 /// Keeps Services in force until a signal asks to end; they stay in force then.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     if let Some(Action::Status(flags)) = flags.action {
@@ -149,6 +157,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     for flag in flags.proxy.without_effect() {
         tracing::warn!("{flag} has no effect here");
     }
+    warn_of_gates(&flags.node.feature_gates.without_effect());
     if flags.proxy.cleanup {
         return cleanup();
     }

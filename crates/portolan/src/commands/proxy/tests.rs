@@ -116,7 +116,7 @@ fn feature_gates_open_pages() {
         "--feature-gates=ComponentFlagz=true,ComponentStatusz=true",
     ];
     let given = flags(&command_line[2..]);
-    assert_eq!(given.proxy.without_effect(), Vec::<&str>::new());
+    assert_eq!(given.node.feature_gates.without_effect(), Vec::<&str>::new());
     let configuration = given.configuration().expect("a configuration");
     let pages = gates::pages(&configuration, command_line.iter().map(Into::into));
     assert!(pages.statusz);
@@ -133,13 +133,36 @@ fn feature_gates_open_pages() {
     assert_eq!(value("cluster-cidr"), Some(""));
 
     let others = flags(&["--feature-gates=Other=true,ComponentStatusz=False"]);
-    assert_eq!(others.proxy.without_effect(), ["--feature-gates"]);
+    assert_eq!(others.node.feature_gates.without_effect(), ["Other"]);
     let configuration = others.configuration().expect("a configuration");
     assert_eq!(
         gates::pages(&configuration, std::iter::empty()),
         proxy::Pages::default()
     );
     assert!("ComponentStatusz=maybe".parse::<gates::Gates>().is_err());
+}
+
+#[test]
+fn a_closed_gate_passes_over_external_ips() {
+    let allows = |arguments: &[&str]| {
+        let configuration = flags(arguments).configuration().expect("a configuration");
+        let (_, config) = validation::check(&configuration).expect("a node's configuration");
+        config.allows_external_ips
+    };
+    assert!(allows(&[]));
+    assert!(allows(&["--feature-gates=AllowServiceExternalIPs=true"]));
+    assert!(!allows(&["--feature-gates=AllowServiceExternalIPs=false"]));
+    let closed = flags(&["--feature-gates=AllowServiceExternalIPs=false,ComponentFlagz=true"]);
+    let gates = &closed.node.feature_gates;
+    assert_eq!(gates.without_effect(), [""; 0]);
+    assert_eq!(gates.without_effect_on_machines(), ["ComponentFlagz"]);
+    assert!(
+        !closed
+            .node
+            .config()
+            .expect("a machine's proxy")
+            .allows_external_ips
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use proxy::{ConntrackSettings, NodePortSelection, PodSelection};
 use super::Mode;
 use super::configuration::{Configuration, Conntrack};
 use super::duration::GoDuration;
+use super::gates;
 use crate::flags::{BadValue, at_most_one_a_family, host_name};
 
 /// Scores of how a process ranks when memory runs out (KPC-10).
@@ -64,6 +65,7 @@ pub fn check(configuration: &Configuration) -> Result<(Mode, proxy::Config), Bad
         conntrack: conntrack(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
         takes_over: true,
+        allows_external_ips: gates::allows_external_ips(configuration),
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
         ..periods(mode, configuration)
     };

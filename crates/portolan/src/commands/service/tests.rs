@@ -33,3 +33,38 @@ fn the_file_comes_and_goes() {
     remove(&flags()).expect("gone already");
     assert!(!flags().unit.exists());
 }
+
+#[test]
+fn keeps_the_token_out_of_the_unit() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("portolan.service");
+    for token in [&["--token", "abcdef.secret"][..], &["--token=abcdef.secret"]] {
+        let mut up = vec!["--server=https://192.0.2.1:6443".to_owned()];
+        up.extend(token.iter().map(|word| (*word).to_owned()));
+        install(&InstallFlags {
+            unit: UnitFlags {
+                unit: path.clone(),
+                file_only: true,
+            },
+            join: true,
+            up,
+        })
+        .expect("written");
+        let unit = fs::read_to_string(&path).expect("a unit");
+        assert!(
+            !unit.contains("secret") && unit.contains("--token-file="),
+            "{unit}"
+        );
+        let file = token_file(&path);
+        assert_eq!(fs::read_to_string(&file).expect("a token"), "abcdef.secret");
+        let mode = fs::metadata(&file).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    remove(&UnitFlags {
+        unit: path.clone(),
+        file_only: true,
+    })
+    .expect("removed");
+    assert!(!token_file(&path).exists());
+}

@@ -1,12 +1,15 @@
 //! Which engine the data are kept by, and opening it.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::EncryptionAtRest;
 use clap::Args;
 use store::{EtcdAddress, EtcdOptions, EtcdStore, HistoryLimits, SqliteOptions, SqliteStore, Store};
 
+use super::encryption::{EncryptionFlags, transformation};
 use crate::commands::Failure;
 use crate::flags::{BadValue, duration};
 
@@ -51,11 +54,15 @@ pub struct EngineFlags {
     /// Keep the data in etcd, which other API servers may share, in the place of the embedded store
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     etcd_servers: Vec<String>,
+    /// Where etcd is.
     #[command(flatten)]
-    etcd: EtcdFlags,
+    pub etcd: EtcdFlags,
     /// How long etcd keeps history; 0 leaves that to others
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     etcd_compaction_interval: Duration,
+    /// Flags of encryption at rest.
+    #[command(flatten)]
+    pub encryption: EncryptionFlags,
 }
 
 impl EngineFlags {
@@ -65,16 +72,55 @@ impl EngineFlags {
     }
 
     /// Opens the store: on etcd if it is named, else the embedded one below the data directory.
-    pub async fn open(&self, data_directory: &Path) -> Result<Arc<dyn Store>, Failure> {
+    pub async fn open(
+        &self,
+        data_directory: &Path,
+        at_rest: Option<&EncryptionAtRest>,
+    ) -> Result<Arc<dyn Store>, Failure> {
+        let transformation = transformation(at_rest);
         if self.etcd_servers.is_empty() {
             let directory = data_directory.join(STORE_DIRECTORY);
-            return Ok(Arc::new(SqliteStore::open(directory, SqliteOptions::default())?));
+            let options = SqliteOptions {
+                transformation,
+                ..SqliteOptions::default()
+            };
+            return Ok(Arc::new(SqliteStore::open(directory, options)?));
+        }
+        for server in self
+            .etcd_servers
+            .iter()
+            .filter(|server| is_open_to_others(server))
+        {
+            tracing::warn!(
+                %server,
+                "etcd is reached without TLS: whoever is on the path reads and changes everything, Secrets included; \
+                 use https with --etcd-cafile, --etcd-certfile and --etcd-keyfile"
+            );
         }
         let options = EtcdOptions {
             address: self.etcd.address(self.etcd_servers.clone())?,
             history: HistoryLimits::default(),
             compaction_interval: self.etcd_compaction_interval,
+            transformation,
         };
         Ok(Arc::new(EtcdStore::open(options).await?))
     }
 }
+
+/// Whether a URL is of plain HTTP to another machine.
+fn is_open_to_others(url: &str) -> bool {
+    let Some(authority) = url.strip_prefix("http://") else {
+        return false;
+    };
+    let authority = authority.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next(),
+        None => authority.split(':').next(),
+    };
+    let host = host.unwrap_or_default();
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    !is_loopback && host != "localhost"
+}
+
+#[cfg(test)]
+mod tests;

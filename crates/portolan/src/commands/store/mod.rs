@@ -1,7 +1,9 @@
-//! `portolan store`: copies, snapshots, restores and looks over the API server's data.
+//! `portolan store`: copies, snapshots, restores, re-encrypts and looks over the API server's data.
 
+pub mod encryption;
 pub mod engine;
 mod progress;
+mod rewrite;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ enum Command {
     Restore(Transfer),
     /// Look for damage and contradictions; servers may run meanwhile. Exit code 1 if there are any
     Verify(Verification),
+    /// Have every value of the encrypted resources stored by the first provider and key of a configuration
+    Rewrite(rewrite::Rewriting),
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +65,9 @@ struct Verification {
     place: String,
     #[command(flatten)]
     etcd: EtcdFlags,
+    /// File of kind EncryptionConfiguration whose keys encrypted values are looked into with
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
 }
 
 /// Runs one of them.
@@ -71,9 +78,11 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
             Command::Copy(transfer) => copy(transfer).await,
             Command::Snapshot(transfer) => snapshot(transfer).await,
             Command::Restore(transfer) => restore(transfer).await,
+            Command::Rewrite(rewriting) => rewrite::run(rewriting).await,
             Command::Verify(verification) => {
                 let place = existing(&verification.place, &verification.etcd)?;
-                verify::run(&place).await
+                let configuration = verification.encryption_provider_config.as_deref();
+                verify::run(&place, configuration).await
             }
         }
     })
@@ -128,6 +137,13 @@ async fn carry(from: &Place, to: &Place, overwrite: bool, revision_leap: u64) ->
         "{} keys of revision {} written; the new store is at revision {}\n",
         written.records, contents.revision, written.revision
     ));
+    let sealed = contents.sealed_count();
+    if sealed > 0 {
+        crate::cli::say(&format!(
+            "{sealed} of them are encrypted, and were copied as they are: their reader needs the same \
+             --encryption-provider-config\n"
+        ));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::settings::Serving;
+use api::certificates::NodePart;
 use client::{CertificateFiles, Client, Config};
 
 use super::super::Failure;
@@ -24,29 +25,20 @@ impl Identities {
         self.client("portolan-controllers", "system:kube-controller-manager", "")
     }
 
-    /// A client that asks as the proxy of a node.
-    pub fn proxy(&self) -> Result<Client, Failure> {
-        self.client("portolan-proxy", "system:kube-proxy", "")
-    }
-
-    /// A client that asks as the DNS server.
-    pub fn dns(&self) -> Result<Client, Failure> {
-        self.client("portolan-dns", "system:kube-dns", "")
+    /// A client that asks as a part of a node's machine.
+    pub fn part(&self, part: NodePart, node_name: &str) -> Result<Client, Failure> {
+        let component = match part {
+            NodePart::Proxy => "portolan-proxy",
+            NodePart::Dns => "portolan-dns",
+            NodePart::Announcer => "portolan-announcer",
+            NodePart::Edge => "portolan-edge",
+        };
+        self.client(component, &part.user(node_name), part.group())
     }
 
     /// A client that asks as what assigns load balancers' addresses.
     pub fn balancer(&self) -> Result<Client, Failure> {
         self.client("portolan-balancer", "system:portolan-balancer", "")
-    }
-
-    /// A client that asks as what announces them.
-    pub fn announcer(&self) -> Result<Client, Failure> {
-        self.client("portolan-announcer", "system:portolan-announcer", "")
-    }
-
-    /// A client that asks as the edge of a node.
-    pub fn edge(&self) -> Result<Client, Failure> {
-        self.client("portolan-edge", "system:portolan-edge", "")
     }
 
     /// A client that asks as the agent of a node.

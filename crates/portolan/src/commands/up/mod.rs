@@ -4,6 +4,7 @@ pub mod board;
 mod cluster_dns;
 mod identities;
 pub mod supervise;
+mod taint;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::certificates::NodePart;
+use apiserver::AdmissionPlugin;
 use clap::Args;
 use client::election::{self, lead};
 use client::{Client, Config, WallClock};
-use controllers::certificates::{Authority, SIGNING_DURATION};
+use controllers::certificates::{Authority, Reserved, SIGNING_DURATION};
 use controllers::{Environment, node_ipam, node_lifecycle};
 use ipnet::IpNet;
 use tokio::sync::watch;
@@ -27,17 +30,22 @@ use super::cluster::{ClusterInfo, ClusterSettings, NetworkFlags, check_authority
 use super::kubeconfig::{CONTEXT, merge_administrator, person_file};
 use super::load_balancer::{address_block, publish_pool};
 use super::machine::{Clients, Machine, MachineFlags, check_rights, until};
+use super::pod_ranges;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::{at_most_one_a_family, cidr, duration, host_name};
 use board::Board;
 use identities::Identities;
 use supervise::supervise;
+use taint::server_taint;
 
 /// How long requests under way may take at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// Ranges of the cluster's Pods if none are given.
 const CLUSTER_CIDRS: [&str; 2] = ["10.244.0.0/16", "fd00:244::/48"];
+/// Checks of writes that are on besides the API server's own defaults: load balancers' addresses come from pools here, and
+/// whoever may choose an external IP takes over traffic of others to it (CVE-2020-8554).
+const ADMISSION_PLUGINS: [AdmissionPlugin; 1] = [AdmissionPlugin::DenyServiceExternalIps];
 /// Seconds that the Lease of a Node lasts: it is renewed every two, so that a machine that dies is noticed within 10 s.
 const NODE_LEASE_DURATION_SECONDS: u16 = 8;
 
@@ -93,6 +101,10 @@ struct NodesFlags {
     /// How long a Node may be silent before it counts as not ready, and its Pods leave traffic
     #[arg(long, default_value = "7s", value_name = "DURATION", value_parser = duration)]
     node_monitor_grace_period: Duration,
+    /// Keep Pods off this machine, which has the cluster's keys: taint its Node with
+    /// node-role.kubernetes.io/control-plane:NoSchedule. The taint stays until somebody removes it
+    #[arg(long)]
+    taint_server: bool,
     /// How long the certificates of machines are good; they are renewed in time
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
     cluster_signing_duration: Duration,
@@ -181,11 +193,20 @@ impl Parts {
                 .node_lease_duration_seconds
                 .unwrap_or(NODE_LEASE_DURATION_SECONDS),
         };
-        let machine = flags.machine.machine(&flags.data_dir, &cluster)?;
+        let mut machine = flags.machine.machine(&flags.data_dir, &cluster)?;
         let kubeconfig = flags
             .write_kubeconfig
             .clone()
             .unwrap_or_else(|| flags.data_dir.join("admin.conf"));
+        let key_files = [
+            flags.engine.etcd.etcd_keyfile.clone(),
+            flags.engine.encryption.file(),
+        ];
+        machine.agent.hidden.push(kubeconfig.clone());
+        machine.agent.hidden.extend(key_files.into_iter().flatten());
+        if flags.nodes.taint_server {
+            machine.agent.node_taints.push(server_taint());
+        }
         Ok(Self {
             engine: flags.engine.clone(),
             api: apiserver::Config {
@@ -199,7 +220,8 @@ impl Parts {
                 token_auth_file: None,
                 kubeconfig: Some(kubeconfig.clone()),
                 cluster_domain: cluster.cluster_domain.clone(),
-                access: flags.access.access()?,
+                access: flags.access.access_with(&ADMISSION_PLUGINS)?,
+                encryption: flags.engine.encryption.at_rest()?,
             },
             kubeconfig,
             merges_kubeconfig: flags.merge_kubeconfig,
@@ -214,15 +236,23 @@ impl Parts {
     /// Starts all parts, waits for the end, and ends them in the reverse order. A part that fails is started anew; a
     /// store that is lost ends all.
     async fn run(self, board: Arc<Board>) -> Result<(), Failure> {
-        let store = self.engine.open(&self.api.data_dir).await?;
+        let store = self
+            .engine
+            .open(&self.api.data_dir, self.api.encryption.as_ref())
+            .await?;
         let directory = self.api.data_dir.join("pki");
         if self.engine.is_shared() {
             check_authority(&*store, &directory.join("ca.crt"))?;
         }
         let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
         let config = Config::from_kubeconfig(&self.kubeconfig)?;
-        self.publish(&Client::new(config.clone())?, &config, server.address())
-            .await?;
+        let administrator = Client::new(config.clone())?;
+        self.publish(&administrator, &config, server.address()).await?;
+        let agent = &self.machine.agent;
+        pod_ranges::reserve(&administrator, &agent.node_name, &agent.pod_cidrs).await?;
+        if !self.machine.agent.node_taints.is_empty() {
+            taint::put_on(&administrator, &self.machine.agent).await?;
+        }
         let identities = Identities {
             directory,
             server: apiserver::kubeconfig::server_url(server.address()),
@@ -230,7 +260,8 @@ impl Parts {
         let kubeconfig = self.kubeconfig.clone();
         let is_merged = self.merges_kubeconfig && merge_kubeconfig(&kubeconfig);
         let (end, ended) = watch::channel(false);
-        let mut parts = self.start(&board, &identities, &ended)?;
+        let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
+        let mut parts = self.start(&board, &identities, reserved, &ended)?;
         let export = match is_merged {
             true => String::new(),
             false => format!("  export KUBECONFIG={}\n", kubeconfig.display()),
@@ -275,19 +306,16 @@ impl Parts {
         self,
         board: &Arc<Board>,
         identities: &Identities,
+        reserved: Reserved,
         ended: &watch::Receiver<bool>,
     ) -> Result<JoinSet<()>, Failure> {
         let mut parts = JoinSet::new();
-        let (certificate, key) = (
-            identities.directory.join("ca.crt"),
-            identities.directory.join("ca.key"),
-        );
+        let file = |name: &str| identities.directory.join(name);
+        let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
+            .with_kubelet_serving(&file("kubelet-serving-ca.crt"), &file("kubelet-serving-ca.key"))?;
         let options = controllers::Options {
-            authority: Some(Arc::new(Authority::open(
-                &certificate,
-                &key,
-                self.signing_duration,
-            )?)),
+            authority: Some(Arc::new(authority)),
+            reserved,
             ..self.controllers
         };
         let (client, until_end, is_shared) =
@@ -318,11 +346,11 @@ impl Parts {
         ));
         let node_name = &self.machine.agent.node_name;
         let clients = Clients {
-            announcer: identities.announcer()?,
-            edge: identities.edge()?,
+            announcer: identities.part(NodePart::Announcer, node_name)?,
+            edge: identities.part(NodePart::Edge, node_name)?,
             agent: identities.agent(node_name)?,
-            proxy: identities.proxy()?,
-            dns: identities.dns()?,
+            proxy: identities.part(NodePart::Proxy, node_name)?,
+            dns: identities.part(NodePart::Dns, node_name)?,
         };
         let serving = identities.agent_serving(node_name, self.machine.agent_endpoint)?;
         self.machine

@@ -1,5 +1,7 @@
 //! Batches of events.
 
+use bytes::Bytes;
+
 use super::super::layout::{COMPACTION, stored};
 use super::*;
 use crate::Value;
@@ -38,7 +40,12 @@ fn a_revision_is_a_commit_with_the_last_states_of_what_it_deletes() {
         event(EventType::Delete, "/a/2", 6, Bytes::new()),
         event(EventType::Put, "/a/3", 7, Bytes::from_static(b"written by hand")),
     ];
-    let batch = read(&Prefix::new("/p"), Offset(10), &events);
+    let batch = read(
+        &Prefix::new("/p"),
+        Offset(10),
+        &Transformation::default(),
+        &events,
+    );
     let told: Vec<String> = batch.commits.iter().map(|commit| format!("{commit:?}")).collect();
     assert_eq!(batch.commits.len(), 2, "{told:?}");
     assert!(
@@ -62,9 +69,12 @@ fn a_change_of_the_layout_is_told() {
     let layout = Layout::new(3);
     let events = [event(EventType::Put, LAYOUT, 4, layout.encoded())];
     assert_eq!(
-        read(&Prefix::new("/p"), Offset(0), &events).layout,
+        read(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
         Some(Some(layout))
     );
     let events = [event(EventType::Delete, LAYOUT, 4, Bytes::new())];
-    assert_eq!(read(&Prefix::new("/p"), Offset(0), &events).layout, Some(None));
+    assert_eq!(
+        read(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
+        Some(None)
+    );
 }

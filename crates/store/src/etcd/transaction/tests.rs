@@ -53,14 +53,15 @@ fn transactions_of_any_size_keep_to_etcds_limit() {
         (9, 60_000),
     ] {
         let transaction = transaction(expectations, writes);
-        let prepared = prepare(&prefix, Offset(0), &index, &transaction, 1).expect("it fits");
+        let prepared =
+            prepare(&prefix, Offset(0), &index, (&transaction, &transaction.writes), 1).expect("it fits");
         let (width, operations) = width(&prepared.request);
         assert!(width <= OPERATIONS_MAX, "{expectations}, {writes}: {width}");
         assert_eq!(operations, writes + 1, "the writes and the commit record");
     }
     for (expectations, writes) in [(121, 1), (120, 2_000)] {
         let transaction = transaction(expectations, writes);
-        let refused = prepare(&prefix, Offset(0), &index, &transaction, 1);
+        let refused = prepare(&prefix, Offset(0), &index, (&transaction, &transaction.writes), 1);
         assert!(
             matches!(refused, Err(CommitError::Malformed { .. })),
             "{expectations}, {writes}"
@@ -77,7 +78,13 @@ fn keys_of_the_engine_cannot_be_written() {
     };
     for key in [COMMIT, "things", ""] {
         transaction.writes = vec![Write::Put(key.into(), value.clone())];
-        let refused = prepare(&Prefix::new("/p"), Offset(0), &index(), &transaction, 1);
+        let refused = prepare(
+            &Prefix::new("/p"),
+            Offset(0),
+            &index(),
+            (&transaction, &transaction.writes),
+            1,
+        );
         assert!(matches!(refused, Err(CommitError::Malformed { .. })), "{key}");
     }
 }
@@ -85,15 +92,31 @@ fn keys_of_the_engine_cannot_be_written() {
 #[test]
 fn an_answer_that_does_not_fit_is_none() {
     let (prefix, transaction) = (Prefix::new("/p"), transaction(1, 1));
-    let prepared = prepare(&prefix, Offset(0), &index(), &transaction, 1).expect("it fits");
+    let prepared = prepare(
+        &prefix,
+        Offset(0),
+        &index(),
+        (&transaction, &transaction.writes),
+        1,
+    )
+    .expect("it fits");
     let done = TxnResponse {
         succeeded: true,
         ..TxnResponse::default()
     };
-    assert!(prepared.outcome(&prefix, Offset(0), done).is_none());
     assert!(
         prepared
-            .outcome(&prefix, Offset(0), TxnResponse::default())
+            .outcome(&prefix, Offset(0), &Transformation::default(), done)
+            .is_none()
+    );
+    assert!(
+        prepared
+            .outcome(
+                &prefix,
+                Offset(0),
+                &Transformation::default(),
+                TxnResponse::default()
+            )
             .is_none()
     );
 }

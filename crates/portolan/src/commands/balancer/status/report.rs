@@ -185,6 +185,13 @@ impl Report {
                 member.node
             ));
         }
+        for address in &status.addresses {
+            if let Some(reason) = &address.withheld {
+                let services = address.services.join(", ");
+                self.wrong
+                    .push(format!("{} of {services} is withheld: {reason}", address.ip));
+            }
+        }
         for address in status.addresses.iter().filter(|address| address.waits_for_edge) {
             self.wrong.push(format!(
                 "{} of {} is this machine's, and not announced: its edge does not serve it",

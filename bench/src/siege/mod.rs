@@ -1,0 +1,258 @@
+//! `portolan up` under attack. Each attack runs against a server of its own, from one host, on one core; the table says how an
+//! administrator, the Node and a Service fare meanwhile.
+
+mod attack;
+mod attacker;
+mod victim;
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+use client::{Client, Config, JSON};
+use http::Method;
+use serde_json::{Value, json};
+
+use self::attack::{Attack, Credentials};
+use self::victim::{Figures, Victim};
+use crate::Failure;
+use crate::process::quiet;
+use crate::proxy::{backends, wait_for};
+use crate::setting::{PATIENCE, enclosed_at};
+use crate::standalone::Machine;
+use crate::world;
+
+pub use attacker::Flags as AttackerFlags;
+pub use attacker::run as attack;
+
+/// Namespace in which the attackers have their ServiceAccounts and rights.
+const TARGET_NAMESPACE: &str = "attacked";
+/// Pod that accepts connections and never answers.
+const POD_NAME: &str = "silent";
+/// Service whose endpoint is replaced.
+const SERVICE_NAME: &str = "zz-measured";
+/// ConfigMaps that an attacker's lists carry, of [`CONFIG_MAP_BYTES`] each.
+const CONFIG_MAPS: usize = 100;
+const CONFIG_MAP_BYTES: usize = 10_000;
+/// A program for the Pod that never answers.
+const SILENT_PROGRAM: &str =
+    "import socket, time; s = socket.create_server(('', 8080), backlog=4096); time.sleep(1e6)";
+
+/// Flags of `bench siege`.
+#[derive(Clone, Debug, Args)]
+pub struct Flags {
+    /// The only attack to play; all of them without it
+    #[arg(long, value_enum)]
+    attack: Option<Attack>,
+    /// Seconds of each attack
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Flag of `portolan up` that is given besides, may be repeated
+    #[arg(long = "up-flag", value_name = "FLAG", allow_hyphen_values = true)]
+    up_flags: Vec<String>,
+}
+
+/// Plays the attacks and prints a row for each.
+///
+/// # Errors
+/// The testbed or the server does not start, or a process of the benchmark ends early.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    if let Some(attack) = flags.attack {
+        return enclosed_at(|directory| play(attack, flags, directory));
+    }
+    println!(
+        "| {:<18} | GET p50 / p99 / max ms | failed | longest Lease gap s | change p50 / p99 ms | peak MiB | attacker",
+        "attack"
+    );
+    let mut is_success = true;
+    for attack in Attack::value_variants() {
+        let mut one = Command::new(std::env::current_exe()?);
+        one.arg("siege")
+            .arg(format!("--attack={}", attack.name()))
+            .arg(format!("--seconds={}", flags.seconds))
+            .args(flags.up_flags.iter().map(|flag| format!("--up-flag={flag}")));
+        is_success &= one.status()?.success();
+    }
+    Ok(if is_success {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn play(attack: Attack, flags: &Flags, directory: &Path) -> Result<(), Failure> {
+    let images = directory.join("images.yaml");
+    fs::write(&images, "images:\n  python: [/usr/bin/env, python3, -c]\n")?;
+    let mut up_flags = flags.up_flags.clone();
+    up_flags.push(format!("--images={}", images.display()));
+    let data = directory.join("data");
+    fs::create_dir(&data)?;
+    let mut machine = Machine::start(&data, &up_flags)?;
+    let outcome = measure(attack, flags.seconds, directory, &machine);
+    let outcome = outcome.and_then(|measured| {
+        machine.up.must_run()?;
+        let peak_mib = machine.up.resident_mib_max()?;
+        print_row(attack, &measured, peak_mib);
+        Ok(())
+    });
+    if let Err(error) = &outcome {
+        println!("| {:<18} | failed: {error}", attack.name());
+        eprintln!("{}", machine.log_end());
+    }
+    machine.up.end_gracefully()?;
+    outcome
+}
+
+/// Figures, and the attacker's own account.
+struct Measured {
+    figures: Figures,
+    attacker: String,
+}
+
+fn measure(attack: Attack, seconds: u64, directory: &Path, machine: &Machine) -> Result<Measured, Failure> {
+    let node = machine.cluster.nodes().next().ok_or("the testbed has no node")?;
+    let outside = machine.cluster.outside()?;
+    let backends = backends(outside)?;
+    let (service, token) = machine.run(async |client| prepare(&client, attack, backends[0]).await)?;
+    node.enter(|| wait_for(service, backends[0]))??;
+    let token_file = directory.join("token");
+    fs::write(&token_file, token)?;
+    let authority = directory.join("ca.crt");
+    fs::write(
+        &authority,
+        Config::from_kubeconfig(&machine.kubeconfig)?.certificate_authority,
+    )?;
+    let server = SocketAddr::new(node.plan.address.ipv4.into(), 6443);
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg("siege-attacker")
+        .arg(format!("--attack={}", attack.name()))
+        .arg(format!("--server={server}"))
+        .arg(format!("--authority={}", authority.display()))
+        .arg(format!("--token={}", token_file.display()))
+        .arg(format!("--seconds={seconds}"));
+    let mut attacker = outside.spawn(&mut quiet(command, directory, "attacker")?)?;
+    let is_over = AtomicBool::new(false);
+    let victim = Victim {
+        node,
+        administrator: &|| Ok(Client::new(Config::from_kubeconfig(&machine.kubeconfig)?)?),
+        service,
+        backends,
+    };
+    let (figures, status) = std::thread::scope(|scope| {
+        let figures = scope.spawn(|| victim.measure(&is_over));
+        let status = attacker.wait();
+        is_over.store(true, Ordering::Relaxed);
+        (figures.join(), status)
+    });
+    let log = fs::read_to_string(directory.join("attacker.log"))?;
+    if !status?.success() {
+        return Err(format!("the attacker failed: {log}").into());
+    }
+    Ok(Measured {
+        figures: figures.map_err(|_| "a measuring thread broke")??,
+        attacker: log.lines().last().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Creates the measured Service and the attacker's objects; the Service's address and the attacker's token.
+async fn prepare(client: &Client, attack: Attack, backend: IpAddr) -> Result<(SocketAddr, String), Failure> {
+    let service = world::post(client, &world::service(SERVICE_NAME)).await?;
+    world::post(client, &world::slice(SERVICE_NAME, &[backend])).await?;
+    let ip: IpAddr = service["spec"]["clusterIP"]
+        .as_str()
+        .ok_or("no cluster IP")?
+        .parse()?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}});
+    post(client, "/api/v1/namespaces", &namespace).await?;
+    let core = format!("/api/v1/namespaces/{TARGET_NAMESPACE}");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "attacker"}});
+    post(client, &format!("{core}/serviceaccounts"), &account).await?;
+    if attack.credentials() == Credentials::Editor {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "attacker"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"kind": "ServiceAccount", "name": "attacker", "namespace": TARGET_NAMESPACE}],
+        });
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{TARGET_NAMESPACE}/rolebindings");
+        post(client, &path, &binding).await?;
+    }
+    config_maps(client, &format!("{core}/configmaps")).await?;
+    if attack == Attack::ProxiedRequests {
+        silent_pod(client, &format!("{core}/pods")).await?;
+    }
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600},
+    });
+    let issued = post(
+        client,
+        &format!("{core}/serviceaccounts/attacker/token"),
+        &request,
+    )
+    .await?;
+    let token = issued["status"]["token"].as_str().ok_or("no token")?.to_owned();
+    Ok(((ip, 80).into(), token))
+}
+
+async fn config_maps(client: &Client, collection: &str) -> Result<(), Failure> {
+    let names = (0..CONFIG_MAPS).map(|number| format!("listed-{number}"));
+    for name in names.chain(["patched".to_owned()]) {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+            "data": {"text": "a".repeat(CONFIG_MAP_BYTES)},
+        });
+        post(client, collection, &object).await?;
+    }
+    Ok(())
+}
+
+/// Runs the Pod that never answers, and waits until it does not.
+async fn silent_pod(client: &Client, collection: &str) -> Result<(), Failure> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD_NAME},
+        "spec": {"containers": [{
+            "name": "silent", "image": "python", "args": [SILENT_PROGRAM], "ports": [{"containerPort": 8080}],
+            "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
+        }]},
+    });
+    post(client, collection, &pod).await?;
+    let begun = std::time::Instant::now();
+    loop {
+        let pod: Value = client.get(&format!("{collection}/{POD_NAME}")).await?;
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        if conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("the Pod is not ready: {}", pod["status"]).into());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+async fn post(client: &Client, path: &str, object: &Value) -> Result<Value, Failure> {
+    Ok(client.request(Method::POST, path, JSON, Some(object)).await?)
+}
+
+fn print_row(attack: Attack, measured: &Measured, peak_mib: f64) {
+    let Figures {
+        reads,
+        reads_failed,
+        lease_gap_longest,
+        changes,
+    } = &measured.figures;
+    println!(
+        "| {:<18} | {:>5.1} / {:>6.1} / {:>6.1} | {reads_failed:>6} | {:>19.1} | {:>6.1} / {:>8.1} | {peak_mib:>8.0} | {}",
+        attack.name(),
+        reads.milliseconds(50),
+        reads.milliseconds(99),
+        reads.milliseconds(100),
+        lease_gap_longest.as_secs_f64(),
+        changes.milliseconds(50),
+        changes.milliseconds(99),
+        measured.attacker,
+    );
+}

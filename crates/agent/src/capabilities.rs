@@ -1,0 +1,125 @@
+//! The capabilities of a container, from what its Pod says. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::Capabilities;
+
+#[cfg(test)]
+mod tests;
+
+/// All capabilities, by their bits (`linux/capability.h`).
+const CAPABILITIES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+/// What containerd leaves to a container that asks for nothing else (`defaultUnixCaps` of its `oci/spec.go`).
+const CAPABILITIES_DEFAULT: [&str; 14] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SYS_CHROOT",
+    "MKNOD",
+    "AUDIT_WRITE",
+    "SETFCAP",
+];
+
+/// There is no such capability.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("capabilities: {name:?} is not one that Linux has")]
+pub struct UnknownCapability {
+    /// Its name.
+    pub name: String,
+}
+
+/// Capabilities, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CapabilityBits(pub u64);
+
+impl CapabilityBits {
+    /// All that there are, and those to come.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// What is left of the usual capabilities after those that are added and dropped. `ALL` is taken before names.
+    ///
+    /// # Errors
+    /// [`UnknownCapability`].
+    pub fn of(capabilities: &Capabilities) -> Result<Self, UnknownCapability> {
+        let is_all = |name: &String| name.eq_ignore_ascii_case("ALL");
+        let mut kept = 0;
+        if capabilities.add.iter().any(is_all) {
+            kept = u64::MAX;
+        } else if !capabilities.drop.iter().any(is_all) {
+            for name in CAPABILITIES_DEFAULT {
+                kept |= bit(name)?;
+            }
+        }
+        for name in capabilities.add.iter().filter(|name| !is_all(name)) {
+            kept |= bit(name)?;
+        }
+        for name in capabilities.drop.iter().filter(|name| !is_all(name)) {
+            kept &= !bit(name)?;
+        }
+        Ok(Self(kept))
+    }
+
+    /// Whether it has the capability of that name, which is without `CAP_`.
+    pub fn has(self, name: &str) -> bool {
+        bit(name).is_ok_and(|bit| self.0 & bit != 0)
+    }
+}
+
+fn bit(name: &str) -> Result<u64, UnknownCapability> {
+    let upper = name.to_ascii_uppercase();
+    let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
+    let place = CAPABILITIES.iter().position(|known| *known == bare);
+    place.map(|place| 1 << place).ok_or_else(|| UnknownCapability {
+        name: name.to_owned(),
+    })
+}

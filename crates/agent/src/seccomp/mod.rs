@@ -1,0 +1,70 @@
+//! Filters of system calls.
+
+mod numbers;
+mod profile;
+mod runtime_default;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use seccompiler::BpfProgram;
+use serde::{Deserialize, Serialize};
+
+use crate::capabilities::CapabilityBits;
+pub use profile::{Action, Comparison, Condition, Profile, ProfileError, Rule};
+pub use runtime_default::runtime_default;
+
+/// Which system calls a container may make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seccomp {
+    /// All.
+    Unconfined,
+    /// Those of [`runtime_default`].
+    #[default]
+    RuntimeDefault,
+    /// Those of a profile that the node's administrator wrote.
+    Localhost(Profile),
+}
+
+impl Seccomp {
+    /// The filters for a container that has these capabilities at most.
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn filters(&self, capabilities: CapabilityBits) -> Result<Vec<BpfProgram>, ProfileError> {
+        match self {
+            Self::Unconfined => Ok(Vec::new()),
+            Self::RuntimeDefault => runtime_default(capabilities).filters(),
+            Self::Localhost(profile) => profile.filters(),
+        }
+    }
+}
+
+/// Puts filters in force for this process and all that it starts. It needs `no_new_privs` or CAP_SYS_ADMIN.
+///
+/// # Errors
+/// Those of `seccomp(2)`.
+pub fn install(filters: &[BpfProgram]) -> io::Result<()> {
+    for filter in filters {
+        let length = filter.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let program = libc::sock_fprog {
+            len: length,
+            // The two structures are the same `struct sock_filter`; the kernel only reads it.
+            filter: filter.as_ptr().cast_mut().cast(),
+        };
+        // SAFETY: the program, and the filter of the length that it says, live through the call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                0,
+                &raw const program,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

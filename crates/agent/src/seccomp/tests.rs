@@ -1,0 +1,99 @@
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::*;
+use crate::object::Capabilities;
+
+fn allowed(capabilities: CapabilityBits) -> BTreeSet<String> {
+    let rules = runtime_default(capabilities).syscalls;
+    let allowing = rules
+        .into_iter()
+        .filter(|rule| rule.action == Action::Allow && rule.args.is_empty());
+    allowing.flat_map(|rule| rule.names).collect()
+}
+
+#[test]
+fn default_profile_allows_by_capability() {
+    let usual = CapabilityBits::of(&Capabilities::default()).unwrap();
+    let all = allowed(usual);
+    for refused in [
+        "kexec_load",
+        "kexec_file_load",
+        "bpf",
+        "mount",
+        "umount2",
+        "unshare",
+        "setns",
+        "keyctl",
+        "add_key",
+        "request_key",
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "open_by_handle_at",
+        "perf_event_open",
+        "userfaultfd",
+        "reboot",
+        "swapon",
+        "io_uring_setup",
+        "syslog",
+        "clone",
+        "clone3",
+        "iopl",
+        "pivot_root",
+        "move_mount",
+        "open_tree",
+    ] {
+        assert!(!all.contains(refused), "{refused}");
+    }
+    assert!(all.contains("chroot"), "with SYS_CHROOT, which is usual");
+    let admin = allowed(
+        CapabilityBits::of(&Capabilities {
+            add: vec!["SYS_ADMIN".to_owned()],
+            drop: Vec::new(),
+        })
+        .unwrap(),
+    );
+    for call in ["mount", "bpf", "clone", "clone3", "setns"] {
+        assert!(admin.contains(call), "{call}");
+    }
+    assert!(!admin.contains("kexec_load") && !admin.contains("keyctl"));
+}
+
+#[test]
+fn every_name_of_the_default_profile_is_known() {
+    // Those that an architecture does not have are few; a misspelt name would be one more.
+    let unknown = |name: &String| numbers::number(name).is_none();
+    let unknown: Vec<String> = allowed(CapabilityBits::ALL).into_iter().filter(unknown).collect();
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(unknown, Vec::<String>::new());
+    }
+    assert_eq!(numbers::number("read"), Some(libc::SYS_read));
+}
+
+#[test]
+fn default_profile_becomes_filters_that_the_kernel_takes() {
+    let programs = Seccomp::RuntimeDefault.filters(CapabilityBits(0)).unwrap();
+    assert_eq!(
+        programs.len(),
+        2,
+        "one for the calls that are allowed, one for the error of clone3"
+    );
+    assert!(programs.iter().all(|program| program.len() < 4096));
+    assert!(Seccomp::Unconfined.filters(CapabilityBits(0)).unwrap().is_empty());
+}
+
+#[test]
+fn profiles_are_read_as_the_runtime_specification_writes_them() {
+    let text = json!({"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
+        {"names": ["mkdir", "mkdirat", "no_such_call"], "action": "SCMP_ACT_ERRNO", "errnoRet": 30},
+        {"names": ["socket"], "action": "SCMP_ACT_KILL",
+         "args": [{"index": 0, "value": 16, "valueTwo": 0, "op": "SCMP_CMP_EQ"}]},
+    ]});
+    let profile = Profile::parse(text.to_string().as_bytes()).unwrap();
+    assert_eq!(profile.syscalls[1].action, Action::KillThread);
+    assert_eq!(profile.filters().unwrap().len(), 2);
+    assert!(Profile::parse(b"{}").is_err());
+    assert!(Profile::parse(br#"{"defaultAction": "SCMP_ACT_NOTIFY"}"#).is_err());
+}

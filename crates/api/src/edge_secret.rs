@@ -1,0 +1,126 @@
+//! The Secrets that an edge needs: those that Services name for TLS by their annotations, and the one that the cookies of
+//! sticky sessions are made of. The edge reads them, and the API server lets it read nothing else.
+
+use std::sync::Arc;
+
+/// Namespace of the Secret of which the cookies of sticky sessions are made.
+pub const COOKIES_NAMESPACE: &str = "kube-system";
+/// Name of the Secret of which the cookies of sticky sessions are made.
+pub const COOKIES_NAME: &str = "portolan-edge-cookies";
+/// The annotation by which a Secret lets Services of other namespaces have its certificate: their namespaces,
+/// separated by commas, or `*`.
+pub const ALLOWED_NAMESPACES: &str = "portolan.dev/allowed-namespaces";
+/// The `loadBalancerClass` of Services that the edge serves, whatever their annotations ask for.
+pub const EDGE_CLASS: &str = "portolan.dev/edge";
+/// The condition of a Service that says whether Portolan gave it its addresses.
+pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
+
+/// Longest name of a Secret or namespace (RFC 1123 subdomain).
+const NAME_BYTES_MAX: usize = 253;
+
+/// How an annotation names Secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As [`parse`] reads them.
+    List,
+    /// One Secret, behind the last `/`.
+    LastPart,
+}
+
+/// The annotations of Services that name Secrets with certificates.
+pub const ANNOTATIONS: [(&str, Form); 7] = [
+    (
+        "loadbalancer.openstack.org/default-tls-container-ref",
+        Form::LastPart,
+    ),
+    ("load-balancer.hetzner.cloud/http-certificates", Form::List),
+    ("portolan.dev/edge-certificates", Form::List),
+    (
+        "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-cert-id",
+        Form::List,
+    ),
+    (
+        "service.beta.kubernetes.io/aws-load-balancer-ssl-cert",
+        Form::List,
+    ),
+    (
+        "service.beta.kubernetes.io/do-loadbalancer-certificate-id",
+        Form::List,
+    ),
+    (
+        "service.beta.kubernetes.io/oci-load-balancer-tls-secret",
+        Form::List,
+    ),
+];
+
+/// A Secret with a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SecretName {
+    /// Its namespace, if it is not the Service's own.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// The Secrets that the annotations of a Service name. A value that names none counts for nothing.
+pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<SecretName> {
+    let lists = annotations.filter_map(|(key, value)| {
+        let (_, form) = ANNOTATIONS.iter().find(|(name, _)| *name == key)?;
+        match form {
+            Form::List => parse(value.trim()),
+            Form::LastPart => parse(last_part(value.trim())),
+        }
+    });
+    lists.flatten().collect()
+}
+
+/// Reads Secrets separated by commas. Each is `name`, `namespace/name`, or an identifier of a cloud whose last part,
+/// behind the last `/`, is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one is none of these.
+pub fn parse(text: &str) -> Option<Vec<SecretName>> {
+    text.split(',').map(|part| secret(part.trim())).collect()
+}
+
+/// What stands behind the last `/`.
+pub fn last_part(text: &str) -> &str {
+    text.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether a Secret with this value of [`ALLOWED_NAMESPACES`] lets Services of another namespace have its certificate.
+pub fn is_namespace_allowed(allowed: &str, namespace: &str) -> bool {
+    let mut allowed = allowed.split(',').map(str::trim);
+    allowed.any(|one| one == "*" || one == namespace)
+}
+
+fn secret(text: &str) -> Option<SecretName> {
+    if text.starts_with("arn:") {
+        let (_, last) = text.rsplit_once('/')?;
+        return Some(SecretName {
+            namespace: None,
+            name: name(last)?,
+        });
+    }
+    match text.split_once('/') {
+        None => Some(SecretName {
+            namespace: None,
+            name: name(text)?,
+        }),
+        Some((namespace, rest)) => Some(SecretName {
+            namespace: Some(name(namespace)?),
+            name: name(rest)?,
+        }),
+    }
+}
+
+fn name(text: &str) -> Option<Arc<str>> {
+    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    let is_end = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let fits = bytes.len() <= NAME_BYTES_MAX
+        && bytes.first().is_some_and(is_end)
+        && bytes.last().is_some_and(is_end)
+        && bytes.iter().copied().all(is_inner);
+    fits.then(|| text.into())
+}
+
+#[cfg(test)]
+mod tests;

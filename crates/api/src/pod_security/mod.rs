@@ -1,0 +1,27 @@
+//! Pod Security Standards: the levels, the checks of each level, and what a Namespace's labels ask for.
+//!
+//! The rules, their versions and their messages are those of `k8s.io/pod-security-admission` in Kubernetes 1.36. All
+//! functions here are pure; admission in the API server applies them to requests.
+
+mod checks;
+mod configuration;
+mod evaluation;
+mod level;
+mod namespace;
+mod pod;
+mod policy;
+mod update;
+
+pub use configuration::{Configuration, ConfigurationError, Exemptions};
+pub use evaluation::{Evaluation, Violation, evaluate};
+pub use level::{Level, LevelVersion, Version};
+pub use namespace::{EXISTING_PODS_MAX, existing_pod_warnings};
+pub use pod::PodView;
+pub use policy::{Policy, policy_of_labels};
+pub use update::is_significant_update;
+
+/// What the labels of Namespaces and the annotations of audit events begin with.
+pub const PREFIX: &str = "pod-security.kubernetes.io/";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! The file of `--admission-control-config-file`: settings of admission plugins, in upstream's form.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use api::pod_security::{Configuration, ConfigurationError};
+use serde::Deserialize;
+use serde_json::Value;
+
+const KIND: &str = "AdmissionConfiguration";
+const API_VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];
+const POD_SECURITY: &str = "PodSecurity";
+
+/// Settings of admission plugins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionConfiguration {
+    /// The settings of the plugin PodSecurity.
+    pub pod_security: Configuration,
+}
+
+/// A configuration file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionConfigurationError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A file is not YAML, or has unknown fields.
+    #[error("cannot parse {}: {message}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        message: String,
+    },
+    /// The settings of PodSecurity are not allowed.
+    #[error("the settings of the admission plugin {POD_SECURITY} in {} cannot be used: {source}", path.display())]
+    PodSecurity {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: ConfigurationError,
+    },
+    /// A plugin has no settings here. Upstream would take them; to ignore them would leave something unprotected.
+    #[error("{} configures the admission plugin {name:?}; only {POD_SECURITY} has settings", path.display())]
+    UnknownPlugin {
+        /// The file.
+        path: PathBuf,
+        /// The plugin.
+        name: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    plugins: Vec<Plugin>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plugin {
+    name: String,
+    /// A file with the settings; relative to the directory of the file that names it.
+    #[serde(default)]
+    path: String,
+    configuration: Option<Value>,
+}
+
+impl AdmissionConfiguration {
+    /// Reads the file, and the files that it names.
+    ///
+    /// # Errors
+    /// See [`AdmissionConfigurationError`].
+    pub fn read(path: &Path) -> Result<Self, AdmissionConfigurationError> {
+        let file: File = parse(path)?;
+        if file.kind != KIND || !API_VERSIONS.contains(&file.api_version.as_str()) {
+            let (api_version, kind) = (&file.api_version, &file.kind);
+            return Err(AdmissionConfigurationError::Form {
+                path: path.to_owned(),
+                message: format!(
+                    "expected apiVersion {} and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}",
+                    API_VERSIONS[0]
+                ),
+            });
+        }
+        let mut configuration = Self::default();
+        for plugin in file.plugins {
+            if plugin.name != POD_SECURITY {
+                return Err(AdmissionConfigurationError::UnknownPlugin {
+                    path: path.to_owned(),
+                    name: plugin.name,
+                });
+            }
+            let Some((path, settings)) = plugin.settings(path)? else {
+                continue;
+            };
+            let read = Configuration::read(settings);
+            configuration.pod_security =
+                read.map_err(|source| AdmissionConfigurationError::PodSecurity { path, source })?;
+        }
+        Ok(configuration)
+    }
+}
+
+impl Plugin {
+    /// The settings and the file that has them: as upstream, those in the file itself go before those of `path`.
+    fn settings(self, file: &Path) -> Result<Option<(PathBuf, Value)>, AdmissionConfigurationError> {
+        if let Some(configuration) = self.configuration {
+            return Ok(Some((file.to_owned(), configuration)));
+        }
+        if self.path.is_empty() {
+            return Ok(None);
+        }
+        let directory = file.parent().unwrap_or(Path::new(""));
+        let path = directory.join(self.path);
+        let settings = parse(&path)?;
+        Ok(Some((path, settings)))
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, AdmissionConfigurationError> {
+    let text = std::fs::read_to_string(path).map_err(|source| AdmissionConfigurationError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_saphyr::from_str(&text).map_err(|error| AdmissionConfigurationError::Form {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

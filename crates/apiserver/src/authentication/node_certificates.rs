@@ -1,0 +1,122 @@
+//! Certificates of Nodes' machines, those of the agent and of its parts: they count as long as the Node does, so that a
+//! machine whose Node was removed has no rights any more, however long its certificates last.
+//!
+//! - The Node exists: a certificate counts if it was signed at [`CERTIFICATES_SINCE`] or later. The signer writes that
+//!   annotation when a machine joins, before it signs. So certificates of a machine that had the name before stay
+//!   worthless after another one has joined under it.
+//! - The Node has no such annotation, since its machine joined with an older version, or registered itself with a
+//!   kubeconfig: every certificate counts.
+//! - There is no Node: no certificate counts, but one that the server's own authority gave out by hand (`portolan
+//!   kubeconfig`, `portolan up` for its own machine) does for an hour, so that its agent can register the Node. No request
+//!   for a certificate leads to one with that mark.
+
+use std::collections::HashMap;
+
+use api::certificates::{BACKDATE_SECONDS, CERTIFICATES_SINCE, NodeIdentity};
+use api::kind;
+use jiff::Timestamp;
+use serde::Deserialize;
+use store::Index;
+use x509_parser::prelude::X509Certificate;
+
+use super::Identity;
+
+/// The organizational unit in certificates that the authority gave out by hand.
+pub(crate) const BY_HAND: &str = "portolan:by-hand";
+/// How long a certificate given out by hand counts without a Node.
+const REGISTRATION_SECONDS: i64 = 3_600;
+/// How much the clock of a signer may lie behind that of another one.
+const CLOCK_TOLERANCE_SECONDS: i64 = 30;
+
+/// When and how a client certificate was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// When, in seconds since the epoch.
+    at_seconds: i64,
+    /// Whether the authority gave it out by hand.
+    is_by_hand: bool,
+}
+
+impl Signed {
+    pub(super) fn of(certificate: &X509Certificate<'_>) -> Signed {
+        let mut units = certificate.subject().iter_organizational_unit();
+        Signed {
+            at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
+            is_by_hand: units.any(|unit| unit.as_str() == Ok(BY_HAND)),
+        }
+    }
+}
+
+/// Why a certificate of a Node's machine does not count. For the log; a client learns nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Rejection {
+    /// The Node was removed, or never was.
+    #[error("there is no Node {0:?}: its machine has to join again")]
+    NoNode(String),
+    /// Another machine has joined under the name since.
+    #[error("the certificate is older than the Node {node:?} allows: {CERTIFICATES_SINCE} is {since:?}")]
+    TooOld {
+        /// The Node.
+        node: String,
+        /// The value of the annotation.
+        since: String,
+    },
+    /// The Node cannot be read.
+    #[error("the Node {node:?} cannot be read: {source}")]
+    Unreadable {
+        /// The Node.
+        node: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredNode {
+    metadata: StoredMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredMetadata {
+    annotations: Option<HashMap<String, String>>,
+}
+
+/// Checks whether a certificate counts whose holder this is; everybody who is of no Node does.
+pub(super) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Result<(), Rejection> {
+    let (Some(signed), Some(of_node)) = (
+        identity.signed,
+        NodeIdentity::of(&identity.user, &identity.groups),
+    ) else {
+        return Ok(());
+    };
+    let node = of_node.node_name.to_owned();
+    let entry = kind::find("", "v1", "nodes").and_then(|nodes| index.get(&nodes.store_key("", &node)));
+    let Some(entry) = entry else {
+        let registers = signed.is_by_hand && now.as_second() - signed.at_seconds <= REGISTRATION_SECONDS;
+        return if registers {
+            Ok(())
+        } else {
+            Err(Rejection::NoNode(node))
+        };
+    };
+    let stored: StoredNode = match serde_json::from_slice(&entry.value) {
+        Ok(stored) => stored,
+        Err(source) => return Err(Rejection::Unreadable { node, source }),
+    };
+    let annotations = stored.metadata.annotations.unwrap_or_default();
+    let Some(since) = annotations.get(CERTIFICATES_SINCE) else {
+        return Ok(());
+    };
+    match since.parse::<Timestamp>() {
+        Ok(time) if signed.at_seconds + CLOCK_TOLERANCE_SECONDS >= time.as_second() => Ok(()),
+        _ => Err(Rejection::TooOld {
+            node,
+            since: since.clone(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

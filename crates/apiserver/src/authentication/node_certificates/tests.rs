@@ -1,0 +1,83 @@
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore, Store, Transaction, Write};
+
+use super::*;
+
+const HOUR: i64 = 3_600;
+const NOW: i64 = 1_800_000_000;
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn identity(user: &str, group: &str, at_seconds: i64, is_by_hand: bool) -> Identity {
+    Identity {
+        user: user.to_owned(),
+        groups: vec![group.to_owned()],
+        signed: Some(Signed {
+            at_seconds,
+            is_by_hand,
+        }),
+        ..Identity::default()
+    }
+}
+
+fn store(directory: &std::path::Path) -> SqliteStore {
+    SqliteStore::open(directory.join("store"), SqliteOptions::default()).unwrap()
+}
+
+async fn put_node(store: &SqliteStore, annotations: Value) {
+    let node = json!({"metadata": {"name": "n1", "annotations": annotations}});
+    let value = store::Value {
+        bytes: serde_json::to_vec(&node).unwrap().into(),
+        revision_at: None,
+    };
+    let key = kind::find("", "v1", "nodes").unwrap().store_key("", "n1");
+    let transaction = Transaction {
+        expectations: Vec::new(),
+        writes: vec![Write::Put(key.into(), value)],
+    };
+    store.commit(transaction).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_removed_node_takes_its_certificates_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let check = |identity: &Identity, now: i64| check(identity, store.index(), time(now));
+    let agent = identity("system:node:n1", "system:nodes", NOW, false);
+    let edge = identity("system:portolan-edge:n1", "system:portolan:edges", NOW, false);
+    let by_hand = identity("system:node:n1", "system:nodes", NOW, true);
+    let person = identity("ann", "ops", NOW, false);
+    for refused in [&agent, &edge] {
+        assert!(matches!(check(refused, NOW), Err(Rejection::NoNode(_))));
+    }
+    check(&by_hand, NOW + HOUR).unwrap();
+    assert!(check(&by_hand, NOW + HOUR + 1).is_err());
+    check(&person, NOW).unwrap();
+    put_node(&store, json!({})).await;
+    for accepted in [&agent, &edge, &by_hand] {
+        check(accepted, NOW + 24 * HOUR).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_joins_under_the_name_revives_no_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    put_node(&store, json!({CERTIFICATES_SINCE: time(NOW).to_string()})).await;
+    let check = |at, by_hand| {
+        let identity = identity("system:node:n1", "system:nodes", at, by_hand);
+        check(&identity, store.index(), time(NOW + HOUR))
+    };
+    check(NOW, false).unwrap();
+    check(NOW + HOUR, false).unwrap();
+    for by_hand in [false, true] {
+        assert!(matches!(
+            check(NOW - HOUR, by_hand),
+            Err(Rejection::TooOld { .. })
+        ));
+    }
+    put_node(&store, json!({CERTIFICATES_SINCE: "some day"})).await;
+    assert!(check(NOW, false).is_err());
+}

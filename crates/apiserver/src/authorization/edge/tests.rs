@@ -1,0 +1,75 @@
+use serde_json::json;
+
+use super::*;
+
+fn service(namespace: &str, certificates: &str) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": "web",
+                     "annotations": {"portolan.dev/edge-certificates": certificates}},
+        "spec": {"type": "LoadBalancer"},
+        "status": {"conditions": [{"type": ASSIGNED_CONDITION, "status": "True"}],
+                   "loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "Proxy"}]}},
+    })
+}
+
+fn key(namespace: &str, name: &str) -> Key {
+    (namespace.to_owned(), name.to_owned())
+}
+
+fn user(name: &str, groups: &[&str]) -> Identity {
+    Identity {
+        user: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        ..Identity::default()
+    }
+}
+
+#[test]
+fn names_the_secrets_of_services_that_edges_serve() {
+    assert_eq!(
+        named_for_edge(&service("a", "one,b/two")),
+        [key("a", "one"), key("b", "two")]
+    );
+    let mut unassigned = service("a", "one");
+    unassigned["status"]["conditions"] = json!([]);
+    let mut by_packets = service("a", "one");
+    by_packets["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP");
+    let mut other_type = service("a", "one");
+    other_type["spec"]["type"] = json!("ClusterIP");
+    let mut ending = service("a", "one");
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    for other in [unassigned, by_packets, other_type, ending] {
+        assert_eq!(named_for_edge(&other), [], "{other}");
+    }
+}
+
+#[test]
+fn follows_services_as_they_change() {
+    let mut references = References::default();
+    let bytes = |service: &Value| serde_json::to_vec(service).unwrap();
+    references.put("/services/a/web", &bytes(&service("a", "one")));
+    references.put("/services/b/web", &bytes(&service("b", "a/one")));
+    assert_eq!(references.services[&key("a", "one")].len(), 2);
+    references.put("/services/a/web", &bytes(&service("a", "two")));
+    assert_eq!(references.services[&key("a", "one")].len(), 1);
+    references.remove("/services/b/web");
+    references.put("/services/a/web", b"not JSON");
+    assert!(references.services.is_empty() && references.secrets.is_empty());
+}
+
+#[test]
+fn knows_edges_by_user_and_group() {
+    assert!(is_edge(&user(
+        "system:portolan-edge:n1",
+        &["system:portolan:edges"]
+    )));
+    assert!(is_edge(&user("system:portolan-load-balancer", &[])));
+    for (name, groups) in [
+        ("system:portolan-edge", &["system:portolan:edges"][..]),
+        ("system:portolan-edge:n1", &[]),
+        ("system:portolan-announcer:n1", &["system:portolan:edges"]),
+        ("system:node:n1", &["system:nodes"]),
+    ] {
+        assert!(!is_edge(&user(name, groups)), "{name}");
+    }
+}

@@ -1,0 +1,297 @@
+//! The providers of upstream's `EncryptionConfiguration`: a stored value is `k8s:enc:PROVIDER:v1:KEY:` and what the provider
+//! makes of the packed value (upstream: `value/encrypt/aes`, `value/encrypt/secretbox`, `value/transformer.go`).
+//!
+//! - `aescbc`: 16 random octets, then AES-CBC with PKCS #7 padding. Nothing authenticates it.
+//! - `aesgcm`: a random nonce of 12 octets, then AES-GCM with the store's key as associated data.
+//! - `secretbox`: a random nonce of 24 octets, then XSalsa20-Poly1305.
+//! - `identity`: the value as it is.
+
+use aes::cipher::block_padding::Pkcs7;
+use aes::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
+use aes::{Aes128, Aes192, Aes256};
+use aes_gcm::aead::consts::U12;
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{AesGcm, Nonce};
+use bytes::Bytes;
+use crypto_secretbox::XSalsa20Poly1305;
+use ring::rand::{SecureRandom, SystemRandom};
+use store::{Value, is_sealed};
+use zeroize::Zeroizing;
+
+/// What reading an encrypted value says where nothing decrypts (upstream's words).
+pub(super) const IDENTITY_READS_ENCRYPTED: &str = "identity transformer tried to read encrypted data";
+const NO_PREFIX: &str = "no matching prefix found";
+const NO_RANDOMNESS: &str = "the system gives no random numbers";
+const UNREADABLE: &str = "what was decrypted is no stored value";
+const IV_OCTETS: usize = 16;
+const GCM_NONCE_OCTETS: usize = 12;
+const SECRETBOX_NONCE_OCTETS: usize = 24;
+
+/// A way to encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    AesCbc,
+    AesGcm,
+    Secretbox,
+}
+
+impl Algorithm {
+    /// What values begin with (upstream's `aesCBCTransformerPrefixV1` and so on).
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::AesCbc => "k8s:enc:aescbc:v1:",
+            Self::AesGcm => "k8s:enc:aesgcm:v1:",
+            Self::Secretbox => "k8s:enc:secretbox:v1:",
+        }
+    }
+
+    /// Octets that a key may have.
+    pub(super) fn key_octets(self) -> &'static [usize] {
+        match self {
+            Self::AesCbc | Self::AesGcm => &[16, 24, 32],
+            Self::Secretbox => &[32],
+        }
+    }
+
+    fn no_key(self) -> &'static str {
+        match self {
+            Self::AesCbc | Self::AesGcm => "no matching key was found for the provided AES transformer",
+            Self::Secretbox => "no matching key was found for the provided Secretbox transformer",
+        }
+    }
+}
+
+/// A named key of the length that its algorithm takes.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) secret: Zeroizing<Vec<u8>>,
+}
+
+/// One provider.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Provider {
+    Identity,
+    Keys {
+        algorithm: Algorithm,
+        /// The first one encrypts.
+        keys: Vec<Key>,
+    },
+}
+
+/// The providers of a resource. The first one writes, all of them read.
+#[derive(Clone, Default)]
+pub(super) struct Providers(pub(super) Vec<Provider>);
+
+/// The form in which a value was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it would be stored now.
+    Current,
+    /// By another provider or key.
+    Older,
+}
+
+impl Providers {
+    /// The form in which a value is stored.
+    pub(super) fn seal(&self, store_key: &str, value: &Value) -> Result<Value, String> {
+        let Some(Provider::Keys { algorithm, keys }) = self.0.first() else {
+            return Ok(value.clone());
+        };
+        let key = keys.first().ok_or(NO_PREFIX)?;
+        let mut sealed = format!("{}{}:", algorithm.prefix(), key.name).into_bytes();
+        encrypt(*algorithm, &key.secret, store_key, &value.packed(), &mut sealed)?;
+        Ok(Value::sealed(sealed.into()))
+    }
+
+    /// The value of a stored form, by whichever provider and key opens it.
+    pub(super) fn open(&self, store_key: &str, stored: &Value) -> Result<(Value, Form), String> {
+        let mut failures = Vec::new();
+        for (number, provider) in self.0.iter().enumerate() {
+            let form = |key: usize| match (number, key) {
+                (0, 0) => Form::Current,
+                _ => Form::Older,
+            };
+            match provider {
+                Provider::Identity if !is_sealed(&stored.bytes) => return Ok((stored.clone(), form(0))),
+                Provider::Identity => failures.push(IDENTITY_READS_ENCRYPTED.to_owned()),
+                Provider::Keys { algorithm, keys } => {
+                    let Some(named) = stored.bytes.strip_prefix(algorithm.prefix().as_bytes()) else {
+                        continue;
+                    };
+                    let before = failures.len();
+                    for (number, key) in keys.iter().enumerate() {
+                        let Some(sealed) = after_name(named, &key.name) else {
+                            continue;
+                        };
+                        match decrypt(*algorithm, &key.secret, store_key, sealed) {
+                            Ok(value) => return Ok((value, form(number))),
+                            Err(failure) => failures.push(failure),
+                        }
+                    }
+                    if failures.len() == before {
+                        failures.push(algorithm.no_key().to_owned());
+                    }
+                }
+            }
+        }
+        // That no provider decrypts is said by the last one; what a key has to say is more to the point.
+        let is_telling = |failure: &&String| *failure != IDENTITY_READS_ENCRYPTED;
+        let telling = failures.iter().find(is_telling).or(failures.first());
+        Err(telling.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))
+    }
+
+    /// What values that are written now begin with; "" if they stay as they are.
+    pub(super) fn written_prefix(&self) -> &'static str {
+        match self.0.first() {
+            Some(Provider::Keys { algorithm, .. }) => algorithm.prefix(),
+            Some(Provider::Identity) | None => "",
+        }
+    }
+
+    /// Whether values are written in the same form by others.
+    pub(super) fn write_like(&self, others: &Providers) -> bool {
+        match (self.0.first(), others.0.first()) {
+            (
+                Some(Provider::Keys { algorithm, keys }),
+                Some(Provider::Keys {
+                    algorithm: other,
+                    keys: others,
+                }),
+            ) => algorithm == other && keys.first() == others.first(),
+            (Some(Provider::Keys { .. }), _) | (_, Some(Provider::Keys { .. })) => false,
+            _ => true,
+        }
+    }
+}
+
+/// The provider's prefix of a stored value; "" of a plain one, `unknown` of one that no provider here writes.
+pub(super) fn prefix_of(stored: &[u8]) -> &'static str {
+    let known = [Algorithm::AesCbc, Algorithm::AesGcm, Algorithm::Secretbox].map(Algorithm::prefix);
+    match known.iter().find(|prefix| stored.starts_with(prefix.as_bytes())) {
+        Some(prefix) => prefix,
+        None if is_sealed(stored) => "unknown",
+        None => "",
+    }
+}
+
+fn after_name<'v>(named: &'v [u8], name: &str) -> Option<&'v [u8]> {
+    named.strip_prefix(name.as_bytes())?.strip_prefix(b":")
+}
+
+fn encrypt(
+    algorithm: Algorithm,
+    key: &[u8],
+    store_key: &str,
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    match algorithm {
+        Algorithm::AesCbc => {
+            let iv: [u8; IV_OCTETS] = random()?;
+            out.extend(iv);
+            out.extend(match key.len() {
+                16 => cbc_encrypt::<Aes128>(key, &iv, plain)?,
+                24 => cbc_encrypt::<Aes192>(key, &iv, plain)?,
+                _ => cbc_encrypt::<Aes256>(key, &iv, plain)?,
+            });
+        }
+        Algorithm::AesGcm => {
+            let nonce: [u8; GCM_NONCE_OCTETS] = random()?;
+            out.extend(nonce);
+            let payload = Payload {
+                msg: plain,
+                aad: store_key.as_bytes(),
+            };
+            let nonce = Nonce::from_slice(&nonce);
+            out.extend(
+                match key.len() {
+                    16 => gcm::<Aes128>(key)?.encrypt(nonce, payload),
+                    24 => gcm::<Aes192>(key)?.encrypt(nonce, payload),
+                    _ => gcm::<Aes256>(key)?.encrypt(nonce, payload),
+                }
+                .map_err(|_| "the value is too long for AES-GCM")?,
+            );
+        }
+        Algorithm::Secretbox => {
+            let nonce: [u8; SECRETBOX_NONCE_OCTETS] = random()?;
+            out.extend(nonce);
+            let sealed = secretbox(key)?.encrypt(crypto_secretbox::Nonce::from_slice(&nonce), plain);
+            out.extend(sealed.map_err(|_| "the value is too long for Secretbox")?);
+        }
+    }
+    Ok(())
+}
+
+fn decrypt(algorithm: Algorithm, key: &[u8], store_key: &str, sealed: &[u8]) -> Result<Value, String> {
+    let plain = match algorithm {
+        Algorithm::AesCbc => {
+            let (iv, sealed) = sealed
+                .split_first_chunk::<IV_OCTETS>()
+                .ok_or("the stored data was shorter than the required size")?;
+            match key.len() {
+                16 => cbc_decrypt::<Aes128>(key, iv, sealed)?,
+                24 => cbc_decrypt::<Aes192>(key, iv, sealed)?,
+                _ => cbc_decrypt::<Aes256>(key, iv, sealed)?,
+            }
+        }
+        Algorithm::AesGcm => {
+            let (nonce, sealed) = sealed
+                .split_first_chunk::<GCM_NONCE_OCTETS>()
+                .ok_or("the stored data was shorter than the required size")?;
+            let payload = Payload {
+                msg: sealed,
+                aad: store_key.as_bytes(),
+            };
+            let nonce = Nonce::from_slice(nonce);
+            match key.len() {
+                16 => gcm::<Aes128>(key)?.decrypt(nonce, payload),
+                24 => gcm::<Aes192>(key)?.decrypt(nonce, payload),
+                _ => gcm::<Aes256>(key)?.decrypt(nonce, payload),
+            }
+            .map_err(|_| "cipher: message authentication failed")?
+        }
+        Algorithm::Secretbox => {
+            let (nonce, sealed) = sealed
+                .split_first_chunk::<SECRETBOX_NONCE_OCTETS>()
+                .ok_or("the stored data was shorter than the required size")?;
+            let opened = secretbox(key)?.decrypt(crypto_secretbox::Nonce::from_slice(nonce), sealed);
+            opened.map_err(|_| "output array was not large enough for encryption")?
+        }
+    };
+    Value::unpack(&Bytes::from(plain)).ok_or_else(|| UNREADABLE.to_owned())
+}
+
+fn cbc_encrypt<C>(key: &[u8], iv: &[u8], plain: &[u8]) -> Result<Vec<u8>, String>
+where
+    C: aes::cipher::BlockEncryptMut + aes::cipher::BlockCipher + aes::cipher::KeyInit,
+{
+    let encryptor = cbc::Encryptor::<C>::new_from_slices(key, iv).map_err(|error| error.to_string())?;
+    Ok(encryptor.encrypt_padded_vec_mut::<Pkcs7>(plain))
+}
+
+fn cbc_decrypt<C>(key: &[u8], iv: &[u8], sealed: &[u8]) -> Result<Vec<u8>, String>
+where
+    C: aes::cipher::BlockDecryptMut + aes::cipher::BlockCipher + aes::cipher::KeyInit,
+{
+    let decryptor = cbc::Decryptor::<C>::new_from_slices(key, iv).map_err(|error| error.to_string())?;
+    let opened = decryptor.decrypt_padded_vec_mut::<Pkcs7>(sealed);
+    opened.map_err(|_| "invalid padding on input".to_owned())
+}
+
+fn gcm<C>(key: &[u8]) -> Result<AesGcm<C, U12>, String>
+where
+    AesGcm<C, U12>: KeyInit,
+{
+    KeyInit::new_from_slice(key).map_err(|error: aes::cipher::InvalidLength| error.to_string())
+}
+
+fn secretbox(key: &[u8]) -> Result<XSalsa20Poly1305, String> {
+    KeyInit::new_from_slice(key).map_err(|error: aes::cipher::InvalidLength| error.to_string())
+}
+
+fn random<const OCTETS: usize>() -> Result<[u8; OCTETS], String> {
+    let mut octets = [0; OCTETS];
+    SystemRandom::new().fill(&mut octets).map_err(|_| NO_RANDOMNESS)?;
+    Ok(octets)
+}

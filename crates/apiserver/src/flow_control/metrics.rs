@@ -1,0 +1,176 @@
+//! Counters of flow control, under upstream's names where upstream has them.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use super::limits::seat_bounds;
+use super::schema::{FlowSchema, PriorityLevel};
+use super::{FlowControl, LongRunning, RequestLimits, lock};
+use crate::metrics::Text;
+
+/// Why a short request was refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rejection {
+    /// Too many wait already.
+    QueueFull,
+    /// It has waited too long.
+    TimeOut,
+    /// Its user asks too often.
+    Rate,
+}
+
+impl Rejection {
+    const ALL: [Rejection; 3] = [Rejection::QueueFull, Rejection::TimeOut, Rejection::Rate];
+
+    /// The value of the label `reason`: upstream's, but for the rate, which upstream does not have.
+    fn reason(self) -> &'static str {
+        match self {
+            Rejection::QueueFull => "queue-full",
+            Rejection::TimeOut => "time-out",
+            Rejection::Rate => "rate",
+        }
+    }
+}
+
+/// What happened so far, by flow schema.
+pub(super) struct Counts {
+    limits: RequestLimits,
+    by_schema: [SchemaCounts; FlowSchema::ALL.len()],
+    long_running_rejected: [AtomicU64; LongRunning::ALL.len()],
+}
+
+#[derive(Default)]
+struct SchemaCounts {
+    dispatched: AtomicU64,
+    executing: AtomicI64,
+    queued: AtomicI64,
+    rejected: [AtomicU64; Rejection::ALL.len()],
+}
+
+impl Counts {
+    pub(super) fn new(limits: RequestLimits) -> Counts {
+        Counts {
+            limits,
+            by_schema: Default::default(),
+            long_running_rejected: Default::default(),
+        }
+    }
+
+    pub(super) fn begun(&self, schema: FlowSchema) {
+        let counts = &self.by_schema[schema as usize];
+        counts.dispatched.fetch_add(1, Ordering::Relaxed);
+        counts.executing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn ended(&self, schema: FlowSchema) {
+        self.by_schema[schema as usize]
+            .executing
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn queued(&self, schema: FlowSchema, change: i64) {
+        self.by_schema[schema as usize]
+            .queued
+            .fetch_add(change, Ordering::Relaxed);
+    }
+
+    pub(super) fn rejected(&self, schema: FlowSchema, why: Rejection) {
+        self.by_schema[schema as usize].rejected[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn rejected_long_running(&self, kind: LongRunning) {
+        self.long_running_rejected[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl FlowControl {
+    /// Writes the metrics.
+    pub(crate) fn render(&self, out: &mut Text) {
+        let gauge =
+            |counts: &SchemaCounts, of: fn(&SchemaCounts) -> &AtomicI64| of(counts).load(Ordering::Relaxed);
+        let name = "apiserver_flowcontrol_dispatched_requests_total";
+        out.head(name, "counter", "Number of requests that were given a seat.");
+        for (labels, counts) in self.counts.each() {
+            out.value(name, &labels, counts.dispatched.load(Ordering::Relaxed));
+        }
+        let name = "apiserver_flowcontrol_rejected_requests_total";
+        out.head(
+            name,
+            "counter",
+            "Number of requests that were refused by flow control.",
+        );
+        for (labels, counts) in self.counts.each() {
+            for (why, count) in Rejection::ALL.iter().zip(&counts.rejected) {
+                let labels = format!("{labels},reason=\"{}\"", why.reason());
+                out.value(name, &labels, count.load(Ordering::Relaxed));
+            }
+        }
+        let name = "apiserver_flowcontrol_current_executing_requests";
+        out.head(name, "gauge", "Number of requests that hold a seat now.");
+        for (labels, counts) in self.counts.each() {
+            out.value(name, &labels, gauge(counts, |counts| &counts.executing));
+        }
+        let name = "apiserver_flowcontrol_current_inqueue_requests";
+        out.head(name, "gauge", "Number of requests that wait for a seat now.");
+        for (labels, counts) in self.counts.each() {
+            out.value(name, &labels, gauge(counts, |counts| &counts.queued));
+        }
+        self.render_seats(out);
+        self.render_long_running(out);
+    }
+
+    fn render_seats(&self, out: &mut Text) {
+        let name = "apiserver_flowcontrol_nominal_limit_seats";
+        out.head(
+            name,
+            "gauge",
+            "Seats of each priority level, for reads and writes together.",
+        );
+        let limits = [
+            self.counts.limits.reads_at_a_time,
+            self.counts.limits.writes_at_a_time,
+        ];
+        for level in PriorityLevel::ALL {
+            let seats = limits.iter().filter_map(|limit| seat_bounds(level, *limit));
+            let seats: u64 = seats.map(|bounds| u64::from(bounds.seats)).sum();
+            out.value(name, &format!("priority_level=\"{}\"", level.name()), seats);
+        }
+    }
+
+    fn render_long_running(&self, out: &mut Text) {
+        let name = "portolan_apiserver_long_running_requests";
+        out.head(
+            name,
+            "gauge",
+            "Requests that last and are under way now, by kind.",
+        );
+        for kind in LongRunning::ALL {
+            let held = lock(self.portions(kind)).held();
+            out.value(name, &format!("kind=\"{}\"", kind.name()), held);
+        }
+        let name = "portolan_apiserver_long_running_requests_rejected_total";
+        out.head(
+            name,
+            "counter",
+            "Requests that last and were refused, as their user or all have too many.",
+        );
+        for (kind, count) in LongRunning::ALL.iter().zip(&self.counts.long_running_rejected) {
+            let labels = format!("kind=\"{}\"", kind.name());
+            out.value(name, &labels, count.load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Counts {
+    fn each(&self) -> impl Iterator<Item = (String, &SchemaCounts)> {
+        FlowSchema::ALL
+            .iter()
+            .zip(&self.by_schema)
+            .map(|(schema, counts)| {
+                let level = schema.level().name();
+                (
+                    format!("flow_schema=\"{}\",priority_level=\"{level}\"", schema.name()),
+                    counts,
+                )
+            })
+    }
+}

@@ -1,0 +1,30 @@
+//! The metrics of the admission plugin PodSecurity.
+
+use super::text::Text;
+use crate::admission::PodSecurityCounts;
+
+pub(super) fn render(counts: &PodSecurityCounts, out: &mut Text) {
+    for (name, help, samples) in [
+        (
+            "pod_security_errors_total",
+            "Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted \
+             profile being used for evaluation.",
+            counts.errors(),
+        ),
+        (
+            "pod_security_evaluations_total",
+            "Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+            counts.evaluations(),
+        ),
+        (
+            "pod_security_exemptions_total",
+            "Number of exempt requests, not counting ignored or out of scope requests.",
+            counts.exemptions(),
+        ),
+    ] {
+        out.head(name, "counter", help);
+        for (labels, count) in samples {
+            out.value(name, &labels, count);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use super::*;
+
+fn source(text: &str) -> Source {
+    let address: IpAddr = text.parse().unwrap();
+    Source::from(address)
+}
+
+/// Connections of one address that come through the handshake to a stage.
+fn open(census: &mut Census, from: Source, to: Stage, count: u32) -> u32 {
+    let opened = (0..count).filter(|_| {
+        if census.arrive(from).is_err() {
+            return false;
+        }
+        let has_come = census.advance(from, Stage::Handshake, to).is_ok();
+        if !has_come {
+            census.leave(from, Stage::Handshake);
+        }
+        has_come
+    });
+    opened.count() as u32
+}
+
+#[test]
+fn an_address_has_a_part_of_each_stage() {
+    let mut census = Census::new(1_000);
+    let one = source("192.0.2.1");
+    assert_eq!((0..5_000).filter(|_| census.arrive(one).is_ok()).count(), 63);
+    for _ in 0..63 {
+        census.leave(one, Stage::Handshake);
+    }
+    assert_eq!(open(&mut census, one, Stage::Unauthenticated, 5_000), 250);
+    assert_eq!(open(&mut census, one, Stage::WithToken, 5_000), 1_000);
+    assert_eq!(open(&mut census, one, Stage::WithCertificate, 5_000), 1_000);
+    assert_eq!(open(&mut census, one, Stage::Exempt, 5_000), 5_000);
+    assert_eq!(
+        open(&mut census, source("192.0.2.2"), Stage::Unauthenticated, 1),
+        1
+    );
+}
+
+#[test]
+fn no_flood_without_a_certificate_keeps_out_who_has_one() {
+    let mut census = Census::new(1_000);
+    for number in 0..200_u8 {
+        let from = source(&format!("192.0.2.{number}"));
+        open(&mut census, from, Stage::Unauthenticated, 1_000);
+        open(&mut census, from, Stage::WithToken, 1_000);
+    }
+    assert_eq!(census.open(Stage::Unauthenticated), UNAUTHENTICATED_MAX);
+    assert_eq!(census.open(Stage::WithToken), WITH_TOKEN_MAX);
+    for number in 0..9 {
+        let node = source(&format!("198.51.100.{number}"));
+        assert_eq!(open(&mut census, node, Stage::WithCertificate, 1_000), 1_000);
+    }
+}
+
+#[test]
+fn a_token_moves_a_connection_to_the_larger_pool() {
+    let mut census = Census::new(8);
+    let one = source("192.0.2.1");
+    assert_eq!(open(&mut census, one, Stage::Unauthenticated, 9), 2);
+    census
+        .advance(one, Stage::Unauthenticated, Stage::WithToken)
+        .unwrap();
+    assert_eq!(open(&mut census, one, Stage::Unauthenticated, 9), 1);
+    census.leave(one, Stage::WithToken);
+    assert_eq!(census.open(Stage::WithToken), 0);
+    assert_eq!(census.open(Stage::Handshake), 0);
+}
+
+#[test]
+fn no_bound_for_each_address_leaves_those_of_the_stages() {
+    let mut census = Census::new(0);
+    assert_eq!(
+        open(&mut census, source("192.0.2.1"), Stage::Unauthenticated, 5_000),
+        UNAUTHENTICATED_MAX
+    );
+}
+
+#[test]
+fn all_connections_together_are_bounded() {
+    let mut census = Census::new(0);
+    assert_eq!(
+        open(&mut census, source("192.0.2.1"), Stage::Exempt, 30_000),
+        CONNECTIONS_MAX
+    );
+    assert_eq!(census.arrive(source("192.0.2.2")), Err(Exceeded::Total));
+}
+
+#[test]
+fn a_host_counts_as_its_ipv6_prefix() {
+    assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:1"));
+    assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));
+    assert_eq!(source("::ffff:192.0.2.1"), source("192.0.2.1"));
+}
+
+#[test]
+fn stages_are_in_the_order_of_their_keys() {
+    assert!(Stage::ALL.iter().enumerate().all(|(at, key)| *key as usize == at));
+}

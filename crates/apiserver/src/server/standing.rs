@@ -1,0 +1,248 @@
+//! Open connections, counted: each holds its place in the census until it ends.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::activity::Silence;
+use super::census::{Census, Source, Stage};
+use super::handshakes::{Handshake, Handshakes};
+use crate::authentication::Identity;
+use crate::metrics::Text;
+use crate::portions::Exceeded;
+
+/// All connections of the server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    open: Mutex<Open>,
+    refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+/// The connections that are open.
+#[derive(Debug)]
+struct Open {
+    census: Census,
+    handshakes: Handshakes,
+}
+
+/// Why a connection was refused, or closed by the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There are too many, in its stage or of all.
+    Connections,
+    /// There are too many from its address.
+    Address,
+    /// Its handshake failed or took too long.
+    Handshake,
+    /// It sent no request.
+    NoFirstRequest,
+    /// It had nothing to do for long.
+    Idle,
+}
+
+impl Refusal {
+    const ALL: [Refusal; 5] = [
+        Refusal::Connections,
+        Refusal::Address,
+        Refusal::Handshake,
+        Refusal::NoFirstRequest,
+        Refusal::Idle,
+    ];
+
+    fn reason(self) -> &'static str {
+        match self {
+            Refusal::Connections => "connections",
+            Refusal::Address => "address",
+            Refusal::Handshake => "handshake",
+            Refusal::NoFirstRequest => "no-first-request",
+            Refusal::Idle => "idle",
+        }
+    }
+}
+
+impl From<Exceeded> for Refusal {
+    fn from(exceeded: Exceeded) -> Refusal {
+        match exceeded {
+            Exceeded::Total => Refusal::Connections,
+            Exceeded::Holder => Refusal::Address,
+        }
+    }
+}
+
+impl From<Silence> for Refusal {
+    fn from(silence: Silence) -> Refusal {
+        match silence {
+            Silence::NoFirstRequest => Refusal::NoFirstRequest,
+            Silence::Idle => Refusal::Idle,
+        }
+    }
+}
+
+impl Connections {
+    /// With a bound for each address; 0 for none.
+    pub(super) fn new(per_address: u32) -> Connections {
+        Connections {
+            open: Mutex::new(Open {
+                census: Census::new(per_address),
+                handshakes: Handshakes::default(),
+            }),
+            refused: Default::default(),
+        }
+    }
+
+    /// Counts a connection that arrives; `None` if it is refused.
+    pub(super) fn arrive(self: &Arc<Self>, peer: SocketAddr) -> Option<Arrived> {
+        let source = Source::from(peer.ip());
+        let mut open = self.open();
+        if let Err(exceeded) = open.census.arrive(source) {
+            self.refuse(exceeded.into());
+            // The place of the oldest handshake is the new one's: the census stays as it is.
+            if exceeded == Exceeded::Total || !open.handshakes.displace_oldest(source) {
+                return None;
+            }
+        }
+        Some(Arrived(Counted {
+            connections: self.clone(),
+            source,
+            stage: AtomicU8::new(Stage::Handshake as u8),
+            handshake: open.handshakes.begin(source),
+        }))
+    }
+
+    /// Counts a refusal.
+    pub(super) fn refuse(&self, why: Refusal) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes the metrics.
+    pub(crate) fn render(&self, out: &mut Text) {
+        let name = "portolan_apiserver_connections";
+        out.head(
+            name,
+            "gauge",
+            "Connections that are open now, by how far they have come.",
+        );
+        let open = {
+            let open = self.open();
+            Stage::ALL.map(|stage| (stage, open.census.open(stage)))
+        };
+        for (stage, count) in open {
+            out.value(name, &format!("stage=\"{}\"", stage.name()), count);
+        }
+        let name = "portolan_apiserver_connections_refused_total";
+        out.head(
+            name,
+            "counter",
+            "Connections that the server refused or closed, by reason.",
+        );
+        for (why, count) in Refusal::ALL.iter().zip(&self.refused) {
+            let labels = format!("reason=\"{}\"", why.reason());
+            out.value(name, &labels, count.load(Ordering::Relaxed));
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in its handshake.
+pub(super) struct Arrived(Counted);
+
+/// A connection in the census, until this is dropped.
+#[derive(Debug)]
+struct Counted {
+    connections: Arc<Connections>,
+    source: Source,
+    stage: AtomicU8,
+    /// Its handshake, also when that is over.
+    handshake: Arc<Handshake>,
+}
+
+/// A connection that takes requests.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    identity: Option<Arc<Identity>>,
+    counted: Counted,
+}
+
+impl Arrived {
+    /// Returns once a newer connection of the same address has taken this one's place.
+    pub(super) async fn displaced(&self) {
+        self.0.handshake.displaced().await;
+    }
+
+    /// The handshake is over; `identity` is whom the client certificate names. `None` if there are too many such.
+    pub(super) fn shake(self, identity: Option<Arc<Identity>>) -> Option<Connection> {
+        let stage = match &identity {
+            Some(identity) if identity.is_privileged() => Stage::Exempt,
+            Some(_) => Stage::WithCertificate,
+            None => Stage::Unauthenticated,
+        };
+        match self.0.advance(stage) {
+            Ok(()) => Some(Connection {
+                identity,
+                counted: self.0,
+            }),
+            Err(exceeded) => {
+                self.0.connections.refuse(exceeded.into());
+                None
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Whom the client certificate names.
+    pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
+    }
+
+    /// A request brought a valid credential: the connection leaves the pool of those without. It stays there if the pool
+    /// of those with a token is full.
+    pub(crate) fn prove(&self) {
+        if self.counted.stage() == Some(Stage::Unauthenticated)
+            && let Err(exceeded) = self.counted.advance(Stage::WithToken)
+        {
+            tracing::debug!(?exceeded, "a connection with a token stays among those without");
+        }
+    }
+}
+
+impl Counted {
+    fn stage(&self) -> Option<Stage> {
+        Stage::ALL
+            .get(usize::from(self.stage.load(Ordering::Relaxed)))
+            .copied()
+    }
+
+    fn advance(&self, to: Stage) -> Result<(), Exceeded> {
+        // The stage changes under the lock: requests of one connection may prove it at the same time.
+        let mut open = self.connections.open();
+        let from = match self.stage() {
+            Some(Stage::Handshake) if self.handshake.is_displaced() => return Err(Exceeded::Holder),
+            Some(from) if from != to => from,
+            _ => return Ok(()),
+        };
+        open.census.advance(self.source, from, to)?;
+        self.stage.store(to as u8, Ordering::Relaxed);
+        if from == Stage::Handshake {
+            open.handshakes.end(self.source, &self.handshake);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut open = self.connections.open();
+        let Some(stage) = self.stage() else { return };
+        if stage == Stage::Handshake {
+            if self.handshake.is_displaced() {
+                return;
+            }
+            open.handshakes.end(self.source, &self.handshake);
+        }
+        open.census.leave(self.source, stage);
+    }
+}

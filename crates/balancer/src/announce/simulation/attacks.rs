@@ -1,0 +1,127 @@
+//! What an attacker on the path tries.
+
+use std::net::Ipv4Addr;
+
+use super::attacker::Attacker;
+use super::*;
+
+fn address(number: u8) -> IpAddr {
+    Ipv4Addr::new(198, 51, 100, number).into()
+}
+
+/// A cluster of three that has been in order for a while, with an attacker who has read everything.
+fn attacked(seed: u64, nodes: usize) -> Cluster {
+    let mut cluster = Cluster::start(seed, nodes);
+    cluster.attacker = Some(Attacker::default());
+    let all: Vec<usize> = (0..nodes).collect();
+    for number in 0..4 {
+        cluster.want(address(number), &all);
+    }
+    cluster.run(Duration::from_secs(30));
+    assert_owned(&cluster);
+    cluster
+}
+
+fn assert_owned(cluster: &Cluster) {
+    for address in cluster.addresses() {
+        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        assert_eq!(cluster.owners(address), expected, "owners of {address}");
+    }
+}
+
+/// Lets time pass in which the attacker does so many things.
+fn run_attacked(cluster: &mut Cluster, attacks: usize) {
+    for _ in 0..attacks {
+        cluster.attack();
+        cluster.run(milliseconds(10));
+    }
+}
+
+/// M8b of the review: one datagram of an earlier process made its receiver deaf to the present one.
+#[test]
+fn datagrams_of_earlier_processes_change_nothing() {
+    for seed in 0..10 {
+        let mut cluster = attacked(seed, 3);
+        let recorded = cluster.attacker.take().expect("an attacker").recorded;
+        for node in [1, 2, 0] {
+            cluster.kill(node);
+            cluster.boot(node);
+            cluster.run(Duration::from_secs(10));
+        }
+        assert_owned(&cluster);
+        let gains = cluster.gains;
+        for datagram in recorded {
+            cluster.deliver(milliseconds(1), datagram);
+            cluster.run(milliseconds(5));
+        }
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+        assert_eq!(cluster.gains, gains, "no address moved, seed {seed}");
+    }
+}
+
+/// Copies, lies in the names of others with the keys of one member, and messages from elsewhere.
+#[test]
+fn forged_and_repeated_datagrams_move_no_address() {
+    for seed in 0..10 {
+        let nodes = 3 + (seed % 3) as usize;
+        let mut cluster = attacked(seed, nodes);
+        cluster.attacker.as_mut().expect("an attacker").member = Some(nodes - 1);
+        let gains = cluster.gains;
+        run_attacked(&mut cluster, 3_000);
+        assert_owned(&cluster);
+        assert_eq!(cluster.gains, gains, "no address moved, seed {seed}");
+    }
+}
+
+/// A node that is taken out and comes back is the same process with the same keys.
+#[test]
+fn copies_are_no_news_of_a_node_that_comes_back_to_the_list() {
+    for seed in 0..5 {
+        let mut cluster = attacked(seed, 3);
+        let name = cluster.name(2);
+        let kept: Vec<_> = {
+            let attacker = cluster.attacker.take().expect("an attacker");
+            let source = cluster.machines[2].address;
+            let of_node = attacker
+                .recorded
+                .into_iter()
+                .filter(|datagram| datagram.from == source);
+            of_node.collect()
+        };
+        cluster.nodes.remove(&name);
+        cluster.tell_nodes();
+        cluster.run(Duration::from_secs(15));
+        cluster.split(|node| node == 2);
+        cluster.nodes.insert(name);
+        cluster.tell_nodes();
+        cluster.run(Duration::from_secs(5));
+        let owned: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        for datagram in kept {
+            cluster.deliver(milliseconds(1), datagram);
+            cluster.run(milliseconds(5));
+        }
+        let heard = cluster.seen_by(0, address(0)).1;
+        assert_eq!(heard, [true, true, false], "nobody hears it, seed {seed}");
+        let still: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        assert_eq!(owned, still, "seed {seed}");
+    }
+}
+
+/// What the attacker held up of a node does not make others believe for long that it still lives.
+#[test]
+fn a_dead_owner_is_replaced_though_its_last_datagrams_are_held_up() {
+    for seed in 0..10 {
+        let mut cluster = attacked(seed, 3);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.attacker.as_mut().expect("an attacker").holding = 0.6;
+        cluster.run(Duration::from_secs(20));
+        cluster.kill(owner);
+        cluster.attacker.as_mut().expect("an attacker").holding = 0.0;
+        let end = cluster.now + Duration::from_secs(6);
+        while cluster.now < end {
+            run_attacked(&mut cluster, 1);
+        }
+        assert_owned(&cluster);
+    }
+}

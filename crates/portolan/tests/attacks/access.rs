@@ -1,0 +1,30 @@
+//! Credentials of attackers.
+
+use client::{Client, Config};
+
+use crate::support::Api;
+
+/// A client with a certificate of the cluster's authority for this user, in this group ("" for none).
+pub fn with_certificate(api: &Api, user: &str, group: &str) -> Client {
+    let directory = api.directory.path().join("data/pki");
+    let file = format!("attacker-{}", user.replace(':', "-"));
+    let issued = apiserver::pki::client(&directory, &file, user, group).expect("a certificate");
+    let config = Config {
+        server: api.server.clone(),
+        certificate_authority: issued.authority.into_bytes(),
+        client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
+        ..Config::default()
+    };
+    Client::new(config).expect("a client")
+}
+
+/// The administrator's client.
+pub fn administrator(api: &Api) -> Client {
+    let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
+    Client::new(config).expect("a client")
+}
+
+/// A client with the certificate of a node's agent.
+pub fn node(api: &Api, name: &str) -> Client {
+    with_certificate(api, &format!("system:node:{name}"), "system:nodes")
+}

@@ -1,0 +1,3 @@
+//! A host on the network of the nodes, without credentials.
+
+mod dns;

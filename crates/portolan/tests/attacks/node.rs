@@ -1,0 +1,94 @@
+//! A joined machine that somebody has taken over, with the credentials of its agent and its other parts.
+
+mod announcements;
+mod certificates;
+mod cluster;
+mod edge_report;
+mod mirror_pods;
+mod own_objects;
+mod tokens;
+
+use client::{Client, ClientError};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::access;
+use crate::support::Api;
+
+const NODES: &str = "/api/v1/nodes";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A cluster with the Node `one`, which has registered itself.
+struct Cluster {
+    api: Api,
+    administrator: Client,
+    node: Client,
+    node_uid: String,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let api = Api::start();
+        let (administrator, node) = (access::administrator(&api), access::node(&api, "one"));
+        let registered = post(&node, NODES, &named("Node", "one")).await.expect("a Node");
+        let node_uid = registered["metadata"]["uid"].as_str().expect("a UID").to_owned();
+        Self {
+            api,
+            administrator,
+            node,
+            node_uid,
+        }
+    }
+
+    /// Creates an object as the administrator.
+    async fn create(&self, collection: &str, object: &Value) -> Value {
+        post(&self.administrator, collection, object)
+            .await
+            .expect("the administrator's object")
+    }
+}
+
+fn named(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+}
+
+/// A Pod on a node, as somebody with rights creates it.
+fn pod_on(node: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+           "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}})
+}
+
+async fn post(client: &Client, collection: &str, object: &Value) -> Result<Value, ClientError> {
+    client
+        .request(Method::POST, collection, client::JSON, Some(object))
+        .await
+}
+
+async fn merge(client: &Client, path: &str, patch: &Value) -> Result<Value, ClientError> {
+    client
+        .request(Method::PATCH, path, client::MERGE_PATCH, Some(patch))
+        .await
+}
+
+/// The text of a refusal.
+fn refusal(answer: Result<Value, ClientError>) -> String {
+    let error = answer.expect_err("a refusal");
+    assert_eq!(error.code(), Some(403), "{error}");
+    error.to_string()
+}
+
+fn expect_refusal(answer: Result<Value, ClientError>, text: &str) {
+    let refusal = refusal(answer);
+    assert!(refusal.contains(text), "{refusal}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_a_node_a_pod_on_another_node() {
+    let api = Api::start();
+    let node = access::node(&api, "one");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default", "annotations": {"kubernetes.io/config.mirror": "x"}},
+        "spec": {"nodeName": "two", "containers": [{"name": "a", "image": "a"}]}});
+    let text = "node \"one\" can only create pods with spec.nodeName set to itself";
+    expect_refusal(post(&node, PODS, &pod).await, text);
+}

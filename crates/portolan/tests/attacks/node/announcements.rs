@@ -1,0 +1,216 @@
+//! Announcements: a node's announcer, and who may write the status of Services, take addresses and votes of others.
+
+use api::announcers::{ANNOTATION, Member, NAME, NodeName, Process, PublicKey, Record};
+use client::{Client, ClientError, JSON, MERGE_PATCH};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::access;
+use crate::support::Api;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const CONDITION: &str = "portolan.dev/AddressAssigned";
+
+fn member(number: u8) -> Member {
+    Member {
+        address: ([192, 0, 2, number], 7947).into(),
+        process: Some(Process {
+            incarnation: u64::from(number),
+            public_key: PublicKey([number; 32]),
+        }),
+    }
+}
+
+/// A cluster with two Nodes that are members of the announcers; and the announcer of the first one.
+async fn two_members(api: &Api) -> (Client, Client) {
+    let administrator = access::administrator(api);
+    for name in ["one", "two"] {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        create(&administrator, "/api/v1/nodes", &node)
+            .await
+            .expect("a Node");
+    }
+    let user = "system:portolan-announcer:one";
+    bind(&administrator, user, "system:portolan-announcer").await;
+    let mut record = Record::founded_by("one".into(), member(1), "cluster".to_owned());
+    record.members.insert("two".into(), member(2));
+    create(&administrator, LEASES, &lease(&record))
+        .await
+        .expect("a Lease");
+    let announcer = access::with_certificate(api, user, "system:portolan:announcers");
+    (administrator, announcer)
+}
+
+/// Binds a ClusterRole to a user.
+async fn bind(administrator: &Client, user: &str, role: &str) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("attack-{role}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    });
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    create(administrator, path, &binding).await.expect("a binding");
+}
+
+fn lease(record: &Record) -> Value {
+    let annotation = record.to_json().expect("JSON");
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "kube-system", "name": NAME, "annotations": {ANNOTATION: annotation}},
+        "spec": {},
+    })
+}
+
+async fn create(client: &Client, path: &str, object: &Value) -> Result<Value, ClientError> {
+    client.request(Method::POST, path, JSON, Some(object)).await
+}
+
+async fn patch(client: &Client, path: &str, body: &Value) -> Result<Value, ClientError> {
+    client.request(Method::PATCH, path, MERGE_PATCH, Some(body)).await
+}
+
+/// The record as it is in the API.
+async fn stored(client: &Client) -> Record {
+    let lease: Value = client.get(&format!("{LEASES}/{NAME}")).await.expect("the Lease");
+    let text = lease["metadata"]["annotations"][ANNOTATION].as_str();
+    Record::from_json(text.expect("a record")).expect("a record")
+}
+
+/// Writes the Lease with such metadata in the place of its own.
+async fn write(announcer: &Client, metadata: &Value) -> Result<Value, ClientError> {
+    let path = format!("{LEASES}/{NAME}");
+    let mut lease: Value = announcer.get(&path).await?;
+    for (field, value) in metadata.as_object().expect("fields") {
+        lease["metadata"][field] = value.clone();
+    }
+    announcer.request(Method::PUT, &path, JSON, Some(&lease)).await
+}
+
+async fn write_record(announcer: &Client, record: &Record) -> Result<Value, ClientError> {
+    let annotations = json!({ANNOTATION: record.to_json().expect("JSON")});
+    write(announcer, &json!({ "annotations": annotations })).await
+}
+
+/// The refusal of a record that the announcer writes.
+async fn refusal(announcer: &Client, record: &Record) -> String {
+    let answer = write_record(announcer, record).await;
+    answer.expect_err("a refusal").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_an_announcer_the_entries_of_other_members() {
+    let api = Api::start();
+    let (_administrator, announcer) = two_members(&api).await;
+    let record = stored(&announcer).await;
+    let two = NodeName::from("two");
+
+    let stolen = record.with(&two, member(9)).expect("a record");
+    let why = refusal(&announcer, &stolen).await;
+    assert!(why.contains("cannot change the entry of node \"two\""), "{why}");
+
+    let removed = record.without(|name| *name == two).expect("a record");
+    let why = refusal(&announcer, &removed).await;
+    assert!(
+        why.contains("cannot take node \"two\" out, whose Node exists"),
+        "{why}"
+    );
+
+    let voted = record.with_witness(Some("two/0000000000000002"));
+    let why = refusal(&announcer, &voted).await;
+    assert!(why.contains("casting vote of another node"), "{why}");
+
+    let own = record.with(&"one".into(), member(8)).expect("a record");
+    write_record(&announcer, &own).await.expect("its own entry");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_an_announcer_what_makes_the_record_unreadable_or_has_it_deleted() {
+    let api = Api::start();
+    let (_administrator, announcer) = two_members(&api).await;
+    for metadata in [
+        json!({"annotations": {ANNOTATION: "junk"}}),
+        json!({"annotations": {}}),
+        json!({"finalizers": ["attack.example/never"]}),
+        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "nobody", "uid": "nobody"}]}),
+    ] {
+        let answer = write(&announcer, &metadata).await;
+        let why = answer.expect_err("a refusal").to_string();
+        assert!(why.contains("the announcer of node \"one\""), "{why}");
+    }
+    let mut record = stored(&announcer).await;
+    record.epoch = u64::MAX;
+    assert!(refusal(&announcer, &record).await.contains("cannot be read"));
+    let other = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "kube-system", "name": "portolan-balancer"}, "spec": {},
+    });
+    let why = create(&announcer, LEASES, &other)
+        .await
+        .expect_err("a refusal")
+        .to_string();
+    assert!(
+        why.contains("can only write lease kube-system/portolan-announcer"),
+        "{why}"
+    );
+}
+
+/// The edges of all nodes once could write the status of Services, and announcers announced what stood there.
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_to_record_addresses_for_who_may_only_write_statuses_of_services() {
+    let api = Api::start();
+    let administrator = access::administrator(&api);
+    let user = "mallory";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "service-statuses"},
+        "rules": [
+            {"apiGroups": [""], "resources": ["services"], "verbs": ["create", "get", "update"]},
+            {"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch", "update"]},
+        ],
+    });
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    create(&administrator, path, &role).await.expect("a role");
+    bind(&administrator, user, "service-statuses").await;
+    let mallory = access::with_certificate(&api, user, "");
+
+    let recorded = |ip: &str| {
+        json!({
+            "loadBalancer": {"ingress": [{"ip": ip}]},
+            "conditions": [{"type": CONDITION, "status": "True", "reason": "Assigned", "message": "",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        })
+    };
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}, "status": recorded("192.0.2.1"),
+    });
+    // A new Service has no status, whatever is sent.
+    let created = create(&mallory, services, &service).await.expect("a Service");
+    assert_eq!(created["status"]["conditions"], Value::Null);
+    let status = format!("{services}/a/status");
+    let patch_status = |ip: &str| json!({ "status": recorded(ip) });
+    let why = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
+    let why = why.expect_err("a refusal").to_string();
+    assert!(why.contains("may not record assigned addresses"), "{why}");
+
+    // What the assigner has recorded stays so, also if the Service itself is written.
+    let assigned = patch(&administrator, &status, &patch_status("192.0.2.2")).await;
+    let mut assigned = assigned.expect("an administrator's status");
+    let why = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
+    let why = why.expect_err("a refusal").to_string();
+    assert!(why.contains("may not record assigned addresses"), "{why}");
+    assigned["status"] = recorded("192.0.2.1");
+    let answer = mallory
+        .request(Method::PUT, &format!("{services}/a"), JSON, Some(&assigned))
+        .await
+        .expect("an update of the Service");
+    assert_eq!(answer["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.2");
+
+    // Without the condition nothing is announced.
+    let withdrawn = json!({"status": {"conditions": null}});
+    patch(&mallory, &status, &withdrawn)
+        .await
+        .expect("less than before");
+}

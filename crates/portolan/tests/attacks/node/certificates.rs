@@ -1,0 +1,200 @@
+//! Certificates that a joined machine, or somebody with a join token, asks for and must not get, or must not use any more.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, Wanted, post};
+use crate::access;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_a_node_the_parts_of_others() {
+    let cluster = Cluster::start().await;
+    let node = access::node(&cluster.api, "one");
+    for (name, user, group) in [
+        ("shared", "system:portolan-edge", ""),
+        ("announcer", "system:portolan-announcer", ""),
+        ("grouped", "system:portolan-edge", "system:portolan:edges"),
+        ("another", "system:portolan-edge:two", "system:portolan:edges"),
+        ("masters", "system:kube-proxy:one", "system:masters"),
+    ] {
+        let wanted = Wanted {
+            name,
+            signer: NODE_PART,
+            user,
+            group,
+            names: &[],
+        };
+        let outcome = cluster.ask(&node, &wanted).await;
+        assert!(matches!(outcome, Outcome::Pending), "{user}: {outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_names_of_the_api_server_to_machines() {
+    let cluster = Cluster::start().await;
+    let names = [
+        "Kubernetes.default.svc",
+        "*.default.svc",
+        "*.svc.cluster.local",
+        "web.default.svc.cluster.local",
+    ];
+    for (index, name) in names.into_iter().enumerate() {
+        let wanted = Wanted {
+            name: &format!("joining-{index}"),
+            signer: NODE_CLIENT,
+            user: &format!("system:node:{name}"),
+            group: "system:nodes",
+            names: &[],
+        };
+        let outcome = cluster.ask(&cluster.with_token(), &wanted).await;
+        assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_serving_certificates_for_addresses_of_others() {
+    let cluster = Cluster::start().await;
+    let addresses = ["10.96.0.1", "127.0.0.1", "fe80::1", "192.0.2.7"];
+    cluster.make_node("one", &addresses).await;
+    let node = access::node(&cluster.api, "one");
+    for (index, address) in addresses[..3].iter().enumerate() {
+        let wanted = Wanted {
+            name: &format!("serving-{index}"),
+            signer: NODE_SERVING,
+            user: "system:node:one",
+            group: "system:nodes",
+            names: &["one", address],
+        };
+        let outcome = cluster.ask(&node, &wanted).await;
+        assert!(matches!(outcome, Outcome::Refused(_)), "{address}: {outcome:?}");
+    }
+    let own = Wanted {
+        name: "serving-own",
+        signer: NODE_SERVING,
+        user: "system:node:one",
+        group: "system:nodes",
+        names: &["one", "192.0.2.7"],
+    };
+    let outcome = cluster.ask(&node, &own).await;
+    assert!(matches!(outcome, Outcome::Signed(..)), "{outcome:?}");
+    // Without a Node, nobody has said whose name it is.
+    let nobody = Wanted {
+        name: "serving-nobody",
+        signer: NODE_SERVING,
+        user: "system:node:ghost",
+        group: "system:nodes",
+        names: &["ghost"],
+    };
+    let outcome = cluster.ask(&access::node(&cluster.api, "ghost"), &nobody).await;
+    assert!(matches!(outcome, Outcome::Pending), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_the_name_of_a_node_that_is_not_ready() {
+    let cluster = Cluster::start().await;
+    cluster.make_node("victim", &["192.0.2.7"]).await;
+    let wanted = Wanted {
+        name: "taking-over",
+        signer: NODE_CLIENT,
+        user: "system:node:victim",
+        group: "system:nodes",
+        names: &[],
+    };
+    let outcome = cluster.ask(&cluster.with_token(), &wanted).await;
+    let Outcome::Refused(why) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(why.contains("--replace victim"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_the_certificates_of_a_removed_node() {
+    let cluster = Cluster::start().await;
+    let wanted = |name| Wanted {
+        name,
+        signer: NODE_CLIENT,
+        user: "system:node:lost",
+        group: "system:nodes",
+        names: &[],
+    };
+    let outcome = cluster.ask(&cluster.with_token(), &wanted("first")).await;
+    let Outcome::Signed(certificate, key) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let lost = cluster.with_certificate(&certificate, &key);
+    // The agent registers its Node, unless the signer has made it.
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}});
+    let registered = post(&lost, "/api/v1/nodes", &node).await;
+    assert!(registered.is_ok() || registered.is_err_and(|error| error.is_conflict()));
+    lost.get::<Value>("/api/v1/nodes/lost")
+        .await
+        .expect("the own Node");
+    let path = "/api/v1/nodes/lost";
+    cluster
+        .administrator
+        .request(http::Method::DELETE, path, client::JSON, None)
+        .await
+        .expect("a removed Node");
+    let refused = lost.get::<Value>("/api/v1/services").await;
+    assert_eq!(refused.err().and_then(|error| error.code()), Some(401));
+    let again = post(&lost, "/api/v1/nodes", &node).await;
+    assert_eq!(again.err().and_then(|error| error.code()), Some(401));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gives_an_edge_no_secret_that_no_service_names() {
+    let cluster = Cluster::start().await;
+    cluster.make_node("one", &[]).await;
+    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"a": "b"}});
+    let collection = "/api/v1/namespaces/default/secrets";
+    for name in ["named", "unnamed"] {
+        post(&cluster.administrator, collection, &secret(name))
+            .await
+            .expect("a Secret");
+    }
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "annotations": {"portolan.dev/edge-certificates": "named"}},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 443}]}});
+    post(
+        &cluster.administrator,
+        "/api/v1/namespaces/default/services",
+        &service,
+    )
+    .await
+    .expect("a Service");
+    let shared = access::with_certificate(&cluster.api, "system:portolan-edge", "");
+    let own = access::with_certificate(&cluster.api, "system:portolan-edge:one", "system:portolan:edges");
+    let agent = access::node(&cluster.api, "one");
+    let announcer = access::with_certificate(
+        &cluster.api,
+        "system:portolan-announcer:one",
+        "system:portolan:announcers",
+    );
+    for part in [&shared, &own, &agent, &announcer] {
+        for path in [
+            collection.to_owned(),
+            format!("{collection}/unnamed"),
+            // Its Service has no address of the edge's yet.
+            format!("{collection}/named"),
+        ] {
+            let refused = part.get::<Value>(&path).await;
+            assert_eq!(refused.err().and_then(|error| error.code()), Some(403), "{path}");
+        }
+    }
+    let status = json!({"status": {
+        "conditions": [{"type": "portolan.dev/AddressAssigned", "status": "True", "reason": "Assigned",
+                        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "loadBalancer": {"ingress": [{"ip": "192.0.2.9", "ipMode": "Proxy"}]}}});
+    let path = "/api/v1/namespaces/default/services/web/status";
+    cluster
+        .administrator
+        .request(http::Method::PATCH, path, client::MERGE_PATCH, Some(&status))
+        .await
+        .expect("a status");
+    own.get::<Value>(&format!("{collection}/named"))
+        .await
+        .expect("the Secret that the Service names");
+    for part in [&shared, &agent, &announcer] {
+        let refused = part.get::<Value>(&format!("{collection}/named")).await;
+        assert_eq!(refused.err().and_then(|error| error.code()), Some(403));
+    }
+}

@@ -1,0 +1,36 @@
+//! Pod Security Standards: every decoded Pod is evaluated at every level and version, and a stricter level finds at least as
+//! much; configurations and labels are read.
+#![no_main]
+
+use api::decode::{Format, decode};
+use api::pod_security::{
+    Configuration, Level, LevelVersion, PodView, Policy, Version, evaluate, is_significant_update, policy_of_labels,
+};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+/// One more than the newest version that brought a check.
+const MINORS: u64 = 37;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(value) = serde_json::from_slice::<Value>(input) {
+        policy_of_labels(&value, Policy::PRIVILEGED);
+        Configuration::read(value).ok();
+    }
+    let Some(kind) = api::kind::find("", "v1", "pods") else { return };
+    let Ok(decoded) = decode(input, Format::Json, kind) else { return };
+    let mut pod = decoded.object;
+    api::pod::default_pod_on_write(&mut pod);
+    assert!(!is_significant_update(&pod, &pod), "a Pod differs from itself");
+    let view = PodView::new(&pod);
+    let versions = (0..MINORS).map(Version::Minor).chain([Version::Latest]);
+    for version in versions {
+        let at = |level| evaluate(LevelVersion { level, version }, &view);
+        let (baseline, restricted) = (at(Level::Baseline), at(Level::Restricted));
+        assert!(at(Level::Privileged).is_allowed());
+        // Restricted checks that do not concern Pods of Windows stand in for baseline checks, upstream as well.
+        let is_windows = pod["spec"]["os"]["name"] == "windows";
+        assert!(is_windows || baseline.is_allowed() || !restricted.is_allowed(), "{}", baseline.details());
+        assert!(baseline.is_allowed() == baseline.details().is_empty());
+    }
+});
