@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use exposition::{Counted, Histogram, Text};
+use telemetry::{Counted, Histogram, Text};
 
 /// Counters and times of the work on Services.
 #[derive(Debug)]

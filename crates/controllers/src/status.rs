@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exposition::{Answer, Respond, listen, serve};
 use http::{StatusCode, Uri};
+use telemetry::{Answer, Respond, listen, serve};
 
 use crate::metrics::Metrics;
 use crate::run::now;

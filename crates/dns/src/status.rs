@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::Client;
-use exposition::{Answer, Counted, Respond, Text, listen, serve};
 use http::{StatusCode, Uri};
+use telemetry::{Answer, Counted, Respond, Text, listen, serve};
 use tokio::task::JoinSet;
 
 use crate::config::Config;

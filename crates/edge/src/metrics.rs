@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 
 use crate::backends::Backend;
 use crate::counters::Refusal;

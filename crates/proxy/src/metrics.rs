@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dataplane::{Counts, IptablesCounts, TableCounts};
-use exposition::{Counted, Histogram};
 use jiff::Timestamp;
 use plan::Totals;
+use telemetry::{Counted, Histogram};
 
 /// 0.001 s doubled 14 times (MET-01).
 const SYNC_BOUNDS: [f64; 15] = [
@@ -130,7 +130,7 @@ impl Metrics {
         const COUNT: &str = "kubernetes_healthchecks_total";
         let values = self.values();
         let checks = ["healthz", "livez"];
-        let mut text = exposition::Text::default();
+        let mut text = telemetry::Text::default();
         text.family(STATE, Counted::Gauge);
         for (name, is_healthy) in checks.into_iter().zip(now_healthy) {
             let labels = format!("name=\"proxy\",type=\"{name}\"");
@@ -397,7 +397,7 @@ impl Packets {
 
 /// Metrics being written, with kube-proxy's prefix.
 #[derive(Default)]
-struct Text(exposition::Text);
+struct Text(telemetry::Text);
 
 impl Text {
     fn kind(&mut self, name: &str, counted: Counted) {

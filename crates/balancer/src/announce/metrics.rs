@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 use tokio::sync::watch;
 
 use super::Status;

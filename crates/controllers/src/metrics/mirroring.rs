@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use api::object::ObjectKey;
-use exposition::{Histogram, Text};
+use telemetry::{Histogram, Text};
 
 use super::{Changes, per_sync, write_gauge, write_histogram};
 use crate::mirroring::Counts;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use exposition::{Counted, Histogram, Text};
 use jiff::Timestamp;
+use telemetry::{Counted, Histogram, Text};
 use tokio::sync::watch;
 
 use crate::endpointslice::Report;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use exposition::{Counted, Histogram, Text};
+use telemetry::{Counted, Histogram, Text};
 
 /// What is counted of a queue. It may be read while the queue is in use.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use api::object::{ObjectKey, Service};
-use exposition::{Counted, Histogram, Text};
+use telemetry::{Counted, Histogram, Text};
 
 use super::{Changes, per_sync, write_gauge, write_histogram};
 use crate::endpointslice::Counts;

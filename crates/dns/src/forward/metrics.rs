@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 
 use super::{EntryKind, Forwarder, Upstream};
 use crate::metrics::{DURATION_BOUNDS_SECONDS, Histogram, SERVER_LABELS, code_name};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 
 use super::{DURATION_BOUNDS_SECONDS, Histogram, SERVER_LABELS};
 use crate::wire::kind;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use exposition::Text;
+use telemetry::Text;
 
 /// Parts of a unit in which sums are kept: millionths, so that durations in seconds do not vanish.
 const PARTS: f64 = 1e6;

@@ -10,7 +10,7 @@ mod rest_client;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 
 pub(crate) use counters::{Counters, Ended, Source, code_name};
 pub(crate) use histogram::Histogram;

@@ -2,7 +2,7 @@
 //! rate, so no time is spent waiting for one.
 
 use client::{Client, REQUEST_BOUNDS_SECONDS};
-use exposition::{Counted, Text};
+use telemetry::{Counted, Text};
 
 /// Writes what a client has counted.
 pub(crate) fn write(text: &mut Text, client: &Client) {

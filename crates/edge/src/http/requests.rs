@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use exposition::{Counted, Histogram, Text};
+use telemetry::{Counted, Histogram, Text};
 
 use crate::port::PortKey;
 

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use exposition::{Counted, Text};
 use object_store::ObjectStore;
+use telemetry::{Counted, Text};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 

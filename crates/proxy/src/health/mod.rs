@@ -6,10 +6,10 @@ mod service;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use exposition::Answer;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
+use telemetry::Answer;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::object::ObjectKey;
-use exposition::{Answer, listen, serve};
 use http::StatusCode;
 use plan::HealthCheck;
 use serde_json::json;
+use telemetry::{Answer, listen, serve};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 

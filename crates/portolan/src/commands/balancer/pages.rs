@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use balancer::{announce, serving};
 use edge::status::PortStatus;
-use exposition::{Answer, Respond};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use telemetry::{Answer, Respond};
 
 /// Where they are served if nothing else is said.
 pub const ADDRESS: &str = "127.0.0.1:10268";
@@ -75,8 +75,8 @@ impl Pages {
         });
         let mut is_told = false;
         loop {
-            match exposition::listen(address) {
-                Ok(listener) => return exposition::serve(listener, respond).await,
+            match telemetry::listen(address) {
+                Ok(listener) => return telemetry::serve(listener, respond).await,
                 Err(error) if !is_told => {
                     tracing::warn!(%address, %error, "cannot listen for metrics, trying again");
                     is_told = true;
