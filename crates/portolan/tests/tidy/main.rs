@@ -1,0 +1,20 @@
+//! Rules of the source tree: crate edges, file circles, sizes, words and skipped tests.
+//!
+//! CONTRIBUTING.md states the rules. A failure lists each violation with its file.
+
+mod circles;
+mod edges;
+mod paths;
+mod sizes;
+mod sources;
+mod words;
+
+/// Fails with all violations at once, one a line.
+fn assert_none(rule: &str, violations: &[String]) {
+    assert!(
+        violations.is_empty(),
+        "{rule}: {} violations\n{}",
+        violations.len(),
+        violations.join("\n")
+    );
+}
