@@ -20,7 +20,10 @@ fn module_path(file: &Path) -> ModulePath {
         .iter()
         .map(|part| part.to_string_lossy().into_owned())
         .collect::<Vec<_>>();
-    if path.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
+    if path
+        .last()
+        .is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main"))
+    {
         path.pop();
     }
     path
@@ -104,7 +107,11 @@ fn circles_of_files_stay_small() {
         for circle in circles(&graph(&crate_name)) {
             if circle.len() > CIRCLE_FILES_MAX {
                 let names = circle.iter().map(|module| module.join("::")).collect::<Vec<_>>();
-                violations.push(format!("{crate_name}: {} files: {}", names.len(), names.join(", ")));
+                violations.push(format!(
+                    "{crate_name}: {} files: {}",
+                    names.len(),
+                    names.join(", ")
+                ));
             }
         }
     }

@@ -44,8 +44,14 @@ fn drawn_edges() -> Edges {
         .filter_map(|line| {
             let cells = line.trim_matches('|').split('|').collect::<Vec<_>>();
             let name = cells.first()?.trim().trim_matches('`').to_owned();
-            let used = cells.get(1)?.split(',').map(|used| used.trim().trim_matches('`').to_owned());
-            Some((name, used.filter(|used| !used.is_empty() && used != "–").collect()))
+            let used = cells
+                .get(1)?
+                .split(',')
+                .map(|used| used.trim().trim_matches('`').to_owned());
+            Some((
+                name,
+                used.filter(|used| !used.is_empty() && used != "–").collect(),
+            ))
         })
         .collect()
 }
@@ -65,7 +71,9 @@ fn crates_depend_as_the_architecture_draws_them() {
         .map(|(from, to)| format!("{from} uses {to}, which ARCHITECTURE.md does not draw"))
         .collect::<Vec<_>>();
     let undeclared = drawn_pairs.difference(&declared_pairs);
-    violations.extend(undeclared.map(|(from, to)| format!("ARCHITECTURE.md draws {from} → {to}, which no manifest has")));
+    violations.extend(
+        undeclared.map(|(from, to)| format!("ARCHITECTURE.md draws {from} → {to}, which no manifest has")),
+    );
     let missing = declared.keys().filter(|name| !drawn.contains_key(*name));
     violations.extend(missing.map(|name| format!("ARCHITECTURE.md does not list {name}")));
     assert_none("crate edges", &violations);

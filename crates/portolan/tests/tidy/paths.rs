@@ -77,6 +77,11 @@ fn use_trees_expand_to_their_paths() {
         .collect::<Vec<_>>();
     assert_eq!(
         joined,
-        ["crate::a::b", "crate::a::c::D", "crate::a::c::e", "super::f::G::new"]
+        [
+            "crate::a::b",
+            "crate::a::c::D",
+            "crate::a::c::e",
+            "super::f::G::new"
+        ]
     );
 }

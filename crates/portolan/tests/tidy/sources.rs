@@ -15,7 +15,10 @@ impl Source {
     /// Returns true if the file holds tests, fixtures or a simulation, and no product code.
     pub fn is_test(&self) -> bool {
         let is_test_part = |part: &str| {
-            matches!(part, "tests" | "tests.rs" | "fixtures" | "fixtures.rs" | "simulation" | "simulation.rs")
+            matches!(
+                part,
+                "tests" | "tests.rs" | "fixtures" | "fixtures.rs" | "simulation" | "simulation.rs"
+            )
         };
         self.path
             .components()
@@ -51,7 +54,10 @@ pub fn rust_files(folder: &str) -> Vec<Source> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).expect("a readable source file");
-                let path = path.strip_prefix(&root).expect("a path below the root").to_owned();
+                let path = path
+                    .strip_prefix(&root)
+                    .expect("a path below the root")
+                    .to_owned();
                 sources.push(Source { path, text });
             }
         }

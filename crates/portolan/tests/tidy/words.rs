@@ -13,7 +13,12 @@ const BANNED_MARK: char = '†';
 fn banned_words() -> BTreeSet<String> {
     let page = fs::read_to_string(root().join("docs/glossary.md")).expect("docs/glossary.md");
     page.match_indices(BANNED_MARK)
-        .filter_map(|(end, _)| page[..end].split([' ', '`', '|', ',']).next_back().map(str::to_owned))
+        .filter_map(|(end, _)| {
+            page[..end]
+                .split([' ', '`', '|', ','])
+                .next_back()
+                .map(str::to_owned)
+        })
         .filter(|word| !word.is_empty() && word.chars().all(char::is_alphabetic))
         .collect()
 }
@@ -58,7 +63,10 @@ fn identifiers_and_file_names_use_the_terms_of_the_glossary() {
     let mut violations = Vec::new();
     for source in ["crates", "bench"].iter().flat_map(|folder| rust_files(folder)) {
         let path = source.path.display();
-        let stems = source.path.iter().filter_map(|part| part.to_str()?.split('.').next());
+        let stems = source
+            .path
+            .iter()
+            .filter_map(|part| part.to_str()?.split('.').next());
         let mut names = identifiers(&source.text);
         names.extend(stems.map(str::to_owned));
         for name in names {
