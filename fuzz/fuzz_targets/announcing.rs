@@ -1,8 +1,8 @@
 //! What could come from the network while addresses are announced: ARP, NDP, and other nodes' messages.
 #![no_main]
 
-use balancer::announce::frame::Question;
-use balancer::announce::message::{Key, Message};
+use announcer::l2::frame::Question;
+use announcer::protocol::message::{Key, Message};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

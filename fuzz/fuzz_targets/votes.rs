@@ -4,9 +4,9 @@
 
 use std::net::SocketAddr;
 
+use announcer::protocol::keys::{Keyring, Secret};
+use announcer::protocol::message::Message;
 use api::announcers::{Member, Process, Record};
-use balancer::announce::keys::{Keyring, Secret};
-use balancer::announce::message::Message;
 use libfuzzer_sys::fuzz_target;
 
 fn member(number: u8) -> Member {

@@ -1,5 +1,5 @@
 //! Addresses that moved to another node, and whose connections go on here: their new owner sends the packets on
-//! ([`crate::announce::predecessors`]). The edge goes on to serve such an address as long as it has connections.
+//! (the announcer does). The edge goes on to serve such an address as long as it has connections.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Addresses;
-use crate::announce::predecessors::LED_FOR;
+use super::{Addresses, FORWARDED_FOR_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +47,7 @@ impl Lingering {
         let busy = busy();
         self.since.retain(|address, since| {
             let lasts = now.saturating_duration_since(*since);
-            lasts < LEAST || (lasts < LED_FOR && busy.contains(address))
+            lasts < LEAST || (lasts < FORWARDED_FOR_MAX && busy.contains(address))
         });
         if self.since.is_empty() {
             self.next_look = None;

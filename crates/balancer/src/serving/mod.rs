@@ -36,6 +36,10 @@ pub use run::run;
 /// Addresses, as they are told from the announcer to the edge and back.
 pub type Addresses = std::collections::BTreeSet<IpAddr>;
 
+/// Maximum time for which packets of open connections are forwarded to the previous owner of an address, and for which
+/// that node goes on serving the address: a working day and its night. Older connections have to be opened again.
+pub const FORWARDED_FOR_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// Settings of a node's edge.
 #[derive(Clone, Debug)]
 pub struct Settings {

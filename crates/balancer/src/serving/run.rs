@@ -22,7 +22,7 @@ use super::world::{CookieSecret, Owned, Place, World};
 use super::{Addresses, ServeError, Settings, status};
 use crate::cookie_secret;
 use crate::edge_report::{self, PortFault, RENEW_PERIOD, Report};
-use crate::tell::Teller;
+use crate::event_recorder::{EventRecorder, ServiceEvent};
 
 /// Who tells Events.
 const COMPONENT: &str = "portolan-edge";
@@ -121,7 +121,7 @@ struct Server {
     /// The faults of ports of each Service that has any.
     port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
     reporting: Reporting,
-    teller: Teller,
+    events: EventRecorder,
     told: status::Told,
     complained: BTreeSet<ObjectKey>,
 }
@@ -188,7 +188,7 @@ impl Server {
             to_tell: BTreeSet::new(),
             port_faults: BTreeMap::new(),
             reporting: Reporting::default(),
-            teller: Teller::new(client.clone(), WallClock::system(), COMPONENT),
+            events: EventRecorder::new(client.clone(), WallClock::system(), COMPONENT),
             told: status::Told::default(),
             complained: BTreeSet::new(),
             client,
@@ -534,7 +534,13 @@ impl Server {
             wrong.extend(self.world.complaints(&key).iter().cloned());
             for message in self.told.news(&key, wrong) {
                 let uid = &served.service.metadata.uid;
-                self.teller.tell(&key, uid, true, "EdgeDegraded", message);
+                self.events.record(ServiceEvent {
+                    service: &key,
+                    uid,
+                    is_warning: true,
+                    reason: "EdgeDegraded",
+                    message,
+                });
             }
             let of_service = status::port_faults(served, &here, &faults);
             match of_service.is_empty() {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use announcer::{LinkSelection, Metrics};
 use api::address_pool::{AddressBlock, LinkPattern};
 use api::object::{AddressPool, Resource};
-use balancer::announce::{self, LinkSelection, Metrics};
 use balancer::serving::{self, Addresses};
 use clap::{ArgAction, Args};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
@@ -140,7 +140,7 @@ impl LoadBalancer {
         let announcing = move || {
             let (client, settings, counted) = (announcer.clone(), settings.clone(), Arc::clone(&counted));
             let end = until(until_end.clone());
-            async move { Ok::<(), Failure>(announce::run(client, settings, counted, end).await?) }
+            async move { Ok::<(), Failure>(announcer::run(client, settings, counted, end).await?) }
         };
         parts.spawn(supervise(
             Arc::clone(board),
@@ -158,8 +158,8 @@ impl LoadBalancer {
         (metrics, counted_by_edge)
     }
 
-    fn announcing(&self, served: watch::Receiver<Arc<Addresses>>) -> announce::Settings {
-        announce::Settings {
+    fn announcing(&self, served: watch::Receiver<Arc<Addresses>>) -> announcer::Settings {
+        announcer::Settings {
             node_name: self.node_name.clone(),
             node_ip: Some(self.node_ip),
             port: self.probe_port,

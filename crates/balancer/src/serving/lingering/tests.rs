@@ -34,7 +34,7 @@ fn what_moved_away_goes_on_while_it_has_connections_and_a_moment_in_any_case() {
     assert_eq!(follow(40, &[3], &[]), addresses(&[1]));
     assert_eq!(follow(100, &[3], &[1]), addresses(&[1]));
     assert_eq!(
-        follow(40 + LED_FOR.as_secs(), &[3], &[1]),
+        follow(40 + FORWARDED_FOR_MAX.as_secs(), &[3], &[1]),
         addresses(&[]),
         "it is led no more"
     );

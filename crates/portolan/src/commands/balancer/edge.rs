@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use balancer::announce::Metrics;
+use announcer::Metrics;
 use balancer::serving::{self, Addresses, Buckets};
 use clap::{Args, ValueEnum};
 use edge::log::{DirectoryLimits, S3};

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use announcer::{AnnounceError, LinkSelection, Metrics};
 use api::address_pool::LinkPattern;
-use balancer::announce::{self, AnnounceError, LinkSelection, Metrics};
 use balancer::core::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
@@ -164,7 +164,7 @@ impl Flags {
         let announcer = Arc::<Metrics>::default();
         let (served, follow_served) = watch::channel(Arc::default());
         if self.announce {
-            let settings = announce::Settings {
+            let settings = announcer::Settings {
                 node_name: node_name.clone(),
                 node_ip: self.announcing.node_ip,
                 port: self.announcing.probe_port,
@@ -220,7 +220,7 @@ pub async fn assign(
 /// Announces; a patient one waits for its predecessor to end.
 async fn announce(
     client: Client,
-    settings: announce::Settings,
+    settings: announcer::Settings,
     metrics: Arc<Metrics>,
     is_patient: bool,
     ended: watch::Receiver<bool>,
@@ -228,7 +228,7 @@ async fn announce(
     let mut is_told = false;
     loop {
         let end = election::asked(ended.clone());
-        let announcing = announce::run(client.clone(), settings.clone(), Arc::clone(&metrics), end);
+        let announcing = announcer::run(client.clone(), settings.clone(), Arc::clone(&metrics), end);
         match announcing.await {
             Err(error @ AnnounceError::Listen { .. }) if is_patient && !*ended.borrow() => {
                 if !std::mem::replace(&mut is_told, true) {

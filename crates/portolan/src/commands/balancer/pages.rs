@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use balancer::{announce, serving};
+use balancer::serving;
 use edge::status::PortStatus;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Pages {
     /// What assigns addresses.
     pub assigner: Option<Arc<balancer::Metrics>>,
     /// What announces them.
-    pub announcer: Option<Arc<announce::Metrics>>,
+    pub announcer: Option<Arc<announcer::Metrics>>,
     /// The edge.
     pub edge: Option<Arc<serving::Metrics>>,
 }
@@ -58,7 +58,7 @@ pub struct Announcer {
     pub said_seconds_ago: Option<u64>,
     /// How they are.
     #[serde(flatten)]
-    pub status: announce::Status,
+    pub status: announcer::Status,
 }
 
 impl Pages {
@@ -97,11 +97,11 @@ impl Pages {
     }
 
     fn page(&self) -> Page {
-        let announcer = |part: &Arc<announce::Metrics>| match part.status() {
+        let announcer = |part: &Arc<announcer::Metrics>| match part.status() {
             None => Announcer::default(),
             Some((ago, status)) => Announcer {
                 said_seconds_ago: Some(ago.as_secs()),
-                status: announce::Status::clone(&status),
+                status: announcer::Status::clone(&status),
             },
         };
         Page {

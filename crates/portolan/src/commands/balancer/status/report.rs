@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use announcer::status::{AddressStatus, MemberStatus};
 use api::address_pool::AddressBlock;
 use api::object::{AddressPool, AddressPoolUsage, Lease, Service};
 use balancer::annotations::EDGE_CLASS;
-use balancer::announce::status::{AddressStatus, MemberStatus};
 use balancer::core::{CLASS, CONDITION, IngressMode, REMARKS_CONDITION};
 use edge::status::{BackendState, PortStatus};
 use jiff::Timestamp;

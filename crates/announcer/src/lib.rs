@@ -1,0 +1,90 @@
+//! L2 announcement of load-balancer IPs: exactly one node answers ARP and NDP for each address.
+//!
+//! Nodes elect the owner of each address with time-bounded votes. Each member has one vote per address and leases it to
+//! one candidate at a time. The lease ends when the member has not received a probe of the candidate for the fencing
+//! interval. A node announces an address only while it holds leases from a majority of the members, measured on its own
+//! monotonic clock. Two majorities share a member, so two nodes never announce the same address, even across a network
+//! partition; a frozen process finds its leases expired when it resumes. The API server is needed only for the list of
+//! members ([`api::announcers`]) and for the tie-breaker vote of clusters with an even number of members.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | `desired_announcements` | addresses and their candidate nodes, from Services, EndpointSlices, Nodes and AddressPools |
+//! | `election` | state machine of a node: members, vote leases, claims; no clock, no I/O |
+//! | [`protocol`] | messages between nodes and their authentication |
+//! | [`l2`] | ARP and NDP frames, links, packet sockets |
+//! | `handoff` | connections that stay open when an address moves: forwarding, ownership history, conntrack flush |
+//! | `caches` | watches of the API |
+//! | [`run()`] | event loop around the state machine, with sockets and the API |
+//! | [`status`] | report for operators and for `portolan balancer status` |
+//!
+//! The simulation in the tests runs whole clusters of state machines through packet loss, partitions, freezes and restarts.
+//!
+//! # Example
+//!
+//! ```no_run
+//! # async fn announce() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use announcer::{LinkSelection, Metrics, Settings};
+//! use client::{Client, Config};
+//!
+//! let client = Client::new(Config::from_kubeconfig("/etc/kubernetes/announcer.conf".as_ref())?)?;
+//! let settings = Settings {
+//!     node_name: "node-1".to_owned(),
+//!     node_ip: None,
+//!     port: 7947,
+//!     links: LinkSelection::default(),
+//!     served: None,
+//! };
+//! let shutdown = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+//! announcer::run(client, settings, Arc::<Metrics>::default(), shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod caches;
+mod desired_announcements;
+mod election;
+mod handoff;
+pub mod l2;
+mod metrics;
+pub mod protocol;
+mod run;
+#[cfg(test)]
+mod simulation;
+pub mod status;
+
+use std::time::Duration;
+
+pub use api::announcers::{MEMBERS_MAX, NodeName};
+pub use election::capabilities::Means;
+pub use election::rendezvous;
+pub use l2::links::LinkSelection;
+pub use metrics::Metrics;
+pub use run::{AnnounceError, Settings, run};
+pub use status::Status;
+
+/// Point in time on the monotonic clock of this node, since an arbitrary start that is fixed while the process runs.
+pub type Time = Duration;
+
+/// Time between two probes to the same node; each one varies by up to a fifth.
+pub const PROBE_PERIOD: Duration = Duration::from_millis(100);
+/// Silence after which other nodes claim the addresses of a node.
+pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(400);
+/// Time for which a candidate uses a vote, from the moment it sent the probe that last confirmed the vote.
+pub(crate) const VOTE_LASTS: Duration = Duration::from_millis(600);
+/// Fencing interval: time for which a member reserves its vote for a silent node. It exceeds [`VOTE_LASTS`] by more than
+/// two clocks can drift apart.
+pub(crate) const FENCE: Duration = Duration::from_millis(700);
+/// Delays of the announcements after an address is acquired. There are several because neighbours can miss some.
+pub(crate) const ANNOUNCED_AFTER: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+/// Maximum number of addresses with votes; it bounds the memory that members can make each other allocate.
+pub(crate) const ADDRESSES_MAX: usize = 65_536;

@@ -1,0 +1,157 @@
+//! An attacker on the path between nodes. It reads all datagrams, and keeps, repeats, changes, withholds and makes them. It may
+//! read the record, and may have taken a member over: then it has that member's keys.
+
+use super::*;
+use crate::protocol::message::{Echo, Entry, Stamp};
+
+/// Datagrams that are kept; then chance replaces one.
+const KEPT_MAX: usize = 2_000;
+
+/// A datagram on its way.
+#[derive(Clone)]
+pub(crate) struct Datagram {
+    pub(crate) to: usize,
+    pub(crate) from: SocketAddr,
+    pub(crate) bytes: Arc<Vec<u8>>,
+}
+
+/// What an attacker has and does.
+#[derive(Default)]
+pub(crate) struct Attacker {
+    pub(crate) recorded: Vec<Datagram>,
+    /// Datagrams that have not arrived.
+    held_up: Vec<Datagram>,
+    /// How many are held up, of one.
+    pub(crate) holding: f64,
+    /// The member that it has taken over.
+    pub(crate) member: Option<usize>,
+}
+
+impl Cluster {
+    /// The attacker reads a datagram; whether it holds it up.
+    pub(crate) fn is_held_up(&mut self, datagram: &Datagram) -> bool {
+        let Some(attacker) = &mut self.attacker else {
+            return false;
+        };
+        let kept = &mut attacker.recorded;
+        if kept.len() < KEPT_MAX {
+            kept.push(datagram.clone());
+        } else {
+            kept[self.random.usize(..KEPT_MAX)] = datagram.clone();
+        }
+        let is_held_up = self.random.f64() < attacker.holding;
+        if is_held_up && attacker.held_up.len() < KEPT_MAX {
+            attacker.held_up.push(datagram.clone());
+        }
+        is_held_up
+    }
+
+    /// The attacker does one thing.
+    pub(crate) fn attack(&mut self) {
+        let Some(mut attacker) = self.attacker.take() else {
+            return;
+        };
+        let delay = Duration::from_micros(self.random.u64(50..50_000));
+        let kept = self.random.usize(..attacker.recorded.len().max(1));
+        let some_node = self.random.usize(..self.size());
+        let other_node = self.random.usize(..self.size());
+        let datagram = attacker.recorded.get(kept).cloned();
+        let changed = datagram.map(|datagram| match self.random.u32(0..5) {
+            0 => datagram,
+            1 => Datagram {
+                to: some_node,
+                ..datagram
+            },
+            2 => Datagram {
+                from: self.machines[some_node].address,
+                ..datagram
+            },
+            3 => Datagram {
+                from: ([203, 0, 113, 1], 1).into(),
+                ..datagram
+            },
+            _ => {
+                let mut bytes = datagram.bytes.to_vec();
+                let place = self.random.usize(..bytes.len());
+                bytes[place] ^= self.random.u8(1..);
+                Datagram {
+                    bytes: Arc::new(bytes),
+                    ..datagram
+                }
+            }
+        });
+        let forged = (some_node != other_node).then(|| self.forge(&attacker, some_node, other_node));
+        for datagram in changed.into_iter().chain(forged.flatten()) {
+            self.deliver(delay, datagram);
+        }
+        if self.random.u32(0..10) == 0 {
+            self.random.shuffle(&mut attacker.held_up);
+            let released = self.random.usize(..=attacker.held_up.len());
+            for datagram in attacker.held_up.split_off(attacker.held_up.len() - released) {
+                let delay = Duration::from_micros(self.random.u64(50..500_000));
+                self.deliver(delay, datagram);
+            }
+        }
+        self.attacker = Some(attacker);
+    }
+
+    /// A lie in the name of a node, with keys of a member that was taken over, or with new ones.
+    fn forge(&mut self, attacker: &Attacker, victim: usize, to: usize) -> Option<Datagram> {
+        let entry = |node: usize| self.record()?.member(&self.machines[node].name);
+        let incarnation = |node: usize| Some(entry(node)?.process.as_ref()?.incarnation);
+        let (of_victim, of_receiver) = (incarnation(victim)?, incarnation(to)?);
+        let stamp = |node: usize| {
+            let nanoseconds = u64::try_from(self.clock(node).as_nanos());
+            Stamp(nanoseconds.expect("a short time"))
+        };
+        let addresses = self.demand.keys().copied();
+        let lies: Vec<Entry> = addresses
+            .flat_map(|address| {
+                [
+                    Entry::Vote(address),
+                    Entry::GaveUp(address),
+                    Entry::Released(address),
+                ]
+            })
+            .collect();
+        let message = Message {
+            from: self.name(victim),
+            to: self.name(to),
+            incarnation: of_victim,
+            stamp: Stamp(stamp(victim).0 + 1_000_000_000),
+            epoch: u64::MAX,
+            refuses_below: 0,
+            is_quorate: true,
+            is_leaving: true,
+            heard: Some(Echo {
+                incarnation: of_receiver,
+                stamp: stamp(to),
+            }),
+            grant: Some(1),
+            entries: lies,
+            means: Means::default(),
+            entrances: Vec::new(),
+        };
+        let member = attacker
+            .member
+            .filter(|member| *member != victim && *member != to);
+        let (bytes, from) = match member {
+            Some(member) => (self.machines[member].keyring.seal(&message)?, member),
+            None => {
+                let secret = Secret::new([9; 32]);
+                let mut keyring = Keyring::new(self.name(victim), of_victim, secret);
+                keyring.follow(self.record());
+                (keyring.seal(&message)?, victim)
+            }
+        };
+        let from = match self.random.bool() {
+            true => self.machines[victim].address,
+            false => self.machines[from].address,
+        };
+        Some(Datagram {
+            to,
+            from,
+            bytes: Arc::new(bytes),
+        })
+    }
+}

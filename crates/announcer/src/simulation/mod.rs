@@ -1,0 +1,693 @@
+//! Whole clusters of cores in virtual time: a network that loses, delays and cuts, an attacker on it ([`attacker`]), processes
+//! that freeze and die, an API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
+//!
+//! After every event it is checked that no address is answered for by two nodes, and that no two nodes lead the connections
+//! of an address to each other.
+
+mod attacker;
+mod attacks;
+mod scenarios;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::announcers::Record;
+
+use crate::election::capabilities::{Means, Needs};
+use crate::election::rendezvous;
+use crate::election::{Candidates, Core, Effect, Identity, Write, Written};
+use crate::handoff::ownership_history::Forgotten;
+use crate::protocol::keys::{Keyring, Secret};
+use crate::protocol::message::Message;
+use crate::{NodeName, Time};
+
+/// How long a request to an API server that is away takes to fail.
+const API_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(crate) fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+enum Event {
+    Datagram {
+        to: usize,
+        from: SocketAddr,
+        bytes: Arc<Vec<u8>>,
+    },
+    Wake {
+        node: usize,
+        number: u64,
+    },
+    /// A watch tells the node what the record is.
+    Told {
+        node: usize,
+    },
+    /// A write is at the server.
+    Asked {
+        node: usize,
+        process: u64,
+        write: Write,
+        sent: Time,
+    },
+    /// Its answer is at the node.
+    Answered {
+        node: usize,
+        process: u64,
+        outcome: Written,
+    },
+    Thaw {
+        node: usize,
+    },
+    Demand {
+        node: usize,
+        address: IpAddr,
+    },
+}
+
+/// A machine.
+struct Machine {
+    name: NodeName,
+    address: SocketAddr,
+    core: Option<Core>,
+    keyring: Keyring,
+    /// Number of the process.
+    process: u64,
+    /// How fast its clock runs.
+    rate: f64,
+    wake: u64,
+    is_frozen: bool,
+    /// What arrived while it was frozen.
+    backlog: Vec<Event>,
+    has_api: bool,
+    means: Means,
+    /// Whether its processes are of the version before keys.
+    is_former: bool,
+    /// Whether its process was asked to end.
+    is_leaving: bool,
+    /// What its last process answered for when it ended without being asked to.
+    left: Vec<IpAddr>,
+}
+
+/// The record in the API.
+struct Stored {
+    version: u64,
+    record: Record,
+    /// Whether a process of the version before keys wrote it.
+    is_former: bool,
+}
+
+impl Stored {
+    /// What a process reads; `None` if it cannot read it. A record of the version before has no processes in it.
+    fn read_by(&self, is_former: bool) -> Option<(String, Record)> {
+        let mut record = self.record.clone();
+        match (self.is_former, is_former) {
+            (false, true) => return None,
+            (true, false) => {
+                let entries = record.members.values_mut().chain(record.joining.values_mut());
+                entries.for_each(|member| member.process = None);
+            }
+            _ => {}
+        }
+        Some((self.version.to_string(), record))
+    }
+}
+
+/// A cluster.
+pub(crate) struct Cluster {
+    /// What everything follows from.
+    seed: u64,
+    /// Whether new machines run the version before keys.
+    is_former: bool,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) now: Time,
+    machines: Vec<Machine>,
+    queue: BinaryHeap<Reverse<(Time, u64)>>,
+    events: BTreeMap<(Time, u64), Event>,
+    events_made: u64,
+    /// Directions in which nothing arrives.
+    cuts: BTreeSet<(usize, usize)>,
+    pub(crate) loss: f64,
+    /// How many answers of the API server are lost, of one: writes count, and their writers do not know.
+    pub(crate) answer_loss: f64,
+    record: Option<Stored>,
+    pub(crate) nodes: BTreeSet<NodeName>,
+    demand: BTreeMap<IpAddr, Arc<Candidates>>,
+    /// Requests that the API server has got.
+    pub(crate) writes: usize,
+    /// How often an address was gained.
+    pub(crate) gains: usize,
+    attacker: Option<attacker::Attacker>,
+    /// Which nodes were to forget which connections.
+    pub(crate) forgotten: Vec<(usize, IpAddr, Forgotten)>,
+}
+
+impl Cluster {
+    /// A cluster of that many nodes that start at once, with clocks that are up to a percent fast or slow.
+    pub(crate) fn start(seed: u64, nodes: usize) -> Self {
+        Self::of_version(seed, nodes, false)
+    }
+
+    /// The same, of the version before keys if so wanted.
+    pub(crate) fn of_version(seed: u64, nodes: usize, is_former: bool) -> Self {
+        let mut this = Self {
+            seed,
+            is_former,
+            random: fastrand::Rng::with_seed(seed),
+            now: Duration::from_secs(1_000),
+            machines: Vec::new(),
+            queue: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            events_made: 0,
+            cuts: BTreeSet::new(),
+            loss: 0.0,
+            answer_loss: 0.0,
+            record: None,
+            nodes: BTreeSet::new(),
+            demand: BTreeMap::new(),
+            writes: 0,
+            gains: 0,
+            attacker: None,
+            forgotten: Vec::new(),
+        };
+        for _ in 0..nodes {
+            this.add_node();
+        }
+        this
+    }
+
+    /// Another node starts.
+    pub(crate) fn add_node(&mut self) {
+        let number = self.machines.len();
+        let name: NodeName = format!("node-{number}").into();
+        self.nodes.insert(NodeName::clone(&name));
+        self.machines.push(Machine {
+            name,
+            address: ([192, 0, 2, number as u8], 1).into(),
+            keyring: Keyring::new("".into(), 0, Secret::new([1; 32])),
+            core: None,
+            process: 0,
+            rate: 0.99 + 0.02 * self.random.f64(),
+            wake: 0,
+            is_frozen: false,
+            backlog: Vec::new(),
+            has_api: true,
+            means: Means::default(),
+            is_former: self.is_former,
+            is_leaving: false,
+            left: Vec::new(),
+        });
+        self.tell_nodes();
+        self.boot(number);
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.machines.len()
+    }
+
+    pub(crate) fn is_up(&self, node: usize) -> bool {
+        self.machines[node].core.is_some()
+    }
+
+    /// The Node object goes, and its machine is off.
+    pub(crate) fn remove_node(&mut self, node: usize) {
+        self.kill(node);
+        self.nodes.remove(&self.machines[node].name);
+        self.tell_nodes();
+    }
+
+    /// A process starts on a machine where none runs.
+    pub(crate) fn boot(&mut self, node: usize) {
+        if self.is_up(node) || !self.nodes.contains(&self.machines[node].name) {
+            return;
+        }
+        let machine = &mut self.machines[node];
+        machine.process = self.random.u64(..);
+        let secret = Secret::new(std::array::from_fn(|_| self.random.u8(..)));
+        let identity = Identity {
+            name: NodeName::clone(&machine.name),
+            incarnation: machine.process,
+            address: machine.address,
+            public_key: secret.public(),
+            new_cluster: format!("cluster of {}", machine.name),
+            seed: self.random.u64(..),
+        };
+        machine.keyring = Keyring::new(NodeName::clone(&machine.name), machine.process, secret);
+        let now = self.clock(node);
+        let mut core = Core::new(identity, now);
+        core.tell_nodes(now, self.nodes.clone());
+        let machine = &mut self.machines[node];
+        machine.is_leaving = false;
+        core.inherit(std::mem::take(&mut machine.left));
+        core.tell_means(now, machine.means.clone());
+        let demand = self.demand.iter();
+        core.tell_demand(
+            now,
+            demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
+        );
+        self.machines[node].core = Some(core);
+        self.after(milliseconds(1), Event::Told { node });
+        self.follow_up(node);
+    }
+
+    /// A process ends at once.
+    pub(crate) fn kill(&mut self, node: usize) {
+        let machine = &mut self.machines[node];
+        if let Some(core) = machine.core.take().filter(|_| !machine.is_leaving) {
+            machine.left = core.bequest().collect();
+        }
+        machine.is_frozen = false;
+        machine.backlog.clear();
+    }
+
+    /// A process is asked to end.
+    pub(crate) fn leave(&mut self, node: usize) {
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        if let Some(core) = &mut machine.core {
+            machine.is_leaving = true;
+            core.leave(now);
+            self.follow_up(node);
+        }
+    }
+
+    /// A process stands still for so long.
+    pub(crate) fn freeze(&mut self, node: usize, lasts: Duration) {
+        if !self.machines[node].is_frozen && self.is_up(node) {
+            self.machines[node].is_frozen = true;
+            self.after(lasts, Event::Thaw { node });
+        }
+    }
+
+    /// Nothing gets from one node to another one, in this direction.
+    pub(crate) fn cut(&mut self, from: usize, to: usize) {
+        self.cuts.insert((from, to));
+    }
+
+    /// All directions are open again.
+    pub(crate) fn join(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// The nodes of one side and the others do not reach each other.
+    pub(crate) fn split(&mut self, is_of_one_side: impl Fn(usize) -> bool) {
+        for (a, b) in pairs(self.size()) {
+            if is_of_one_side(a) != is_of_one_side(b) {
+                self.cut(a, b);
+            }
+        }
+    }
+
+    /// Whether a node reaches the API server.
+    pub(crate) fn set_api(&mut self, node: usize, has_api: bool) {
+        if std::mem::replace(&mut self.machines[node].has_api, has_api) == has_api || !has_api {
+            return;
+        }
+        self.after(milliseconds(5), Event::Told { node });
+        let addresses: Vec<IpAddr> = self.demand.keys().copied().collect();
+        for address in addresses {
+            self.after(milliseconds(5), Event::Demand { node, address });
+        }
+    }
+
+    /// A machine has this from now on.
+    pub(crate) fn set_means(&mut self, node: usize, means: Means) {
+        self.machines[node].means = means.clone();
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        let is_asleep = machine.is_frozen;
+        if let Some(core) = machine.core.as_mut().filter(|_| !is_asleep) {
+            core.tell_means(now, means);
+            self.follow_up(node);
+        }
+    }
+
+    /// A machine is stopped, and runs the present version from its next start on.
+    pub(crate) fn upgrade(&mut self, node: usize) {
+        self.kill(node);
+        self.machines[node].is_former = false;
+    }
+
+    /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
+    pub(crate) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
+        let needs = self.demand.get(&address).map(|candidates| candidates.needs);
+        self.want_with(address, preferred, needs.unwrap_or_default());
+    }
+
+    /// The same of an address that needs something besides.
+    pub(crate) fn want_with(&mut self, address: IpAddr, preferred: &[usize], needs: Needs) {
+        let names = preferred
+            .iter()
+            .map(|node| NodeName::clone(&self.machines[*node].name));
+        let candidates = Candidates {
+            preferred: names.collect(),
+            otherwise: BTreeSet::new(),
+            needs,
+        };
+        self.demand.insert(address, Arc::new(candidates));
+        for node in 0..self.size() {
+            let delay = milliseconds(self.random.u64(1..400));
+            self.after(delay, Event::Demand { node, address });
+        }
+    }
+
+    /// An address is to be answered for by nobody any more; all learn it, sooner or later.
+    pub(crate) fn unwant(&mut self, address: IpAddr) {
+        self.demand.remove(&address);
+        for node in 0..self.size() {
+            let delay = milliseconds(self.random.u64(1..400));
+            self.after(delay, Event::Demand { node, address });
+        }
+    }
+
+    /// Who answers for an address.
+    pub(crate) fn owners(&self, address: IpAddr) -> Vec<usize> {
+        let answers = |node: &usize| {
+            let machine = &self.machines[*node];
+            let core = machine.core.as_ref().filter(|_| !machine.is_frozen);
+            core.is_some_and(|core| core.may_answer(self.clock(*node), address))
+        };
+        (0..self.size()).filter(answers).collect()
+    }
+
+    /// Who answers for an address, and which members are heard, as a node sees it that runs.
+    pub(crate) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
+        let core = self.machines[node].core.as_ref().expect("a process");
+        let now = self.clock(node);
+        let members = core.members(now).into_iter();
+        let heard = members.map(|member| member.is_heard).collect();
+        (core.owner(now, address).cloned(), heard)
+    }
+
+    /// The name of a node.
+    pub(crate) fn name(&self, node: usize) -> NodeName {
+        NodeName::clone(&self.machines[node].name)
+    }
+
+    /// Who should, of the nodes that run.
+    pub(crate) fn winner(&self, address: IpAddr) -> Option<usize> {
+        let candidates = &self.demand[&address];
+        let running = candidates.preferred.iter().filter(|name| {
+            let machine = self.machines.iter().find(|machine| machine.name == **name);
+            machine.is_some_and(|machine| machine.core.is_some() && machine.means.meet(&candidates.needs))
+        });
+        let winner = rendezvous::winner(address, running)?;
+        self.machines.iter().position(|machine| machine.name == *winner)
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.demand.keys().copied().collect()
+    }
+
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.record.as_ref().map(|stored| &stored.record)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, lasts: Duration) {
+        let end = self.now + lasts;
+        self.run_until(end, |_| false);
+    }
+
+    /// Lets time pass until something is so; whether it became so in time.
+    pub(crate) fn run_until(&mut self, end: Time, is_so: impl Fn(&Self) -> bool) -> bool {
+        loop {
+            if is_so(self) {
+                return true;
+            }
+            let Some(Reverse(key)) = self.queue.peek().copied().filter(|Reverse(key)| key.0 <= end) else {
+                self.now = end;
+                return false;
+            };
+            self.queue.pop();
+            self.now = key.0;
+            let event = self.events.remove(&key).expect("an event that was queued");
+            self.happen(event);
+            for address in self.demand.keys() {
+                let owners = self.owners(*address);
+                assert!(
+                    owners.len() < 2,
+                    "{address} is answered for by {owners:?} at {:?}, seed {}",
+                    self.now,
+                    self.seed
+                );
+                for (from, to) in self.leads(*address) {
+                    assert_ne!(
+                        self.led_to(to, *address),
+                        Some(from),
+                        "{address} is led in a circle by {from} and {to} at {:?}, seed {}",
+                        self.now,
+                        self.seed
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whom a node leads connections of an address to, also while it is frozen: its kernel goes on.
+    pub(crate) fn led_to(&self, node: usize, address: IpAddr) -> Option<usize> {
+        let name = self.machines[node].core.as_ref()?.led_to(address)?;
+        self.machines.iter().position(|machine| machine.name == *name)
+    }
+
+    /// Whether a node drops what it does not know of an address.
+    pub(crate) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
+        let core = self.machines[node].core.as_ref();
+        core.is_some_and(|core| core.unsettled().any(|unsettled| unsettled == address))
+    }
+
+    /// All who lead connections of an address, and whom they lead them to.
+    pub(crate) fn leads(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
+        let led = move |node: usize| Some((node, self.led_to(node, address)?));
+        (0..self.size()).filter_map(led)
+    }
+
+    /// The nodes that answer for an address and lack what it needs.
+    pub(crate) fn unable_owners(&self, address: IpAddr) -> Vec<usize> {
+        let needs = &self.demand[&address].needs;
+        let mut owners = self.owners(address);
+        owners.retain(|owner| !self.machines[*owner].means.meet(needs));
+        owners
+    }
+
+    fn clock(&self, node: usize) -> Time {
+        self.now.mul_f64(self.machines[node].rate)
+    }
+
+    fn after(&mut self, delay: Duration, event: Event) {
+        self.events_made += 1;
+        let key = (self.now + delay, self.events_made);
+        self.queue.push(Reverse(key));
+        self.events.insert(key, event);
+    }
+
+    fn tell_nodes(&mut self) {
+        for node in 0..self.size() {
+            let now = self.clock(node);
+            if let Some(core) = &mut self.machines[node].core {
+                core.tell_nodes(now, self.nodes.clone());
+                self.follow_up(node);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let node = match &event {
+            Event::Asked { .. } => return self.ask_api(event),
+            Event::Thaw { node } => return self.thaw(*node),
+            Event::Datagram { to: node, .. }
+            | Event::Wake { node, .. }
+            | Event::Told { node }
+            | Event::Demand { node, .. }
+            | Event::Answered { node, .. } => *node,
+        };
+        if self.machines[node].is_frozen {
+            self.machines[node].backlog.push(event);
+            return;
+        }
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        // `None` if the record cannot be read.
+        let told = match &self.record {
+            Some(stored) => stored.read_by(machine.is_former).map(Some),
+            None => Some(None),
+        };
+        let Some(core) = &mut machine.core else { return };
+        match event {
+            Event::Datagram { from, bytes, .. } => {
+                if let Ok(message) = machine.keyring.open(from, &bytes) {
+                    core.receive(now, from, &message);
+                }
+            }
+            Event::Wake { number, .. } if number == machine.wake => core.tick(now),
+            Event::Told { .. } if machine.has_api => {
+                if let Some(told) = told {
+                    core.tell_record(now, told);
+                }
+            }
+            Event::Demand { address, .. } if machine.has_api => {
+                let candidates = self.demand.get(&address).map(Arc::clone);
+                core.tell_demand(now, [(address, candidates)]);
+            }
+            Event::Answered { process, outcome, .. } if process == machine.process => {
+                if let Some(told) = told
+                    && (outcome != Written::Failed || machine.has_api)
+                {
+                    core.tell_record(now, told);
+                }
+                core.written(now, outcome);
+            }
+            _ => return,
+        }
+        machine.keyring.follow(core.record());
+        self.follow_up(node);
+    }
+
+    fn thaw(&mut self, node: usize) {
+        self.machines[node].is_frozen = false;
+        let means = self.machines[node].means.clone();
+        self.set_means(node, means);
+        let backlog = std::mem::take(&mut self.machines[node].backlog);
+        for event in backlog {
+            self.happen(event);
+        }
+    }
+
+    /// A compare-and-swap, and the news of it.
+    fn ask_api(&mut self, event: Event) {
+        let Event::Asked {
+            node,
+            process,
+            write,
+            sent,
+        } = event
+        else {
+            return;
+        };
+        if !self.machines[node].has_api {
+            let outcome = Written::Failed;
+            return self.after(
+                API_TIMEOUT,
+                Event::Answered {
+                    node,
+                    process,
+                    outcome,
+                },
+            );
+        }
+        self.writes += 1;
+        let version = self.record.as_ref().map(|stored| stored.version);
+        let mut outcome = Written::Failed;
+        if version.map(|version| version.to_string()) == write.version {
+            outcome = Written::Accepted(sent);
+            self.record = Some(Stored {
+                version: version.unwrap_or_default() + 1,
+                record: write.record,
+                is_former: self.machines[node].is_former,
+            });
+            for node in 0..self.size() {
+                let delay = milliseconds(self.random.u64(1..300));
+                self.after(delay, Event::Told { node });
+            }
+        }
+        if self.random.f64() < self.answer_loss {
+            let outcome = Written::Failed;
+            return self.after(
+                API_TIMEOUT,
+                Event::Answered {
+                    node,
+                    process,
+                    outcome,
+                },
+            );
+        }
+        let delay = milliseconds(self.random.u64(1..50));
+        self.after(
+            delay,
+            Event::Answered {
+                node,
+                process,
+                outcome,
+            },
+        );
+    }
+
+    /// Does what the core wants.
+    fn follow_up(&mut self, node: usize) {
+        let now = self.clock(node);
+        let machine = &mut self.machines[node];
+        let Some(core) = &mut machine.core else { return };
+        let process = machine.process;
+        let write = core.write(now);
+        let effects = core.take_effects();
+        machine.wake += 1;
+        let number = machine.wake;
+        let pause = core.next_wake(now).saturating_sub(now).div_f64(machine.rate);
+        self.after(pause + Duration::from_nanos(100), Event::Wake { node, number });
+        if let Some(write) = write {
+            let delay = milliseconds(self.random.u64(1..50));
+            self.after(
+                delay,
+                Event::Asked {
+                    node,
+                    process,
+                    write,
+                    sent: now,
+                },
+            );
+        }
+        for effect in effects {
+            match effect {
+                Effect::Send(address, message) => {
+                    if let Some(bytes) = self.machines[node].keyring.seal(&message) {
+                        self.send(node, address, bytes);
+                    }
+                }
+                Effect::Gained(_) => self.gains += 1,
+                Effect::Forget(address, forgotten) => self.forgotten.push((node, address, forgotten)),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, address: SocketAddr, bytes: Vec<u8>) {
+        let of_address = |machine: &Machine| machine.address == address;
+        let Some(to) = self.machines.iter().position(of_address) else {
+            return;
+        };
+        let source = self.machines[from].address;
+        // The versions do not understand each other.
+        let is_understood = self.machines[from].is_former == self.machines[to].is_former;
+        if !is_understood || self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
+            return;
+        }
+        let datagram = attacker::Datagram {
+            to,
+            from: source,
+            bytes: Arc::new(bytes),
+        };
+        if self.is_held_up(&datagram) {
+            return;
+        }
+        // Some come twice, and some so late that others overtake them.
+        for chance in [1.0, 0.02] {
+            if self.random.f64() < chance {
+                let microseconds = if self.random.f64() < 0.02 { 300_000 } else { 2_000 };
+                let delay = Duration::from_micros(self.random.u64(50..microseconds));
+                self.deliver(delay, datagram.clone());
+            }
+        }
+    }
+
+    fn deliver(&mut self, delay: Duration, datagram: attacker::Datagram) {
+        let attacker::Datagram { to, from, bytes } = datagram;
+        self.after(delay, Event::Datagram { to, from, bytes });
+    }
+}
+
+/// All directions between so many nodes.
+pub(crate) fn pairs(nodes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..nodes).flat_map(move |a| (0..nodes).filter(move |b| a != *b).map(move |b| (a, b)))
+}

@@ -1,0 +1,659 @@
+//! What clusters go through.
+
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+
+use super::attacker::Attacker;
+use super::*;
+use crate::FENCE;
+use crate::election::capabilities::LinksId;
+
+/// The links of addresses that pools have links for.
+const LINKS: LinksId = LinksId(7);
+
+/// The address of that number.
+fn address(number: u8) -> IpAddr {
+    Ipv4Addr::new(198, 51, 100, number).into()
+}
+
+/// What addresses need, by turns.
+fn needs(number: u8) -> Needs {
+    Needs {
+        edge: number & 1 != 0,
+        links: (number & 2 != 0).then_some(LINKS),
+    }
+}
+
+/// What nodes have, by chance.
+fn means(random: &mut fastrand::Rng) -> Means {
+    let lacks = random.bool().then_some(LINKS);
+    Means {
+        has_edge: random.bool(),
+        lacks: lacks.into_iter().collect(),
+    }
+}
+
+/// What a node has that lacks nothing.
+fn all_means() -> Means {
+    Means {
+        has_edge: true,
+        lacks: BTreeSet::new(),
+    }
+}
+
+/// A cluster that runs for a while, with addresses that every node may answer for.
+fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
+    let mut cluster = Cluster::start(seed, nodes);
+    let all: Vec<usize> = (0..nodes).collect();
+    for number in 0..addresses {
+        cluster.want(address(number), &all);
+    }
+    cluster.run(Duration::from_secs(30));
+    assert_owned(&cluster);
+    let record = cluster.record().expect("a record");
+    assert_eq!((record.members.len(), record.joining.len()), (nodes, 0));
+    assert_eq!(record.witness, None);
+    cluster
+}
+
+/// Every address has the owner that it should have, and whatever is led comes to an end.
+fn assert_owned(cluster: &Cluster) {
+    for address in cluster.addresses() {
+        let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
+        assert_eq!(cluster.owners(address), expected, "owners of {address}");
+        for (from, to) in cluster.leads(address) {
+            assert_ne!(expected, [to], "{from} leads to the owner of {address}");
+            let last = (0..cluster.size()).try_fold(from, |at, _| cluster.led_to(at, address));
+            assert_eq!(last, None, "{address} is led in a circle from {from}");
+        }
+    }
+}
+
+/// Moves an address to a node on purpose.
+fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
+    cluster.want(address, &[node]);
+    cluster.run(Duration::from_secs(3));
+    assert_owned(cluster);
+}
+
+#[test]
+fn who_takes_an_address_leads_to_the_one_before() {
+    for seed in 0..20 {
+        // Addresses that never moved, since the nodes have found each other before.
+        let mut cluster = settled(seed, 4, 0);
+        for number in 0..2 {
+            cluster.want(address(number), &[0, 1, 2, 3]);
+        }
+        cluster.run(Duration::from_secs(3));
+        assert_owned(&cluster);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let [second, third] = [1, 2].map(|more| (first + more) % 4);
+        assert_eq!(cluster.leads(address(0)).count(), 0, "nobody was before");
+        for (to, leads) in [
+            (second, vec![(second, first)]),
+            // Back: what came up meanwhile is with the second.
+            (first, vec![(first, second)]),
+            (second, vec![(second, first)]),
+            // The third reaches both by way of the second.
+            (third, vec![(second, first), (third, second)]),
+            (first, vec![(first, third), (third, second)]),
+        ] {
+            cluster.want(address(0), &[to]);
+            let end = cluster.now + Duration::from_secs(3);
+            let is_there = |cluster: &Cluster| cluster.owners(address(0)) == [to];
+            assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
+            cluster.run(Duration::from_secs(3));
+            assert_owned(&cluster);
+            let mut leads = leads;
+            leads.sort_unstable();
+            assert_eq!(
+                cluster.leads(address(0)).collect::<Vec<_>>(),
+                leads,
+                "seed {seed}"
+            );
+        }
+        assert_eq!(cluster.leads(address(1)).count(), 0, "it never moved");
+    }
+}
+
+/// Whatever arrives first: what the one before says, or the votes of others.
+#[test]
+fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
+    let have_waited = Cell::new(0);
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3 + (seed % 3) as usize, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let second = (first + 1) % cluster.size();
+        cluster.loss = 0.1;
+        cluster.want(address(0), &[second]);
+        let end = cluster.now + Duration::from_secs(5);
+        cluster.run_until(end, |cluster| {
+            if cluster.owners(address(0)) == [second] {
+                let is_led = cluster.led_to(second, address(0)) == Some(first);
+                assert!(is_led || cluster.is_unsettled(second, address(0)), "seed {seed}");
+                have_waited.update(|count| count + usize::from(!is_led));
+            }
+            false
+        });
+        assert_eq!(cluster.led_to(second, address(0)), Some(first), "seed {seed}");
+        assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
+
+        // Nobody waits for a dead one.
+        cluster.loss = 0.0;
+        cluster.want(address(0), &[first, second]);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.run(Duration::from_secs(5));
+        cluster.kill(owner);
+        let end = cluster.now + Duration::from_secs(2);
+        let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
+        assert!(cluster.run_until(end, is_replaced), "seed {seed}");
+        cluster.run(milliseconds(300));
+        for node in 0..cluster.size() {
+            assert!(!cluster.is_unsettled(node, address(0)), "seed {seed}");
+        }
+    }
+    assert_ne!(have_waited.get(), 0, "the seeds are not those that show it");
+}
+
+#[test]
+fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
+    /// What happens to the owner until it has the address again.
+    type Happening = fn(&mut Cluster, usize);
+    let happenings: [(&str, Happening, fn(Forgotten) -> bool); 6] = [
+        (
+            "asked for it",
+            |cluster, first| {
+                let other = (first + 1) % 3;
+                move_to(cluster, address(0), other);
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "asked for it by two after one another",
+            |cluster, first| {
+                move_to(cluster, address(0), (first + 1) % 3);
+                move_to(cluster, address(0), (first + 2) % 3);
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "asked for it by two, of whom one began anew",
+            |cluster, first| {
+                let next = (first + 1) % 3;
+                move_to(cluster, address(0), next);
+                move_to(cluster, address(0), (first + 2) % 3);
+                cluster.kill(next);
+                cluster.run(Duration::from_secs(2));
+                cluster.boot(next);
+                cluster.run(Duration::from_secs(5));
+                cluster.want(address(0), &[0, 1, 2]);
+            },
+            |forgotten| match forgotten {
+                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_mins(1),
+                Forgotten::Ended => false,
+            },
+        ),
+        (
+            "asked to end",
+            |cluster, first| {
+                cluster.leave(first);
+                cluster.run(milliseconds(500));
+                cluster.kill(first);
+                cluster.run(Duration::from_secs(5));
+                cluster.boot(first);
+            },
+            |forgotten| forgotten == Forgotten::Ended,
+        ),
+        (
+            "killed",
+            |cluster, first| {
+                cluster.kill(first);
+                cluster.run(Duration::from_secs(5));
+                cluster.boot(first);
+            },
+            |forgotten| forgotten == Forgotten::SpokenWithin(Duration::MAX),
+        ),
+        (
+            "frozen",
+            |cluster, first| cluster.freeze(first, Duration::from_secs(4)),
+            |forgotten| match forgotten {
+                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_secs(20),
+                Forgotten::Ended => false,
+            },
+        ),
+    ];
+    for (what, happen, is_expected) in happenings {
+        // With seed 9 the frozen node has its address back before the message that gave it up arrives, and forgets twice.
+        for seed in 0..9 {
+            let mut cluster = settled(seed, 3, 1);
+            let first = cluster.winner(address(0)).expect("a winner");
+            cluster.forgotten.clear();
+            happen(&mut cluster, first);
+            cluster.run(Duration::from_secs(15));
+            assert_owned(&cluster);
+            assert_eq!(cluster.owners(address(0)), [first]);
+            let of_first = cluster.forgotten.iter().filter(|(node, ..)| *node == first);
+            let of_first: Vec<Forgotten> = of_first.map(|(.., forgotten)| *forgotten).collect();
+            assert!(
+                of_first.len() == 1 && is_expected(of_first[0]),
+                "{what}, seed {seed}: {of_first:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn connections_are_kept_if_nobody_else_had_their_address() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        move_to(&mut cluster, address(0), first);
+        cluster.forgotten.clear();
+        cluster.split(|node| node == first);
+        cluster.run(Duration::from_secs(5));
+        assert_eq!(cluster.owners(address(0)), [0; 0], "cut off");
+        cluster.join();
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+        assert_eq!(
+            cluster.forgotten,
+            [(first, address(0), Forgotten::Ended)],
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn connections_are_led_to_a_process_that_was_asked_to_end_and_not_to_a_dead_one() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        cluster.leave(first);
+        cluster.run(milliseconds(500));
+        let second = cluster.owners(address(0))[0];
+        cluster.kill(first);
+        cluster.run(Duration::from_secs(60));
+        assert_eq!(
+            cluster.led_to(second, address(0)),
+            Some(first),
+            "its kernel goes on, seed {seed}"
+        );
+        // It comes back, and gets its address.
+        cluster.boot(first);
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+        assert_eq!(cluster.leads(address(0)).collect::<Vec<_>>(), [(first, second)]);
+        cluster.kill(second);
+        cluster.run(Duration::from_secs(10));
+        assert_eq!(cluster.leads(address(0)).count(), 0, "a dead one, seed {seed}");
+        // Who takes over from a dead one leads to nobody.
+        cluster.kill(first);
+        cluster.boot(second);
+        cluster.run(Duration::from_secs(10));
+        assert_eq!(cluster.leads(address(0)).count(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_led_ends_with_the_node_and_the_address() {
+    for (seed, node_goes) in [(1, true), (2, false)] {
+        let mut cluster = settled(seed, 3, 1);
+        let first = cluster.winner(address(0)).expect("a winner");
+        let second = (first + 1) % 3;
+        move_to(&mut cluster, address(0), second);
+        assert_eq!(cluster.led_to(second, address(0)), Some(first));
+        if node_goes {
+            cluster.leave(first);
+            cluster.run(milliseconds(500));
+            cluster.remove_node(first);
+            cluster.run(Duration::from_secs(20));
+        } else {
+            cluster.unwant(address(0));
+            cluster.run(Duration::from_secs(1));
+        }
+        assert_eq!(cluster.led_to(second, address(0)), None);
+    }
+}
+
+#[test]
+fn every_cluster_settles_and_then_needs_the_api_no_more() {
+    for nodes in 1..=6 {
+        let mut cluster = settled(nodes as u64, nodes, 6);
+        let (writes, gains) = (cluster.writes, cluster.gains);
+        cluster.run(Duration::from_secs(60));
+        assert_eq!((cluster.writes, cluster.gains), (writes, gains), "{nodes} nodes");
+    }
+}
+
+#[test]
+fn every_member_can_say_who_announces_and_who_is_silent() {
+    let mut cluster = settled(1, 4, 5);
+    for address in cluster.addresses() {
+        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        for node in 0..4 {
+            assert_eq!(cluster.seen_by(node, address), (owner.clone(), vec![true; 4]));
+        }
+    }
+    cluster.kill(3);
+    cluster.run(Duration::from_secs(10));
+    for address in cluster.addresses() {
+        let owner = cluster.winner(address).map(|node| cluster.name(node));
+        for node in 0..3 {
+            let seen = cluster.seen_by(node, address);
+            assert_eq!(seen, (owner.clone(), vec![true, true, true, false]), "{address}");
+        }
+    }
+}
+
+#[test]
+fn a_dead_owner_is_replaced_with_and_without_the_api() {
+    for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
+        for seed in 0..20 {
+            let mut cluster = settled(seed, nodes, 3);
+            let owner = cluster.winner(address(0)).expect("a winner");
+            for node in 0..nodes {
+                cluster.set_api(node, has_api);
+            }
+            let gains = cluster.gains;
+            let moves = (0..3)
+                .filter(|n| cluster.winner(address(*n)) == Some(owner))
+                .count();
+            cluster.kill(owner);
+            let died = cluster.now;
+            let is_replaced = |cluster: &Cluster| !cluster.owners(address(0)).is_empty();
+            let limit = Duration::from_millis(if has_api { 1_300 } else { 1_000 });
+            assert!(
+                cluster.run_until(died + limit, is_replaced),
+                "{nodes} nodes, seed {seed}"
+            );
+            cluster.run(Duration::from_secs(3));
+            assert_owned(&cluster);
+            // To get the casting vote may take longer than the votes of the dead one last.
+            if nodes % 2 == 1 {
+                assert_eq!(
+                    cluster.gains,
+                    gains + moves,
+                    "only addresses of the dead one move"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_nodes_that_lose_each_other_one_serves() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 2, 4);
+        cluster.split(|node| node == 0);
+        cluster.run(Duration::from_secs(6));
+        let owners: BTreeSet<Vec<usize>> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
+        assert_eq!(owners.len(), 1, "all addresses are with one of them");
+        assert_eq!(owners.first().map(Vec::len), Some(1));
+        cluster.join();
+        cluster.run(Duration::from_secs(10));
+        assert_owned(&cluster);
+        assert_eq!(cluster.record().expect("a record").witness, None);
+    }
+}
+
+#[test]
+fn a_node_that_leaves_is_followed_at_once() {
+    for nodes in [2, 3, 5] {
+        let mut cluster = settled(7, nodes, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.leave(owner);
+        let end = cluster.now + milliseconds(100);
+        let is_followed = |cluster: &Cluster| {
+            cluster
+                .addresses()
+                .iter()
+                .all(|a| !cluster.owners(*a).contains(&owner))
+        };
+        assert!(cluster.run_until(end, is_followed), "{nodes} nodes");
+        cluster.run(milliseconds(300));
+        cluster.kill(owner);
+        cluster.run(Duration::from_secs(6));
+        assert_owned(&cluster);
+    }
+}
+
+#[test]
+fn a_frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 3, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        cluster.freeze(owner, Duration::from_secs(4));
+        cluster.run(FENCE * 2);
+        assert_eq!(cluster.owners(address(0)).len(), 1, "replaced");
+        cluster.run(Duration::from_secs(10));
+        assert_owned(&cluster);
+    }
+}
+
+/// A node that hears nobody is heard by all: it must not be waited for.
+#[test]
+fn a_deaf_node_and_a_mute_one_are_passed_over() {
+    for is_deaf in [true, false] {
+        let mut cluster = settled(3, 3, 4);
+        let owner = cluster.winner(address(0)).expect("a winner");
+        for other in (0..3).filter(|node| *node != owner) {
+            let (from, to) = if is_deaf { (other, owner) } else { (owner, other) };
+            cluster.cut(from, to);
+        }
+        cluster.run(Duration::from_secs(3));
+        for address in cluster.addresses() {
+            let owners = cluster.owners(address);
+            assert!(owners.len() == 1 && owners[0] != owner, "{owners:?}");
+        }
+        cluster.join();
+        cluster.run(Duration::from_secs(5));
+        assert_owned(&cluster);
+    }
+}
+
+#[test]
+fn a_cluster_grows_and_shrinks_with_its_nodes() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed, 1, 4);
+        for size in 2..=5 {
+            cluster.add_node();
+            let all: Vec<usize> = (0..size).collect();
+            for number in 0..4 {
+                cluster.want(address(number), &all);
+            }
+            cluster.run(Duration::from_secs(15));
+            assert_owned(&cluster);
+            assert_eq!(cluster.record().expect("a record").members.len(), size);
+        }
+        for size in (1..=4).rev() {
+            cluster.remove_node(size);
+            cluster.run(Duration::from_secs(30));
+            assert_owned(&cluster);
+            assert_eq!(cluster.record().expect("a record").members.len(), size);
+        }
+    }
+}
+
+/// The node that would have won without it must not.
+#[test]
+fn only_nodes_with_what_it_takes_answer() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed, 4, 4);
+        let all: Vec<usize> = (0..4).collect();
+        let first = cluster.winner(address(0)).expect("a winner");
+        for node in all.iter().copied().filter(|node| *node != first) {
+            cluster.set_means(node, all_means());
+        }
+        let needy = Needs {
+            edge: true,
+            links: None,
+        };
+        cluster.want_with(address(0), &all, needy);
+        cluster.run(Duration::from_secs(3));
+        assert_owned(&cluster);
+        assert_ne!(cluster.winner(address(0)), Some(first));
+
+        // It loses the links of another address, and gets that back with them.
+        let links = Needs {
+            edge: false,
+            links: Some(LINKS),
+        };
+        cluster.want_with(address(1), &all, links);
+        cluster.run(Duration::from_secs(3));
+        let second = cluster.winner(address(1)).expect("a winner");
+        let before = cluster.machines[second].means.clone();
+        let lacking = Means {
+            lacks: BTreeSet::from([LINKS]),
+            ..before.clone()
+        };
+        cluster.set_means(second, lacking);
+        let end = cluster.now + milliseconds(600);
+        let is_moved = |cluster: &Cluster| {
+            let owners = cluster.owners(address(1));
+            owners.len() == 1 && owners[0] != second
+        };
+        assert!(cluster.run_until(end, is_moved), "seed {seed}");
+        cluster.set_means(second, before);
+        cluster.run(Duration::from_secs(3));
+        assert_owned(&cluster);
+        assert_eq!(cluster.owners(address(1)), [second]);
+
+        // Nobody has it: nobody answers.
+        for node in 0..4 {
+            cluster.set_means(node, Means::default());
+        }
+        cluster.run(Duration::from_secs(1));
+        assert_eq!(cluster.owners(address(0)), [0; 0]);
+    }
+}
+
+/// Nodes are upgraded one after the other from the version before keys, and the versions do not hear each other. Two majorities
+/// would be seen as two owners.
+#[test]
+fn an_upgrade_from_the_version_before_keys_ends_with_every_address_owned() {
+    for seed in 0..20 {
+        let nodes = 1 + (seed % 5) as usize;
+        let mut cluster = Cluster::of_version(seed, nodes, true);
+        let all: Vec<usize> = (0..nodes).collect();
+        for number in 0..4 {
+            cluster.want(address(number), &all);
+        }
+        cluster.run(Duration::from_secs(30));
+        assert_owned(&cluster);
+        for node in 0..nodes {
+            cluster.leave(node);
+            cluster.run(milliseconds(500));
+            cluster.upgrade(node);
+            cluster.run(milliseconds(500));
+            cluster.boot(node);
+            cluster.run(Duration::from_secs(15));
+            // Whichever version has the majority answers; with the casting vote, half of the nodes do.
+            let upgraded = node + 1;
+            if 2 * upgraded != nodes {
+                let owners = cluster.owners(address(0));
+                assert_eq!(owners.len(), 1, "{upgraded} of {nodes} upgraded, seed {seed}");
+            }
+        }
+        cluster.run(Duration::from_secs(20));
+        assert_owned(&cluster);
+        let record = cluster.record().expect("a record");
+        assert!(record.everybody().all(|(_, member)| member.process.is_some()));
+    }
+}
+
+/// Loss, one-way cuts, partitions, freezes, deaths, an API server that comes and goes, nodes that come, upgrades, an attacker who
+/// has taken one of the nodes over: never two owners, and all is well soon after the last of it. `ANNOUNCE_SEEDS` says how many
+/// seeds there are.
+#[test]
+fn whatever_happens_there_are_never_two_owners_and_it_ends_well() {
+    let seeds: u64 = std::env::var("ANNOUNCE_SEEDS").map_or(25, |seeds| seeds.parse().expect("a number"));
+    for seed in 0..seeds {
+        // Every third cluster is of the version before keys at first.
+        let mut cluster = Cluster::of_version(seed, 1 + (seed % 5) as usize, seed % 3 == 2);
+        cluster.attacker = Some(Attacker::default());
+        let all: Vec<usize> = (0..cluster.size()).collect();
+        for number in 0..4 {
+            cluster.want_with(address(number), &all, needs(number));
+        }
+        cluster.answer_loss = 0.1;
+        for _ in 0..80 {
+            disturb(&mut cluster);
+            let pause = milliseconds(cluster.random.u64(1..1_500));
+            let end = cluster.now + pause;
+            while cluster.now < end {
+                cluster.attack();
+                cluster.run(milliseconds(100));
+            }
+        }
+        (cluster.loss, cluster.answer_loss) = (0.0, 0.0);
+        if let Some(attacker) = &mut cluster.attacker {
+            attacker.holding = 0.0;
+        }
+        cluster.join();
+        for node in 0..cluster.size() {
+            cluster.set_api(node, true);
+            if cluster.machines[node].is_former {
+                cluster.upgrade(node);
+            }
+            cluster.boot(node);
+        }
+        // The attacker goes on.
+        for _ in 0..400 {
+            cluster.attack();
+            cluster.run(milliseconds(100));
+        }
+        assert_owned(&cluster);
+        for number in 0..4 {
+            assert_eq!(cluster.unable_owners(address(number)), [0; 0], "seed {seed}");
+        }
+        assert!(
+            cluster.record().expect("a record").joining.is_empty(),
+            "seed {seed}"
+        );
+    }
+}
+
+/// Lets something happen.
+fn disturb(cluster: &mut Cluster) {
+    let node = cluster.random.usize(..cluster.size());
+    let other = cluster.random.usize(..cluster.size());
+    match cluster.random.u32(..22) {
+        0 => cluster.loss = cluster.random.f64() * 0.6,
+        1 => cluster.loss = 0.0,
+        2 | 3 => cluster.cut(node, other),
+        4 => {
+            let side = cluster.random.u64(..);
+            cluster.split(|node| side >> node & 1 == 0);
+        }
+        5 | 6 => cluster.join(),
+        7 => {
+            let lasts = milliseconds(cluster.random.u64(1..4_000));
+            cluster.freeze(node, lasts);
+        }
+        8 => cluster.kill(node),
+        9 | 10 => cluster.boot(node),
+        11 => cluster.set_api(node, false),
+        12 | 13 => cluster.set_api(node, true),
+        14 => {
+            let some: Vec<usize> = (0..cluster.size()).filter(|_| cluster.random.bool()).collect();
+            let number = cluster.random.u8(0..4);
+            cluster.want(address(number), &some);
+        }
+        16 | 17 => {
+            let means = means(&mut cluster.random);
+            cluster.set_means(node, means);
+        }
+        18 => cluster.upgrade(node),
+        19 | 20 => {
+            let holding = cluster.random.f64() * cluster.random.f64();
+            let member = cluster.random.bool().then_some(node);
+            if let Some(attacker) = &mut cluster.attacker {
+                (attacker.holding, attacker.member) = (holding, member);
+            }
+        }
+        _ if cluster.size() < 7 => cluster.add_node(),
+        _ => {}
+    }
+}

@@ -1,0 +1,110 @@
+//! A host on the network that may read the record of announcers, and sends in the names and from the addresses of members.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use announcer::Means;
+use announcer::protocol::keys::{Keyring, Secret};
+use announcer::protocol::message::{Echo, Entry, Message, Stamp};
+use api::announcers::{ANNOTATION, NAME, NodeName, Record};
+use http::Method;
+use netlink::clock::since_boot;
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::asker::Asker;
+use crate::setting::{ADDRESS, Setting, await_members, start_announcer};
+use crate::support::ask;
+
+/// Rounds in which every member is lied to in the name of every other one, each followed by a tenth of a second.
+const ROUNDS: u32 = 20;
+/// The headers of IPv4 and UDP.
+const HEADER_BYTES: usize = 28;
+/// `IPPROTO_RAW` and `IPPROTO_UDP`.
+const RAW: i32 = 255;
+const UDP: u8 = 17;
+
+#[test]
+fn lies_in_the_names_of_members_move_no_address() {
+    testbed::in_namespace(|| {
+        let Setting { cluster, api, .. } = &Setting::start(3);
+        let names = ["node-1", "node-2", "node-3"];
+        let _announcers = names.map(|name| start_announcer(cluster, &api.announcer, name));
+        await_members(cluster, &api.admin);
+        let mut asker = Asker::start(cluster);
+        asker.until(Duration::from_secs(3), |_| false);
+        let owner = asker.seen.last().copied().expect("an owner");
+        asker.seen.clear();
+
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}");
+        let lease: Value = ask(cluster, &api.admin, Method::GET, &path, client::JSON, None);
+        let record = lease["metadata"]["annotations"][ANNOTATION].as_str();
+        let record = Record::from_json(record.expect("a record")).expect("a record");
+        let outside = cluster.outside().expect("the outside");
+        let open = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW)));
+        let socket = outside.enter(open).expect("its namespace").expect("a raw socket");
+        for _ in 0..ROUNDS {
+            for (victim, receiver) in names.iter().flat_map(|a| names.map(|b| (*a, b))) {
+                if victim != receiver {
+                    lie(&socket, &record, victim, receiver);
+                }
+            }
+            asker.until(Duration::from_millis(100), |_| false);
+        }
+        assert!(asker.seen.iter().all(|seen| *seen == owner), "{:?}", asker.seen);
+        assert!(!asker.seen.is_empty(), "it is answered for");
+    });
+}
+
+/// Says in the name of a member that it ends, votes and gives up.
+fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
+    let entry = |name: &str| record.member(name).expect("a member");
+    let incarnation = |name: &str| entry(name).process.as_ref().expect("a process").incarnation;
+    let address = IpAddr::from(ADDRESS);
+    let now = Stamp(since_boot().as_nanos() as u64);
+    let message = Message {
+        from: victim.into(),
+        to: receiver.into(),
+        incarnation: incarnation(victim),
+        stamp: Stamp(now.0 + 1_000_000_000),
+        epoch: record.epoch,
+        refuses_below: record.epoch,
+        is_quorate: false,
+        is_leaving: true,
+        heard: Some(Echo {
+            incarnation: incarnation(receiver),
+            stamp: now,
+        }),
+        grant: Some(1),
+        entries: vec![Entry::GaveUp(address), Entry::Vote(address), Entry::Ask(address)],
+        means: Means::default(),
+        entrances: Vec::new(),
+    };
+    let mut forger = Keyring::new(NodeName::from(victim), incarnation(victim), Secret::new([9; 32]));
+    forger.follow(Some(record));
+    let bytes = forger.seal(&message).expect("a key");
+    let (from, to) = (entry(victim).address, entry(receiver).address);
+    let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else {
+        panic!("the nodes have IPv4 addresses");
+    };
+    let packet = packet(from, to, &bytes);
+    socket
+        .send_to(&packet, &SocketAddrV4::new(*to.ip(), 0).into())
+        .expect("sent");
+}
+
+/// An IPv4 packet with a datagram, with whatever source. The kernel fills in what is zero.
+fn packet(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let octets = |address: &Ipv4Addr| address.octets();
+    let mut packet = vec![0x45, 0];
+    packet.extend(((HEADER_BYTES + payload.len()) as u16).to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, UDP, 0, 0]);
+    packet.extend(octets(from.ip()));
+    packet.extend(octets(to.ip()));
+    packet.extend(from.port().to_be_bytes());
+    packet.extend(to.port().to_be_bytes());
+    packet.extend(((8 + payload.len()) as u16).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(payload);
+    packet
+}

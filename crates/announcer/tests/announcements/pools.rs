@@ -1,0 +1,226 @@
+//! Pools say which nodes announce their addresses, and on which links.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use announcer::{NodeName, rendezvous};
+use client::{Config, JSON, MERGE_PATCH};
+use http::Method;
+use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, Route};
+use serde_json::{Value, json};
+use testbed::Cluster;
+
+use crate::asker::Asker;
+use crate::setting::{
+    ADDRESS, EARLIER, EDGE, Hardware, OTHER, PATIENCE, POOLS, QUESTION_PERIOD, SERVICES, Setting, ask_api,
+    await_api, await_members, link_of, pool, service, start_announcer, start_with,
+};
+
+const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
+/// A second network, of one node and the client.
+const SECOND_LINK: &str = "lan9";
+
+#[test]
+fn pools_choose_nodes_and_links() {
+    testbed::in_namespace(|| {
+        let Setting { cluster, api, .. } = &Setting::start(3);
+        let (config, announcer) = (&api.admin, &api.announcer);
+        let names = ["node-1", "node-2", "node-3"];
+        let winner = |address: Ipv4Addr| {
+            let names = names.map(NodeName::from);
+            let winner = rendezvous::winner(address.into(), names.iter()).cloned();
+            names
+                .iter()
+                .position(|name| Some(name) == winner.as_ref())
+                .expect("a winner")
+        };
+        // One of those that would not have the edge's address has the only edge.
+        let with_edge = (winner(EDGE) + 1) % names.len();
+        let start = |number: usize| start_with(cluster, announcer, names[number], number == with_edge);
+        let announcers = [0, 1, 2].map(start);
+        let patch =
+            |path: &str, body: Value| ask_api(cluster, config, Method::PATCH, path, MERGE_PATCH, &body);
+        let create = |path: &str, body: Value| ask_api(cluster, config, Method::POST, path, JSON, &body);
+        let place = |spec: Value| patch(&format!("{POOLS}/p"), json!({ "spec": spec }));
+        let label = |number: usize, role: Value| {
+            let labels = json!({"metadata": {"labels": {"role": role}}});
+            patch(&format!("/api/v1/nodes/{}", names[number]), labels);
+        };
+        create(POOLS, pool("q", &[OTHER.into(), EDGE.into()]));
+        create(SERVICES, service("b", json!({})));
+        let edge_class = json!({"loadBalancerClass": "portolan.dev/edge"});
+        await_address(cluster, config, "b", OTHER.into());
+        create(SERVICES, service("c", edge_class));
+        await_members(cluster, config);
+        let mut asker = Asker::start(cluster);
+        asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
+        asker.until_at(EDGE, announcers[with_edge].hardware);
+
+        // The labels of nodes, as they change.
+        let [second, third] = [1, 2].map(|more| (winner(ADDRESS) + more) % names.len());
+        place(
+            json!({"nodeSelectors": [{"matchLabels": {"role": "edge"}}, {"matchLabels": {"role": "dmz"}}]}),
+        );
+        asker.until_silent();
+        says_why(cluster, config);
+        label(second, json!("dmz"));
+        asker.until_at(ADDRESS, announcers[second].hardware);
+        label(third, json!("edge"));
+        label(second, Value::Null);
+        asker.until_at(ADDRESS, announcers[third].hardware);
+        await_api(cluster, config, &format!("{SERVICES}/a"), |service| {
+            let conditions = service["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            conditions.iter().all(|condition| condition["status"] == "True")
+        });
+
+        // Links: only one node has them, and answers there alone.
+        place(json!({"nodeSelectors": null, "interfaces": ["lan*"]}));
+        asker.until_silent();
+        let (here, there) = connect_directly(cluster, names[second]);
+        let mut direct = Asker::on(cluster, SECOND_LINK);
+        direct.until_at(ADDRESS, there);
+        asker.until_silent();
+
+        // IPv6 too: the client's kernel finds it there, by a group that was joined on that link only.
+        let mut linked = pool("six", &[ADDRESS6.into()]);
+        linked["spec"]["interfaces"] = json!([SECOND_LINK]);
+        create(POOLS, linked);
+        create(SERVICES, service("d", json!({"ipFamilies": ["IPv6"]})));
+        await_neighbour(cluster, here, there);
+        let joined = groups_of(cluster, names[second]);
+        assert_eq!(
+            joined,
+            [SECOND_LINK],
+            "links with the solicited-node group of {ADDRESS6}"
+        );
+
+        // As the announcers' flags say again.
+        place(json!({"interfaces": null}));
+        asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
+    });
+}
+
+/// No address is known to be of a pool.
+#[test]
+fn who_may_not_read_pools_announces_nothing() {
+    testbed::in_namespace(|| {
+        let Setting { cluster, api, .. } = &Setting::start(1);
+        let rules = json!([
+            {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+             "verbs": ["create", "get", "list", "update", "watch"]},
+        ]);
+        let create = |kind: &str, mut object: Value| {
+            object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+            object["metadata"] = json!({"name": EARLIER});
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
+            ask_api(cluster, &api.admin, Method::POST, &path, JSON, &object);
+        };
+        create("clusterroles", json!({"kind": "ClusterRole", "rules": rules}));
+        create(
+            "clusterrolebindings",
+            json!({
+                "kind": "ClusterRoleBinding",
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": EARLIER},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": EARLIER}],
+            }),
+        );
+        let mut asker = Asker::start(cluster);
+        let announcer = start_announcer(cluster, &api.earlier, "node-1");
+        asker.until(Duration::from_secs(5), |_| false);
+        assert!(asker.seen.is_empty(), "{:?}", asker.seen);
+        announcer.kill();
+        let announcer = start_announcer(cluster, &api.announcer, "node-1");
+        asker.until_at(ADDRESS, announcer.hardware);
+    });
+}
+
+/// Waits until a Service has an address.
+fn await_address(cluster: &Cluster, config: &Config, name: &str, address: IpAddr) {
+    await_api(cluster, config, &format!("{SERVICES}/{name}"), |service| {
+        service["status"]["loadBalancer"]["ingress"][0]["ip"] == address.to_string()
+    });
+}
+
+/// Waits until condition and Event say that no node may announce the address.
+fn says_why(cluster: &Cluster, config: &Config) {
+    let text = format!(
+        "{ADDRESS} is announced by no node: none that takes traffic matches nodeSelectors of AddressPool \"p\""
+    );
+    await_api(cluster, config, &format!("{SERVICES}/a"), |service| {
+        let conditions = service["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let mut conditions = conditions.iter();
+        conditions.any(|condition| {
+            condition["type"] == "portolan.dev/AddressAnnounced"
+                && condition["status"] == "False"
+                && condition["message"] == text.as_str()
+        })
+    });
+    await_api(cluster, config, "/api/v1/namespaces/default/events", |list| {
+        let events = list["items"].as_array().cloned().unwrap_or_default();
+        let mut events = events.iter();
+        events.any(|event| event["reason"] == "UnAvailableLoadBalancer" && event["message"] == text.as_str())
+    });
+}
+
+/// Gives a node and the client a network of their own; the client's link, and the node's hardware address there.
+fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, Hardware) {
+    let node = cluster.member(node).expect("a member");
+    let outside = cluster.outside().expect("the outside");
+    let name: LinkName = SECOND_LINK.parse().expect("a name");
+    let mut near = Connection::open_in(&node.namespace).expect("a connection");
+    let far = Some(outside.namespace.as_fd());
+    near.add_veth(&name, &name, far).expect("a pair of links");
+    let (here, _) = link_of(&outside.namespace, SECOND_LINK);
+    let (there, hardware) = link_of(&node.namespace, SECOND_LINK);
+    let mut far = Connection::open_in(&outside.namespace).expect("a connection");
+    far.change_link(here, &LinkChange::up()).expect("up");
+    near.change_link(there, &LinkChange::up()).expect("up");
+    let route = Route::on_link(IpAddr::from(ADDRESS6).into(), here);
+    far.add_route(&route).expect("a route");
+    (here, hardware)
+}
+
+/// Sends to the IPv6 address until the client's kernel has found who has it.
+fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: Hardware) {
+    let outside = cluster.outside().expect("the outside");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let send = || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?.send_to(b"anybody?", (ADDRESS6, 9));
+        // Until the link has an address of its own it may fail.
+        drop(outside.enter(send).expect("its namespace"));
+        let mut connection = Connection::open_in(&outside.namespace).expect("a connection");
+        let found = connection.neighbours().expect("neighbours");
+        let found = found.iter().any(|neighbour| {
+            (neighbour.link, neighbour.address) == (link, ADDRESS6.into())
+                && neighbour.ethernet == Some(hardware)
+        });
+        if found {
+            return;
+        }
+        assert!(Instant::now() < end, "nobody says that {ADDRESS6} is there");
+        thread::sleep(QUESTION_PERIOD);
+    }
+}
+
+/// The links on which a node is in the IPv6 address's solicited-node group.
+fn groups_of(cluster: &Cluster, node: &str) -> Vec<String> {
+    let read = || fs::read_to_string("/proc/thread-self/net/igmp6").expect("the groups");
+    let groups = cluster.member(node).expect("a member").enter(read);
+    let groups = groups.expect("its namespace");
+    let lines = groups
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let joined = lines.filter(|words| words.get(2) == Some(&"ff0200000000000000000001ff000200"));
+    joined.map(|words| words[1].to_owned()).collect()
+}

@@ -1,0 +1,226 @@
+//! A cluster with an API server, what assigns addresses, and announcers.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use announcer::{LinkSelection, Metrics, Settings};
+use client::{Client, Config};
+use http::Method;
+use netlink::route::{Connection, LinkChange, LinkIndex, NetworkNamespace};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testbed::{Cluster, Topology};
+
+use crate::support::{self, ask, create, create_node, runtime, spawn_in};
+
+pub use crate::support::PATIENCE;
+
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
+/// An address that every node may answer for, on every link.
+pub const OTHER: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 201);
+/// An address of the edge.
+pub const EDGE: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 202);
+pub const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
+/// Pause between two questions of the client.
+pub const QUESTION_PERIOD: Duration = Duration::from_millis(20);
+
+pub use testbed::asker::Hardware;
+
+/// An announcer on a thread of its own in its node's namespace.
+pub struct Announcer {
+    pub orders: Sender<Order>,
+    pub hardware: Hardware,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Announcer {
+    /// Kills it and waits until its sockets are closed, so that another one can listen at the same addresses.
+    pub fn kill(self) {
+        self.orders.send(Order::Die).expect("it runs");
+        self.thread.join().expect("no panic in the announcer");
+    }
+}
+
+pub enum Order {
+    /// To stand still for so long.
+    Freeze(Duration),
+    /// To be gone at once.
+    Die,
+    /// To end as a process that is asked to.
+    End,
+}
+
+/// A cluster with an API server on the control plane and what assigns addresses: with the Nodes, a pool of one address and a
+/// Service.
+pub struct Setting {
+    pub cluster: Arc<Cluster>,
+    pub api: Api,
+    _directory: TempDir,
+}
+
+impl Setting {
+    /// Of so many nodes.
+    pub fn start(nodes: usize) -> Self {
+        let topology = Topology::with_nodes(nodes).expect("so many nodes");
+        let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
+        let directory = tempfile::tempdir().expect("a directory");
+        Self {
+            api: start_api(&cluster, &directory),
+            cluster,
+            _directory: directory,
+        }
+    }
+}
+
+/// How the API is reached: as the administrator, as announcers do, and as announcers whose role is of before pools said
+/// anything about announcing.
+pub struct Api {
+    pub admin: Config,
+    pub announcer: Config,
+    pub earlier: Config,
+}
+
+/// The user whose role is to be made.
+pub const EARLIER: &str = "announcer-of-before";
+
+/// An API server on the control plane, with what assigns addresses; with the Nodes, a pool of one address and a Service.
+pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
+    let api = support::start_api(cluster, directory.path());
+    for (name, ip) in [("node-1", 11), ("node-2", 12), ("node-3", 13)] {
+        create_node(cluster, &api.admin, name, &format!("172.30.0.{ip}"));
+    }
+    create(cluster, &api.admin, POOLS, &pool("p", &[ADDRESS.into()]));
+    create(cluster, &api.admin, SERVICES, &service("a", json!({})));
+    Api {
+        announcer: api.as_user("system:portolan-load-balancer"),
+        earlier: api.as_user(EARLIER),
+        admin: api.admin,
+    }
+}
+
+pub fn pool(name: &str, addresses: &[IpAddr]) -> Value {
+    let addresses = addresses.iter().map(|address| format!("{address}-{address}"));
+    json!({
+        "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": name},
+        "spec": {"addresses": addresses.collect::<Vec<_>>()},
+    })
+}
+
+pub fn service(name: &str, more: Value) -> Value {
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+    });
+    for (field, value) in more.as_object().expect("fields") {
+        service["spec"][field] = value.clone();
+    }
+    service
+}
+
+pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> Announcer {
+    start_with(cluster, config, name, false)
+}
+
+/// The same, with an edge that serves its address as soon as it is asked.
+pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
+    let (serve, served) = tokio::sync::watch::channel(Arc::new(BTreeSet::from([EDGE.into()])));
+    let member = cluster.member(name).expect("a member");
+    let (orders, taken) = channel();
+    let settings = Settings {
+        node_name: name.to_owned(),
+        node_ip: None,
+        port: 7_947,
+        links: LinkSelection::default(),
+        served: has_edge.then_some(served),
+    };
+    let config = config.clone();
+    let thread = spawn_in(cluster, name, move || {
+        let _serve = serve;
+        runtime().block_on(async {
+            let client = Client::new(config).expect("a client");
+            let (end, ended) = tokio::sync::oneshot::channel::<()>();
+            let ended = async { drop(ended.await) };
+            let running = announcer::run(client, settings, Arc::<Metrics>::default(), ended);
+            tokio::pin!(running);
+            let mut end = Some(end);
+            loop {
+                match taken.try_recv() {
+                    // Nothing else is on this thread, so nothing of the announcer goes on.
+                    Ok(Order::Freeze(lasts)) => thread::sleep(lasts),
+                    Ok(Order::Die) => return,
+                    Ok(Order::End) => drop(end.take()),
+                    Err(_) => {}
+                }
+                tokio::select! {
+                    ended = &mut running => return ended.expect("a good end"),
+                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                }
+            }
+        });
+    });
+    Announcer {
+        orders,
+        hardware: link_of(&member.namespace, "eth0").1,
+        thread,
+    }
+}
+
+pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, Hardware) {
+    let mut connection = Connection::open_in(namespace).expect("a connection");
+    let links = connection.links().expect("links");
+    let link = links.into_iter().find(|link| link.name == name).expect("a link");
+    (link.index, link.ethernet.expect("an Ethernet address"))
+}
+
+/// Sets a port of the bridge up or down.
+pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
+    let mut connection = Connection::open_in(&cluster.underlay().namespace).expect("a connection");
+    let name = format!("port{port}").parse().expect("a name");
+    let link = connection.link_index(&name).expect("the port");
+    let change = LinkChange {
+        up: Some(up),
+        ..LinkChange::default()
+    };
+    connection.change_link(link, &change).expect("changed");
+}
+
+/// Asks the API for something.
+pub fn ask_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
+    ask(cluster, config, method, path, kind, Some(body));
+}
+
+/// Waits until something in the API is as it should be.
+pub fn await_api(cluster: &Cluster, config: &Config, path: &str, is_so: impl Fn(&Value) -> bool + Sync) {
+    let control_plane = cluster.control_plane().expect("a control plane");
+    let waiting = || {
+        runtime().block_on(async {
+            let client = Client::new(config.clone()).expect("a client");
+            let end = Instant::now() + PATIENCE;
+            loop {
+                let found = client.get::<Value>(path).await.unwrap_or_default();
+                if is_so(&found) {
+                    return;
+                }
+                assert!(Instant::now() < end, "{path} stays {found:#}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    };
+    control_plane.enter(waiting).expect("its namespace");
+}
+
+/// Waits until all three are members.
+pub fn await_members(cluster: &Cluster, config: &Config) {
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
+    await_api(cluster, config, path, |lease| {
+        let record = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();
+        let record: Value = serde_json::from_str(record.unwrap_or("null")).expect("JSON");
+        let count = record["members"].as_object().map_or(0, serde_json::Map::len);
+        count == 3 && record.get("joining").is_none()
+    });
+}
