@@ -61,7 +61,7 @@ pub enum AgentError {
     Ranges(#[from] AddressError),
     /// The TLS library has no protocol in common with itself. No retry mends it.
     #[error("TLS for probes: {0}")]
-    Tls(#[from] client::ConfigError),
+    Tls(#[from] rustls::Error),
     /// The endpoint for the API server cannot be served.
     #[error("serving the API server: {0}")]
     Serving(#[from] serving::ServingError),
@@ -193,7 +193,7 @@ async fn prepare(
         events,
         capacity: node::capacity(),
         cgroups: Cgroups::open().map_err(|error| error.to_string()),
-        probe_tls: Arc::new(client::tls_without_verification()?),
+        probe_tls: Arc::new(trust::client_config_without_verification()?),
     };
     if let Err(why) = &context.cgroups {
         tracing::warn!(why, "the limits of Pods are not enforced");

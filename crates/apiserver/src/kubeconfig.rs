@@ -7,9 +7,9 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use trust::private_file;
 
 use crate::pki::{Client, Pki};
-use crate::private_file;
 
 /// Where clients on this machine reach a server that listens on `address`: a wildcard becomes loopback.
 pub fn server_url(address: SocketAddr) -> String {
@@ -52,7 +52,7 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent()
         && !directory.as_os_str().is_empty()
     {
-        private_file::make_directory(directory)?;
+        private_file::create_directory(directory)?;
     }
     private_file::write(path, text.as_bytes())
 }

@@ -41,7 +41,6 @@ mod passing;
 pub mod pki;
 mod portions;
 mod printing;
-pub mod private_file;
 mod query;
 mod questions;
 mod repair;

@@ -24,6 +24,6 @@ pub use counters::{Durations, REQUEST_BOUNDS_SECONDS, Requests};
 pub use error::{ClientError, Status, StatusCause, StatusDetails};
 pub use fence::{Fence, Moment};
 pub use request::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
-pub use tls::{tls_config, tls_without_verification};
+pub use tls::tls_config;
 pub use transport::{Body, Exchange, TransportError};
 pub use watch::{Event, Query, Watch, push_escaped, watch};

@@ -76,7 +76,7 @@ pub enum StartError {
     Threads(#[source] io::Error),
     /// TLS cannot be set up. Trying again does not help.
     #[error("setting up TLS to backends: {0}")]
-    Tls(#[source] client::ConfigError),
+    Tls(#[source] rustls::Error),
     /// A predecessor runs and does not hand over. A later attempt may succeed.
     #[error(transparent)]
     Handover(HandoverError),

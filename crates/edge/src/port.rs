@@ -110,10 +110,10 @@ impl Shared {
         open_max: usize,
         shares: Shares,
         sticky_keys: StickyKeys,
-    ) -> Result<Self, client::ConfigError> {
+    ) -> Result<Self, rustls::Error> {
         Ok(Self {
             zone: Mutex::new(zone),
-            tls_to_backends: Arc::new(client::tls_without_verification()?),
+            tls_to_backends: Arc::new(trust::client_config_without_verification()?),
             open: AtomicUsize::new(0),
             open_max,
             shares,

@@ -19,7 +19,6 @@ mod claims;
 mod decide;
 mod fault;
 mod intern;
-pub mod maglev;
 mod outline;
 mod plan;
 mod ports;

@@ -75,7 +75,7 @@ pub async fn following_ends_with_the_container(world: &mut World) -> Outcome {
 
 /// Whoever has no certificate gets no connection.
 pub async fn nobody_else_is_answered(world: &mut World) -> Outcome {
-    let tls = std::sync::Arc::new(client::tls_without_verification()?);
+    let tls = std::sync::Arc::new(trust::client_config_without_verification()?);
     let name = rustls::pki_types::ServerName::try_from("127.0.0.1")?;
     let mut connection = rustls::ClientConnection::new(tls, name)?;
     let mut stream = TcpStream::connect(AGENT_ADDRESS)?;

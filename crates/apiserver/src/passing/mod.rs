@@ -8,7 +8,6 @@ mod destination;
 mod headers;
 mod logs;
 mod tunnel;
-mod verifier;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +50,7 @@ impl Passing {
         let tls = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier::AnyCertificate::new(provider)))
+            .with_custom_certificate_verifier(Arc::new(trust::AcceptAnyServerCert::new(provider)))
             .with_no_client_auth();
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)

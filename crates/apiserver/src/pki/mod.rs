@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use api::certificates::NodeIdentity;
 use rcgen::{Issuer, KeyPair};
+use trust::private_file;
 
-use crate::private_file;
 use issue::Purpose;
 
 /// A certificate that ends within this time is renewed at the start.
@@ -196,7 +196,7 @@ impl Pki {
     /// # Errors
     /// See [`PkiError`].
     pub fn open(directory: &Path, serving_names: &[String]) -> Result<Pki, PkiError> {
-        private_file::make_directory(directory).map_err(|source| PkiError::File {
+        private_file::create_directory(directory).map_err(|source| PkiError::File {
             path: directory.to_owned(),
             source,
         })?;

@@ -16,7 +16,7 @@ use crate::selection::Controller;
 
 /// Checks backends until `shutdown` resolves; questions and writes under way are finished first.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
-    let tls = match client::tls_without_verification() {
+    let tls = match trust::client_config_without_verification() {
         Ok(tls) => Arc::new(tls),
         Err(error) => {
             tracing::error!(%error, "backends are not checked");

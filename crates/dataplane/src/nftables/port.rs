@@ -7,8 +7,6 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
 
-use plan::maglev;
-
 use super::bytes::Bytes;
 use super::item::{Item, Place};
 use super::layout::Map;
@@ -207,7 +205,7 @@ impl Port {
     fn by_index(&self, set: Set) -> Vec<Backend> {
         let backends: Vec<Backend> = self.slots(set).iter().collect();
         match self.is_hashed {
-            true => maglev::table(backends, |backend| endpoint(backend).as_slice().to_vec()),
+            true => maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec()),
             false => backends,
         }
     }

@@ -6,8 +6,6 @@
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
 use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
 
-use plan::maglev;
-
 use super::layout::FAMILIES;
 use super::rules::{Number, Writer};
 use super::skeleton::REJECT;
@@ -81,7 +79,7 @@ impl Treatment {
                 masquerade_bits |= u32::from(masquerade) << origin as u32;
                 match port.backends(set).len() {
                     0 => Outcome::Reject,
-                    _ if choice == Choice::Hash => Outcome::Balance(set, maglev::PLACES),
+                    _ if choice == Choice::Hash => Outcome::Balance(set, maglev::TABLE_SIZE),
                     count => Outcome::Balance(set, count as u32),
                 }
             }

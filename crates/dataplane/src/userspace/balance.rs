@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use plan::{Scheduler, ServicePortPlan, Set};
 
-use plan::maglev;
-
 /// Clients that a Service port remembers. Beyond that, new ones are not remembered until some expire: who comes
 /// once from each of many addresses must not take this node's memory.
 pub const AFFINITIES_MAX: usize = 65_536;
@@ -88,7 +86,7 @@ impl Balance {
         self.places = match self.scheduler {
             Scheduler::Maglev => {
                 let addresses = endpoints.iter().map(|endpoint| endpoint.address).collect();
-                maglev::table(addresses, |address: &SocketAddr| address.to_string().into_bytes())
+                maglev::lookup_table(addresses, |address: &SocketAddr| address.to_string().into_bytes())
             }
             _ => Vec::new(),
         };

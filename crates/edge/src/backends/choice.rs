@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use plan::maglev;
-
 use crate::settings::Balance;
 
 /// How a backend is, as far as the choice is concerned.
@@ -83,7 +81,7 @@ impl Choice {
     pub fn set(&mut self, balance: Balance, addresses: &[SocketAddr]) {
         self.balance = balance;
         self.places = match balance {
-            Balance::Maglev => maglev::table((0..addresses.len()).collect(), |number| {
+            Balance::Maglev => maglev::lookup_table((0..addresses.len()).collect(), |number| {
                 let address = addresses.get(*number).map(ToString::to_string);
                 address.unwrap_or_default().into_bytes()
             }),

@@ -68,7 +68,7 @@ fn install(flags: &InstallFlags) -> Result<(), Failure> {
     let (words, token) = without_token(&flags.up, &token_file(path));
     if let Some(token) = token {
         let file = token_file(path);
-        apiserver::private_file::write(&file, token.as_bytes()).map_err(|error| said(&file, &error))?;
+        trust::private_file::write(&file, token.as_bytes()).map_err(|error| said(&file, &error))?;
     }
     fs::write(path, unit(&program, flags.subcommand(), &words)?).map_err(|error| said(path, &error))?;
     crate::cli::say(&format!("{} written\n", path.display()));

@@ -18,8 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::private_file;
+use trust::private_file;
 
 /// How long a key signs, and the longest that a token can be good for: a year.
 pub(crate) const KEY_LIFE: Duration = Duration::from_secs(365 * 86_400);

@@ -12,7 +12,6 @@ use api::certificates::{
     NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NODE_USER_PREFIX, NODES, NodePart,
 };
 use api::object::{CertificateSigningRequest, Resource};
-use apiserver::private_file;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, ClientError, JSON};
@@ -21,6 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use trust::private_file;
 use x509_parser::pem::Pem;
 
 /// How often it is looked whether a request was answered.

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use apiserver::private_file;
 use serde::{Deserialize, Serialize};
+use trust::private_file;
 
 use super::super::Failure;
 use super::super::cluster::ClusterSettings;
@@ -59,7 +59,7 @@ impl Membership {
 
 /// Writes the certificate of the cluster's authority down.
 pub fn write_authority(directory: &Path, authority: &str) -> Result<(), Failure> {
-    private_file::make_directory(directory)
+    private_file::create_directory(directory)
         .and_then(|()| private_file::write(&directory.join(AUTHORITY), authority.as_bytes()))
         .map_err(|error| format!("{}: {error}", directory.display()).into())
 }

@@ -368,6 +368,6 @@ fn write_kubeconfig(directory: &Path, membership: &Membership) -> Result<(), Fai
          current-context: node\nusers:\n- name: node\n  user:\n    client-certificate: {agent}\n    client-key: {agent}\n"
     );
     let path = directory.join(KUBECONFIG);
-    apiserver::private_file::write(&path, text.as_bytes())
+    ::trust::private_file::write(&path, text.as_bytes())
         .map_err(|error| format!("{}: {error}", path.display()).into())
 }

@@ -1,5 +1,4 @@
-//! Pods prove nothing to the API server: their certificates are their own, by whomever they are signed. Upstream
-//! takes them all alike.
+//! The certificate verifier for servers that prove no identity.
 
 use std::sync::Arc;
 
@@ -8,26 +7,28 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Takes every certificate that its holder has the key of.
+/// A verifier that accepts every server certificate, whoever issued it and for whatever name. The server still proves
+/// that it holds the certificate's key.
 #[derive(Debug)]
-pub(super) struct AnyCertificate {
+pub struct AcceptAnyServerCert {
     provider: Arc<CryptoProvider>,
 }
 
-impl AnyCertificate {
-    pub(super) fn new(provider: Arc<CryptoProvider>) -> AnyCertificate {
-        AnyCertificate { provider }
+impl AcceptAnyServerCert {
+    /// A verifier that checks handshake signatures with the algorithms of `provider`.
+    pub fn new(provider: Arc<CryptoProvider>) -> Self {
+        Self { provider }
     }
 }
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for AcceptAnyServerCert {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }

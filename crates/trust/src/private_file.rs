@@ -1,30 +1,31 @@
-//! Files with secrets: only the owner may read them, and a reader never sees half of one.
+//! Files with secrets: only their owner reads them, and a reader never sees half of one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Makes a directory that only the owner may enter, and the directories above it.
+/// Creates a directory with mode 0700, and its missing parents.
 ///
 /// # Errors
-/// What the file system says.
-pub fn make_directory(path: &Path) -> io::Result<()> {
+/// The error of the file system.
+pub fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Writes a file with mode 0600 in one step: it is there whole, as it was before, or not at all.
+/// Replaces a file atomically, with mode 0600. After a failure the former file is unchanged.
 ///
 /// # Errors
-/// What the file system says.
+/// The error of the file system.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let beside = beside(path);
-    let written = write_synced(&beside, contents).and_then(|()| fs::rename(&beside, path));
+    let temporary = temporary_path(path);
+    let written = write_synced(&temporary, contents).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // What was being written is of no use; the first error says more than one about removing it.
-        fs::remove_file(&beside).ok();
+        // The first error is the cause; a failed removal leaves only an unused file.
+        fs::remove_file(&temporary).ok();
         return written;
     }
+    // Without this the rename itself is lost if the machine fails.
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
         _ => Ok(()),
@@ -42,8 +43,12 @@ fn write_synced(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn beside(path: &Path) -> PathBuf {
+/// A path in the same directory, because `rename` is atomic only within a file system.
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     PathBuf::from(name)
 }
+
+#[cfg(test)]
+mod tests;
