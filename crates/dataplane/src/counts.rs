@@ -1,35 +1,35 @@
-//! What dataplanes count besides, for the metrics.
+//! Counters of dataplanes, for metrics.
 
 use plan::Family;
 
-/// Counts since a dataplane was opened.
+/// Counters since the dataplane was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How often something stale in nftables could not be taken away (MET-21).
+    /// Failed deletions of stale nftables objects (MET-21).
     pub cleanup_failures: u64,
-    /// What iptables has, by family.
+    /// Counters of iptables mode, by IP family.
     pub iptables: Vec<IptablesCounts>,
 }
 
-/// One family's iptables.
+/// Counters of iptables mode for one IP family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesCounts {
-    /// The family.
+    /// IP family.
     pub family: Family,
-    /// How often writing everything failed (MET-14).
+    /// Failed full syncs (MET-14).
     pub failures: u64,
-    /// How often writing a change failed (MET-15).
+    /// Failed partial syncs (MET-15).
     pub partial_failures: u64,
-    /// The tables.
+    /// Counters by table.
     pub tables: Vec<TableCounts>,
 }
 
-/// One table of iptables.
+/// Counters of one iptables table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Its name.
+    /// Name of the table.
     pub table: &'static str,
-    /// Rules of ours in it (MET-16).
+    /// Own rules in the table (MET-16).
     pub rules: u64,
     /// Rules that the last sync wrote (MET-17).
     pub rules_last: u64,

@@ -1,7 +1,20 @@
-//! Dataplanes: each writes the plan into the kernel in its own language, by differences.
+//! Dataplanes: implementations of a [`Plan`] in nftables, iptables or userspace. Each one writes differences only.
+//!
+//! ```no_run
+//! use dataplane::Dataplane;
+//! use dataplane::nftables::{NftablesDataplane, Options};
+//! use plan::{Plan, Settings};
+//!
+//! let mut plan = Plan::new(Settings::default());
+//! let mut dataplane = NftablesDataplane::open(Options::default())?;
+//! let changes = plan.take_changes();
+//! let applied = dataplane.apply(&plan, &changes)?;
+//! assert!(applied.skipped.is_empty());
+//! # Ok::<(), dataplane::DataplaneError>(())
+//! ```
 
 use api::object::ObjectKey;
-use netlink::nftables::{CommitError, Monitor, ReadError, Touched};
+use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
 use plan::{Changes, Plan, Scheduler};
 
 mod counts;
@@ -13,96 +26,111 @@ pub mod userspace;
 
 pub use counts::{Counts, IptablesCounts, TableCounts};
 
-/// A way to put a plan into force on this node.
+/// Implementation of a plan on this node.
 ///
-/// An implementation is always in a state that some plan describes: a change is one transaction.
+/// A change is one transaction, so the applied state always corresponds to some plan.
 pub trait Dataplane {
-    /// Brings the changed Services of `plan` into force. The first call takes over what an earlier
-    /// process left, by differences, so that flows and affinities go on. After an error nothing of this
-    /// call is in force, but for a first load, which goes Service by Service; the caller may retry.
+    /// Applies the changed Services of `plan`. The first call takes over the state of an earlier process by
+    /// differences, so that flows and affinities continue.
+    ///
+    /// # Errors
+    ///
+    /// An error leaves the previous state applied, except during a first load, which applies groups of Services. The
+    /// caller may retry.
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError>;
 
-    /// Reads back what is in force and mends what differs from `plan`; returns how many elements
-    /// differed (drift).
+    /// Compares the kernel's state with `plan` and repairs it. Returns the number of elements that differed (drift).
+    ///
+    /// # Errors
+    ///
+    /// An error if the state cannot be read or written. The caller may retry.
     fn repair(&mut self, plan: &Plan) -> Result<usize, DataplaneError>;
 
-    /// Begins to watch what others do to what this dataplane writes, where that can be watched.
+    /// Opens a monitor of external changes, if the implementation has one.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
         Ok(None)
     }
 
-    /// Mends what others did, as a watch told; returns how many elements and chains were looked at.
-    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
-        match touched {
+    /// Repairs external changes that a monitor reported. Returns the number of elements and chains that were checked.
+    ///
+    /// # Errors
+    ///
+    /// An error if the state cannot be read or written. The caller may retry.
+    fn repair_external(&mut self, plan: &Plan, changes: &[ExternalChange]) -> Result<usize, DataplaneError> {
+        match changes {
             [] => Ok(0),
             _ => self.repair(plan),
         }
     }
 
-    /// What it counts besides.
+    /// Returns counters for metrics.
     fn counts(&self) -> Counts {
         Counts::default()
     }
 
-    /// Whether endpoints can be chosen like this. Where they cannot, they are chosen at random.
+    /// Returns true if the implementation supports a scheduler. Otherwise it selects endpoints at random.
     fn supports(&self, scheduler: Scheduler) -> bool {
         scheduler == Scheduler::Random
     }
 }
 
-/// What came of a plan's changes.
+/// Result of applying changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// How many elements were added or deleted.
+    /// Number of elements that were added or deleted.
     pub elements: usize,
-    /// Services that the kernel refused. What was in force for them before still is.
+    /// Services that the kernel refused. Their previous state stays applied.
     pub skipped: Vec<Skipped>,
 }
 
-/// A Service that is not in force as the plan has it.
+/// A Service whose planned state is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which.
+    /// Namespace and name.
     pub service: ObjectKey,
-    /// What the kernel said.
+    /// Reason from the kernel.
     pub reason: String,
 }
 
-/// Why a plan is not in force.
+/// Reasons for which a plan is not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum DataplaneError {
-    /// CAP_NET_ADMIN is missing. No retry mends it.
+    /// CAP_NET_ADMIN is missing. A retry does not help.
     #[error("not permitted: the capability CAP_NET_ADMIN is missing (run as root, or grant it)")]
     NotPermitted,
-    /// The kernel has no netfilter netlink, or no more descriptors are to be had.
+    /// The kernel lacks netfilter netlink, or no file descriptor is left.
     #[error("no connection to the kernel's netfilter: {source}")]
     Connect {
-        /// What failed.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// The threads that pass on connections could not be started. Retrying helps if the machine lacked memory.
+    /// Worker threads could not be started. A retry helps if memory was short.
     #[error("cannot start threads: {source}")]
     Threads {
-        /// What failed.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// What is in force could not be read. Retrying helps, unless the kernel lacks nftables.
+    /// The applied state could not be read. A retry helps, unless the kernel lacks nftables.
     #[error(transparent)]
     Read {
-        /// What failed.
+        /// Error of the read.
         source: ReadError,
     },
-    /// The kernel refused a transaction, or could not take it. Retrying helps if it lacked memory; if it
-    /// lacks an expression (`ENOENT`, `EOPNOTSUPP`), nothing but another kernel does.
+    /// The kernel refused a transaction. A retry helps if memory was short. If the kernel lacks an expression
+    /// (`ENOENT`, `EOPNOTSUPP`), it does not.
     #[error(transparent)]
     Commit {
-        /// What failed.
+        /// Error of the transaction.
         source: CommitError,
     },
-    /// A program of iptables failed. Retrying helps if another one had the tables.
+    /// A program of iptables failed. A retry helps if another program held the lock.
     #[error(transparent)]
     Program {
-        /// What failed.
+        /// Error of the program.
         source: iptables::ProgramError,
     },
 }

@@ -1,10 +1,10 @@
-//! Plans that the dataplanes' tests bring into force.
+//! Plans for the tests of dataplanes.
 
 use api::object::{EndpointSlice, Service};
 use plan::{Plan, PodDetection, Settings};
 use serde_json::json;
 
-/// The settings of node `node-a` in a cluster of both families.
+/// Returns the settings of node `node-a` in a dual-stack cluster.
 pub fn settings() -> Settings {
     Settings {
         node_name: "node-a".to_owned(),
@@ -20,7 +20,7 @@ pub fn settings() -> Settings {
     }
 }
 
-/// A sticky Service with a node port, and so many endpoints, the first on this node.
+/// Adds a Service with affinity and a node port. Its first endpoint is on this node.
 pub fn put(plan: &mut Plan, number: usize, endpoints: usize) {
     let ip = format!("10.96.0.{}", number + 1);
     let service: Service = serde_json::from_value(json!({
@@ -51,7 +51,7 @@ pub fn put(plan: &mut Plan, number: usize, endpoints: usize) {
     plan.apply_slice(&slice);
 }
 
-/// So many of them, with three endpoints each.
+/// Returns a plan with this many Services of three endpoints each.
 pub fn planned(services: usize) -> Plan {
     let mut plan = Plan::new(settings());
     for number in 0..services {

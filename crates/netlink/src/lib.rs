@@ -10,6 +10,7 @@
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
 //! - [`tcp`]: what the kernel knows of a connection
+//! - [`rlimit`]: resource limits of this process
 //! - [`clock`]: the clock that goes on while the machine sleeps
 
 pub mod accounting;
@@ -23,6 +24,7 @@ pub mod message;
 mod netfilter;
 pub mod nftables;
 pub mod packet;
+pub mod rlimit;
 pub mod route;
 pub mod socket;
 pub mod tcp;

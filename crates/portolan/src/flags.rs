@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use proxy::configuration::{GoDuration, ParseDurationError, require_one_per_family};
+
+pub use proxy::configuration::parse_cidr as cidr;
 
 /// A flag's value that cannot be used, found after parsing; ends the program like those found by parsing.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,67 +64,22 @@ pub fn port_range(text: &str) -> Result<PortRange, String> {
     Ok(PortRange { first, last })
 }
 
-/// Parses one CIDR; host bits are not allowed, since they most often are a mistake.
-pub fn cidr(text: &str) -> Result<IpNet, String> {
-    let net: IpNet = text
-        .trim()
-        .parse()
-        .map_err(|_| format!("{text:?} is not a CIDR; an example is 10.96.0.0/16"))?;
-    if net.trunc() != net {
-        return Err(format!(
-            "{text:?} has bits set behind the prefix; did you mean {}?",
-            net.trunc()
-        ));
-    }
-    Ok(net)
+/// Parses a duration in Go's notation: `500ms`, `1.5s`, `2m`, `1h30m`, or `0`.
+///
+/// # Errors
+///
+/// An error if the text is not a duration.
+pub fn duration(text: &str) -> Result<Duration, ParseDurationError> {
+    text.parse().map(|GoDuration(duration)| duration)
 }
 
-/// Parses a duration as Go writes it: `500ms`, `1.5s`, `2m`, `1h30m`, or `0`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wanted = || format!("{text:?} is not a duration; examples are 500ms, 15s and 1m30s");
-    let mut rest = text.trim();
-    if rest == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return Err(wanted());
-    }
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wanted)?;
-        let (number, behind) = rest.split_at(digits);
-        let letters = behind
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(behind.len());
-        let (unit, behind) = behind.split_at(letters);
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3_600.0,
-            _ => return Err(wanted()),
-        };
-        let number: f64 = number.parse().map_err(|_| wanted())?;
-        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wanted())?;
-        total = total.checked_add(part).ok_or_else(wanted)?;
-        rest = behind;
-    }
-    Ok(total)
-}
-
-/// The CIDRs of a list are one, or two of different families.
+/// Requires one CIDR, or one of each IP family.
+///
+/// # Errors
+///
+/// A [`BadValue`] that names the flag.
 pub fn at_most_one_a_family(nets: &[IpNet], flag: &str) -> Result<(), BadValue> {
-    let count = |v4: bool| nets.iter().filter(|net| net.addr().is_ipv4() == v4).count();
-    if nets.is_empty() || count(true) > 1 || count(false) > 1 {
-        return Err(BadValue(format!(
-            "{flag} takes one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma"
-        )));
-    }
-    Ok(())
+    require_one_per_family(nets).map_err(|error| BadValue(format!("{flag} {error}")))
 }
 
 /// This machine's name, in lower case as Node names are (KPF-09).

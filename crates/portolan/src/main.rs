@@ -2,11 +2,11 @@
 
 mod cli;
 mod commands;
-mod descriptors;
 mod flags;
 mod logging;
 mod memory;
 mod playground;
+mod rlimit;
 mod signal;
 
 use std::process::ExitCode;

@@ -166,9 +166,10 @@ impl FromStr for NodePortSelection {
             nets.iter()
                 .any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4)
         };
-        Ok(match nets.is_empty() || (takes_all(true) && takes_all(false)) {
-            true => Self::All,
-            false => Self::Within(nets),
+        Ok(if nets.is_empty() || (takes_all(true) && takes_all(false)) {
+            Self::All
+        } else {
+            Self::Within(nets)
         })
     }
 }

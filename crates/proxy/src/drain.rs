@@ -116,9 +116,10 @@ impl Drains {
 
     fn note_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
         let ports: Vec<Draining> = plan.ports_of(service).filter_map(Draining::of).collect();
-        let former = match ports.is_empty() {
-            true => self.ports.remove(service),
-            false => self.ports.insert(service.clone(), ports.clone()),
+        let former = if ports.is_empty() {
+            self.ports.remove(service)
+        } else {
+            self.ports.insert(service.clone(), ports.clone())
         };
         let serves = |key: &PortKey, endpoint: &SocketAddr| {
             let port = ports.iter().find(|port| port.key == *key);

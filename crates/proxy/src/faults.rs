@@ -36,9 +36,10 @@ impl Faults {
         let mut sent = 0;
         for (service, complaints) in services {
             let mut known = self.services();
-            let before = match complaints.is_empty() {
-                true => known.remove(&service),
-                false => known.insert(service.clone(), complaints.clone()),
+            let before = if complaints.is_empty() {
+                known.remove(&service)
+            } else {
+                known.insert(service.clone(), complaints.clone())
             };
             drop(known);
             let before = before.unwrap_or_default();

@@ -15,6 +15,7 @@
 
 mod care;
 mod config;
+pub mod configuration;
 mod conntrack;
 mod drain;
 mod events;

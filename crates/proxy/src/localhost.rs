@@ -43,9 +43,10 @@ impl LocalhostPorts {
     /// Says which TCP node ports of a Service go to endpoints from this node.
     pub(crate) fn set(&self, service: &ObjectKey, ports: BTreeSet<u16>) {
         let mut wanted = self.wanted();
-        let former = match ports.is_empty() {
-            true => wanted.ports.remove(service),
-            false => wanted.ports.insert(service.clone(), ports.clone()),
+        let former = if ports.is_empty() {
+            wanted.ports.remove(service)
+        } else {
+            wanted.ports.insert(service.clone(), ports.clone())
         };
         drop(wanted);
         if former.unwrap_or_default() != ports {

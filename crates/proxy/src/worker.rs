@@ -14,7 +14,7 @@ use dataplane::{Dataplane, DataplaneError};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
-use netlink::nftables::Touched;
+use netlink::nftables::ExternalChange;
 use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
@@ -132,7 +132,7 @@ pub(crate) struct Worker<D> {
     /// Where what others do is to be told, until that is watched.
     others: Option<WeakSender<Update>>,
     /// What others did to what is in force, not yet mended.
-    tampered: Vec<Touched>,
+    tampered: Vec<ExternalChange>,
     /// When that may be mended next.
     mend_at: Instant,
     /// Why the kernel refuses Services, until it takes them.

@@ -1,4 +1,4 @@
-//! What rules depend on besides Services: settings, in one family.
+//! Inputs of rules besides Services: settings of one IP family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,62 +8,62 @@ use plan::{Family, PodDetection, Settings};
 use super::Options;
 use super::rule::Rule;
 
-/// Settings as the rules of a family need them.
+/// Settings in the form that the rules of a family need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// The family.
+    /// IP family.
     pub family: Family,
-    /// How Pods are told from others: they match one of these.
+    /// Detection of Pods: a packet from a Pod has one of these properties.
     pub pods: Vec<PodMatch>,
-    /// Ranges of cluster IPs.
+    /// Service CIDRs.
     pub service_cidrs: Vec<IpNet>,
-    /// Where node ports answer.
-    pub node_ports: Vec<NodePortPlace>,
-    /// The mark of what is to be masqueraded.
+    /// Addresses of node ports.
+    pub node_ports: Vec<NodePortMatch>,
+    /// Packet mark that requests masquerading.
     pub masquerade_mark: u32,
-    /// What becomes of forwarded packets that connection tracking knows nothing of.
+    /// Handling of forwarded packets in conntrack state INVALID.
     pub invalid: InvalidPackets,
 }
 
-/// What becomes of packets that connection tracking knows nothing of (IPT-08).
+/// Handling of forwarded packets in conntrack state INVALID (IPT-08).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidPackets {
-    /// They go on: connection tracking takes TCP packets that are out of their window.
+    /// Accept them: connection tracking tolerates out-of-window TCP segments.
     Accepted,
-    /// They are dropped.
+    /// Drop them.
     Dropped,
-    /// They are dropped and counted in [`super::INVALID_DROPPED_COUNTER`].
+    /// Drop them, and count them in [`super::INVALID_DROPPED_COUNTER`].
     Counted,
 }
 
-/// What connections of Pods match.
+/// Property of packets from Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodMatch {
-    /// Their source address is in a range.
+    /// The source address is in this range.
     Range(IpNet),
-    /// The interface that they come in by has this name; one with `+` at its end stands for all that begin like it.
+    /// The input interface has this name; a final `+` stands for any suffix.
     Interface(String),
 }
 
-/// Where node ports answer.
+/// Destination of packets to node ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodePortPlace {
-    /// On all of this node's addresses but loopback ones.
+pub enum NodePortMatch {
+    /// All addresses of this node except loopback ones.
     NotOnLoopback,
-    /// On these.
+    /// Addresses in this range.
     At(IpNet),
 }
 
 impl Context {
-    /// The settings of a family.
+    /// Derives the context of a family from settings and options.
     pub fn new(family: Family, settings: &Settings, options: &Options, invalid: InvalidPackets) -> Self {
         let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
             let own = nets.iter().filter(|net| Family::of(net.addr()) == family);
             own.map(IpNet::trunc).collect()
         };
         let node_ports = match settings.node_port_ips(family) {
-            None => vec![NodePortPlace::NotOnLoopback],
-            Some(ips) => ips.into_iter().map(IpNet::from).map(NodePortPlace::At).collect(),
+            None => vec![NodePortMatch::NotOnLoopback],
+            Some(ips) => ips.into_iter().map(IpNet::from).map(NodePortMatch::At).collect(),
         };
         Self {
             family,
@@ -85,8 +85,9 @@ impl Context {
     }
 }
 
-impl NodePortPlace {
-    /// A rule for what goes there. [`NodePortPlace::check`] has to follow.
+impl NodePortMatch {
+    /// Returns the first part of a rule for this destination. [`NodePortMatch::check`] has to follow after the
+    /// comment.
     pub fn rule(self, family: Family) -> Rule {
         match self {
             Self::NotOnLoopback => Rule::new().not_destination(loopback(family)),
@@ -94,16 +95,16 @@ impl NodePortPlace {
         }
     }
 
-    /// The rest of the rule, behind the comment.
+    /// Appends the second part of the rule.
     pub fn check(self, rule: Rule) -> Rule {
         match self {
-            Self::NotOnLoopback => rule.at_node(),
+            Self::NotOnLoopback => rule.to_node(),
             Self::At(_) => rule,
         }
     }
 }
 
-/// The loopback addresses.
+/// Returns the loopback range.
 pub fn loopback(family: Family) -> IpNet {
     let (address, prefix) = match family {
         Family::V4 => (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),

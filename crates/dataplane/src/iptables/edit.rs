@@ -1,4 +1,4 @@
-//! Differences: which chains are to be rewritten, and the input of `iptables-restore` for that.
+//! Edits: the chains to rewrite, and the input of `iptables-restore` for them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use super::names::{ChainName, HEALTH_CHECKS, Shared, Table};
 use super::port::ServiceRules;
 use super::saved::{RulesHash, Saved};
 
-/// What a Service has in the tables.
+/// Chains and number of rules of one Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     chains: Box<[(ChainName, u64)]>,
     shared: [u64; Shared::ALL.len()],
-    /// Rules in chains of its own, and in each shared one.
+    /// Number of rules in own chains, and in each shared chain.
     rules: u32,
     shared_rules: [u16; Shared::ALL.len()],
 }
@@ -36,7 +36,7 @@ impl Footprint {
         }
     }
 
-    /// How many rules of a table are its own.
+    /// Returns the number of rules in a table.
     pub fn rules_in(&self, table: Table) -> u64 {
         let shared = Shared::ALL.iter().filter(|place| place.table() == table);
         let shared: u64 = shared
@@ -53,21 +53,21 @@ impl Footprint {
     }
 }
 
-/// The footprints of all Services that are in force.
+/// Footprints of all applied Services.
 pub type Footprints = HashMap<ObjectKey, Footprint>;
 
-/// Spellings of rules that this machine's `iptables-save` has and this program does not know: by chain, the hash of
-/// the rules as they were written and as they were read back.
+/// Rules that `iptables-save` of this machine prints differently from the form written here. By chain: the hash of
+/// the rules as written, and as read back.
 pub type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
 
-/// What the rules are made of.
+/// Inputs of rules.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The settings.
     pub context: &'a Context,
-    /// Services that are left out, because they were refused.
+    /// Services to leave out, because they were refused.
     pub skipped: &'a BTreeSet<ObjectKey>,
 }
 
@@ -79,9 +79,10 @@ impl<'a> Source<'a> {
     }
 
     fn rules_of(self, service: &ObjectKey) -> ServiceRules {
-        match self.skipped.contains(service) {
-            true => ServiceRules::default(),
-            false => ServiceRules::new(self.plan, service, self.context),
+        if self.skipped.contains(service) {
+            ServiceRules::default()
+        } else {
+            ServiceRules::new(self.plan, service, self.context)
         }
     }
 }
@@ -91,16 +92,16 @@ impl<'a> Source<'a> {
 pub struct Edit {
     fixed: Vec<FixedChain>,
     shared: Vec<Shared>,
-    /// Services with those of their chains that are to be rewritten.
+    /// Services with the chains to rewrite.
     services: Vec<(ObjectKey, Vec<ChainName>)>,
     stale: Vec<ChainName>,
     jumps: Vec<&'static Jump>,
-    /// What Services have once the change is in force.
+    /// Footprints of the changed Services after the edit.
     pub footprints: Vec<(ObjectKey, Footprint)>,
 }
 
 impl Edit {
-    /// What has to be done to tables that are as `saved` says.
+    /// Compares the desired rules with saved tables.
     pub fn from_saved(source: Source<'_>, mut saved: Saved, spellings: &Spellings) -> Self {
         let mut edit = Self::default();
         edit.jumps.extend(fixed::jumps().filter(|jump| {
@@ -109,13 +110,13 @@ impl Edit {
                 .iter()
                 .any(|at| at.from == jump.from && at.to == jump.to)
         }));
-        let mut is_there = |table, name: &str, wanted: u64| {
+        let mut is_there = |table, name: &str, desired: u64| {
             let found = saved.take(table, name);
-            found == Some(wanted)
+            found == Some(desired)
                 || found.is_some_and(|found| {
                     spellings
                         .get(&(table, name.into()))
-                        .is_some_and(|known| *known == (wanted, found))
+                        .is_some_and(|known| *known == (desired, found))
                 })
         };
         for chain in fixed::chains(source.plan, source.context) {
@@ -133,7 +134,7 @@ impl Edit {
             let changed = footprint
                 .chains
                 .iter()
-                .filter(|(name, wanted)| !is_there(Table::Nat, &name.to_string(), *wanted));
+                .filter(|(name, desired)| !is_there(Table::Nat, &name.to_string(), *desired));
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
             edit.footprints.push((service.clone(), footprint));
         }
@@ -150,8 +151,8 @@ impl Edit {
         edit
     }
 
-    /// What has to be done for changes of some Services, if the tables are as they were left.
-    pub fn from_changes(source: Source<'_>, changes: &Changes, in_force: &Footprints) -> Self {
+    /// Derives the edit for changed Services from the applied footprints, without reading the tables.
+    pub fn from_changes(source: Source<'_>, changes: &Changes, applied: &Footprints) -> Self {
         let mut edit = Self::default();
         let nothing = Footprint::of(&ServiceRules::default());
         if !changes.health_checks.is_empty() {
@@ -161,7 +162,7 @@ impl Edit {
         }
         for service in &changes.services {
             let footprint = Footprint::of(&source.rules_of(service));
-            let before = in_force.get(service).unwrap_or(&nothing);
+            let before = applied.get(service).unwrap_or(&nothing);
             let changed = footprint
                 .chains
                 .iter()
@@ -181,13 +182,13 @@ impl Edit {
         edit
     }
 
-    /// How many chains and ways in are not as they should be.
+    /// Returns the number of chains and jumps that differ.
     pub fn count(&self) -> usize {
         let of_services: usize = self.services.iter().map(|(_, chains)| chains.len()).sum();
         self.fixed.len() + self.shared.len() + of_services + self.stale.len() + self.jumps.len()
     }
 
-    /// The chains that are rewritten, with the hash of their rules.
+    /// Returns the chains to rewrite with the hashes of their rules.
     pub fn rewritten(&self, source: Source<'_>) -> Vec<(Table, Box<str>, u64)> {
         let mut all: Vec<(Table, Box<str>, u64)> = Vec::new();
         for chain in &self.fixed {
@@ -216,7 +217,7 @@ impl Edit {
         all
     }
 
-    /// Writes the change for `iptables-restore`.
+    /// Writes the edit in the language of `iptables-restore`.
     pub fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for table in Table::ALL {
             let fixed = || self.fixed.iter().filter(move |chain| chain.table == table);
@@ -252,7 +253,7 @@ impl Edit {
             for place in shared() {
                 write_shared(*place, source, script)?;
             }
-            // The last that is put in front comes first.
+            // Each `-I` inserts before the others, so the last one written comes first.
             for jump in jumps().rev() {
                 script.line(format_args!("-I {} {}", jump.from, jump.rule()))?;
             }
@@ -286,13 +287,13 @@ impl Edit {
     }
 }
 
-/// Brings footprints to what a change that is in force has made of them.
-pub fn keep(in_force: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
+/// Records the footprints of an applied edit.
+pub fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, Footprint)>) {
     for (service, footprint) in footprints {
         if footprint.is_empty() {
-            in_force.remove(&service);
+            applied.remove(&service);
         } else {
-            in_force.insert(service, footprint);
+            applied.insert(service, footprint);
         }
     }
 }
@@ -310,19 +311,19 @@ fn write_shared(place: Shared, source: Source<'_>, script: &mut Script<'_>) -> i
     script.append(place.name(), &fixed::tail(place, source.context))
 }
 
-/// The input of `iptables-restore`, with a note on which Service its lines belong to.
+/// Input of `iptables-restore`, with the Service of each part.
 pub struct Script<'a> {
     out: &'a mut dyn Write,
     lines: usize,
-    /// The first line of each part, with its Service.
+    /// First line of each part, with its Service.
     parts: Vec<(usize, Option<ObjectKey>)>,
     table: Option<Table>,
-    /// Rules written by table.
+    /// Number of written rules by table.
     rules: [u64; Table::ALL.len()],
 }
 
 impl<'a> Script<'a> {
-    /// Writes to `out`.
+    /// Creates a script that writes to `out`.
     pub fn new(out: &'a mut dyn Write) -> Self {
         Self {
             out,
@@ -333,12 +334,12 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// The parts: the first line of each, with its Service; and how many rules each table got.
+    /// Returns the parts, each as first line and Service, and the number of rules by table.
     pub fn into_parts(self) -> (Vec<(usize, Option<ObjectKey>)>, [u64; Table::ALL.len()]) {
         (self.parts, self.rules)
     }
 
-    /// Begins with a table.
+    /// Starts a table.
     pub fn open(&mut self, table: Table) -> io::Result<()> {
         self.table = Some(table);
         self.line(format_args!("*{}", table.name()))
@@ -350,12 +351,12 @@ impl<'a> Script<'a> {
         writeln!(self.out, "{text}")
     }
 
-    /// Makes a chain if there is none, and empties it.
+    /// Creates a chain, or flushes it.
     pub fn declare(&mut self, chain: impl std::fmt::Display) -> io::Result<()> {
         self.line(format_args!(":{chain} - [0:0]"))
     }
 
-    /// Adds rules at the end of a chain.
+    /// Appends rules to a chain.
     fn append(&mut self, chain: impl std::fmt::Display, rules: &[String]) -> io::Result<()> {
         if let Some(table) = self.table {
             self.rules[table as usize] += rules.len() as u64;
@@ -370,7 +371,7 @@ impl<'a> Script<'a> {
     }
 }
 
-/// The Service that a line belongs to.
+/// Returns the Service of a line.
 pub fn owner_of(parts: &[(usize, Option<ObjectKey>)], line: usize) -> Option<ObjectKey> {
     let behind = parts.partition_point(|(first, _)| *first <= line);
     parts.get(behind.checked_sub(1)?)?.1.clone()

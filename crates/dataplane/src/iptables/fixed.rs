@@ -1,27 +1,27 @@
-//! The chains that belong to no Service (IPT-01, IPT-06 … IPT-10), and what leads to them.
+//! Chains that belong to no Service (IPT-01, IPT-06 … IPT-10), and the jumps to them.
 
 use api::object::{ObjectKey, Protocol};
 use plan::{HealthCheck, Plan};
 
 use super::INVALID_DROPPED_COUNTER;
-use super::context::{Context, InvalidPackets, NodePortPlace};
+use super::context::{Context, InvalidPackets, NodePortMatch};
 use super::names::{
     CANARY, FORWARD, HEALTH_CHECKS, MARK_MASQ, MARK_OFF_CLUSTER, POSTROUTING, REJECT, Shared, Table,
 };
 use super::rule::{Rule, reject};
 
-/// A chain of the kernel's from which packets come to one of ours.
+/// A jump from a built-in chain to an own one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// The table.
+    /// Table of both chains.
     pub table: Table,
-    /// The kernel's chain.
+    /// Built-in chain.
     pub from: &'static str,
-    /// Ours.
+    /// Own chain.
     pub to: &'static str,
-    /// Whether only the first packets of connections go there.
+    /// True if only packets of new connections take the jump.
     pub is_for_new_only: bool,
-    /// What people read.
+    /// Comment of the rule.
     pub comment: &'static str,
 }
 
@@ -43,11 +43,12 @@ impl Jump {
         }
     }
 
-    /// The rule.
+    /// Returns the rule.
     pub fn rule(&self) -> String {
-        let rule = match self.is_for_new_only {
-            true => Rule::new().matching("conntrack --ctstate NEW"),
-            false => Rule::new(),
+        let rule = if self.is_for_new_only {
+            Rule::new().matching("conntrack --ctstate NEW")
+        } else {
+            Rule::new()
         };
         rule.comment(self.comment).jump(self.to)
     }
@@ -60,7 +61,7 @@ const PROXY_FIREWALL: &str = Shared::ProxyFirewall.name();
 const EXTERNAL_SERVICES: &str = Shared::ExternalServices.name();
 const SERVICES: &str = Shared::Services.name();
 
-/// The ways in, in the order in which packets should meet them.
+/// All jumps, in the order of the rules.
 const JUMPS: [Jump; 13] = [
     Jump::for_new(Table::Filter, "INPUT", PROXY_FIREWALL, LOAD_BALANCER),
     Jump::for_new(Table::Filter, "INPUT", EXTERNAL_SERVICES, EXTERNAL),
@@ -87,12 +88,12 @@ const JUMPS: [Jump; 13] = [
     ),
 ];
 
-/// The ways into our chains, in the order in which packets should meet them.
+/// Returns all jumps, in the order of the rules.
 pub fn jumps() -> impl Iterator<Item = &'static Jump> {
     JUMPS.iter()
 }
 
-/// The ways in without which nothing works, for a quick look.
+/// Returns the jumps without which Services fail, for a quick check.
 pub fn main_jumps() -> impl Iterator<Item = &'static Jump> {
     JUMPS
         .iter()
@@ -102,15 +103,15 @@ pub fn main_jumps() -> impl Iterator<Item = &'static Jump> {
 /// A chain that belongs to no Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedChain {
-    /// The table.
+    /// Table of the chain.
     pub table: Table,
-    /// The name.
+    /// Name of the chain.
     pub name: &'static str,
-    /// The rules.
+    /// Rules of the chain.
     pub rules: Vec<String>,
 }
 
-/// All chains that belong to no Service and are not shared.
+/// Returns all chains that belong to no Service and are not shared.
 pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     let mut chains: Vec<FixedChain> = Vec::new();
     let mut add = |table, name, rules| chains.push(FixedChain { table, name, rules });
@@ -135,7 +136,7 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     if context.pods.len() > 1 {
         let pods = context.pods.iter();
         let mut rules: Vec<String> = pods
-            .map(|pods| Rule::new().of_pods(pods).jump("RETURN"))
+            .map(|pods| Rule::new().from_pods(pods).jump("RETURN"))
             .collect();
         rules.push(Rule::new().jump(MARK_MASQ));
         add(Table::Nat, MARK_OFF_CLUSTER, rules);
@@ -144,7 +145,7 @@ pub fn chains(plan: &Plan, context: &Context) -> Vec<FixedChain> {
     chains
 }
 
-/// How many rules belong to no Service, by table, the ways in among them.
+/// Returns the number of rules that belong to no Service by table, including jumps.
 pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
     let mut counts = [0; Table::ALL.len()];
     for jump in jumps() {
@@ -159,7 +160,7 @@ pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
     counts
 }
 
-/// The rules at the end of a shared chain.
+/// Returns the last rules of a shared chain.
 pub fn tail(place: Shared, context: &Context) -> Vec<String> {
     match place {
         Shared::FilterServices => {
@@ -173,7 +174,7 @@ pub fn tail(place: Shared, context: &Context) -> Vec<String> {
         Shared::Services => {
             let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
             let places = context.node_ports.iter();
-            let rule = |place: &NodePortPlace| {
+            let rule = |place: &NodePortMatch| {
                 let rule = place.check(place.rule(context.family).comment(comment));
                 rule.jump(Shared::NodePorts.name())
             };
@@ -191,7 +192,7 @@ fn forward(context: &Context) -> Vec<String> {
         InvalidPackets::Accepted => {}
         InvalidPackets::Dropped => rules.push(invalid.jump("DROP")),
         InvalidPackets::Counted => {
-            // Two spaces, as `iptables-save` has them there.
+            // `iptables-save` prints two spaces here.
             let counter = format!("nfacct --nfacct-name  {INVALID_DROPPED_COUNTER}");
             rules.push(invalid.matching(&counter).jump("DROP"));
         }

@@ -1,5 +1,5 @@
-//! Taking chains away: ours, kube-proxy's, and those of its ipvs mode. The programs are started only where the kernel
-//! says that there is something, since starting them takes longer than all of our own work.
+//! Removal of chains: own ones, kube-proxy's, and those of its ipvs mode.
+//! The programs start only if the kernel reports chains, because their start takes longer than all other work here.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use super::names::{
 use super::program::{ProgramError, Programs, Variant};
 use super::saved::{PREFIX, Saved};
 
-/// Chains that only the ipvs mode has (IPV-07).
+/// Chains of the ipvs mode only (IPV-07).
 const IPVS_ONLY: [&str; 5] = [
     "KUBE-NODE-PORT",
     "KUBE-LOAD-BALANCER",
@@ -26,12 +26,12 @@ const IPVS_ONLY: [&str; 5] = [
     "KUBE-IPVS-OUT-FILTER",
 ];
 
-/// Which chains are to go.
+/// Chains to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftovers {
-    /// Those that any mode of kube-proxy has, and ours.
+    /// Own chains, and those of all modes of kube-proxy.
     All,
-    /// Those that only its ipvs mode has.
+    /// Chains of kube-proxy's ipvs mode only.
     IpvsOnly,
 }
 
@@ -41,8 +41,12 @@ impl Leftovers {
     }
 }
 
-/// Takes chains and what leads to them out of the tables of both kinds. Chains that others lead to stay, as they
-/// are. Whether there were any.
+/// Removes chains and the jumps to them, from legacy and nft tables. Chains that foreign chains jump to stay
+/// unchanged. Returns true if there were any.
+///
+/// # Errors
+///
+/// An error if a program cannot run or refuses the change.
 pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
     let mut found = false;
     for family in [Family::V4, Family::V6] {
@@ -50,7 +54,7 @@ pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
         for (variant, has_any) in [
             (Some(Variant::Nft), has_nft),
             (Some(Variant::Legacy), has_legacy),
-            // Where the programs are not told apart by name.
+            // The default programs have no variant in their names.
             (None, has_nft || has_legacy),
         ] {
             if !has_any {
@@ -60,14 +64,15 @@ pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
             match programs.save() {
                 Ok(saved) => found |= clean_tables(leftovers, &programs, &saved)?,
                 Err(error @ ProgramError::NotPermitted { .. }) => return Err(error.into()),
-                Err(error) => tracing::debug!(%error, "nothing to clean"),
+                Err(error) => tracing::debug!(%error, "no rules to remove"),
             }
         }
     }
     Ok(found)
 }
 
-/// Whether nf_tables has chains of Kubernetes where iptables keeps them. If the kernel does not say, the programs may.
+/// Reports chains of Kubernetes in the nf_tables tables of iptables. If the kernel does not answer, it returns true,
+/// so that the program decides.
 fn has_nft_chains(family: Family) -> bool {
     let family = match family {
         Family::V4 => TableFamily::Ipv4,
@@ -79,7 +84,8 @@ fn has_nft_chains(family: Family) -> bool {
     names.is_none_or(|names| names.iter().any(|name| name.starts_with(PREFIX)))
 }
 
-/// Whether ip_tables has any table; asking by the program would make them. If the kernel does not say, the programs may.
+/// Reports tables of ip_tables; a query by the program would create them. If the kernel does not answer, it returns
+/// true.
 fn has_legacy_tables(family: Family) -> bool {
     let path = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -139,7 +145,7 @@ fn write_cleaning(
     Ok(())
 }
 
-/// Whether a chain is one of kube-proxy's iptables mode, or of ours.
+/// Returns true if a chain belongs to iptables mode, kube-proxy's or this one.
 fn is_of_iptables(table: Table, name: &str) -> bool {
     let is_shared = Shared::ALL
         .iter()

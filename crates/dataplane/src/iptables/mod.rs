@@ -1,18 +1,18 @@
-//! The plan in iptables, legacy or nft, through `iptables-restore`, in the chains and under the names that
-//! kube-proxy has (IPT), for kernels and tools that need that.
+//! iptables mode: the plan through `iptables-restore` (legacy or nft), in the chains and under the names of
+//! kube-proxy (IPT), for kernels and tools that need it.
 //!
-//! What differs from kube-proxy:
-//! - a change rewrites the chains that it changes and no others; the long shared chains stay as they are while
-//!   only endpoints change;
-//! - TCP is refused with a reset; ports that a cluster IP does not have are refused, and cluster IPs that no
-//!   Service has are dropped (chain `KUBE-CLUSTER-IPS`), as in the other modes;
-//! - what is there is read back and compared rule by rule, not only asked for a canary.
+//! Differences from kube-proxy:
+//! - A change rewrites only the chains that differ. The long shared chains stay while only endpoints change.
+//! - TCP is rejected by a reset. Unknown ports of a cluster IP are rejected, and unassigned cluster IPs are dropped
+//!   (chain `KUBE-CLUSTER-IPS`), as in the other modes.
+//! - The tables are read back and compared rule by rule, not only probed for a canary.
 //!
-//! A change is one transaction a table, not one in all: `filter` comes first, so that nothing is refused after it
-//! has endpoints. A Service whose rules are refused is left out until it changes, or everything is written anew.
+//! A change is one transaction per table. `filter` comes first, so that nothing is rejected after it has endpoints. A
+//! Service whose rules are refused is skipped until it changes, or until everything is rewritten.
 
 mod context;
 mod edit;
+mod family_tables;
 mod fixed;
 mod leftovers;
 mod names;
@@ -20,7 +20,6 @@ mod port;
 mod program;
 mod rule;
 mod saved;
-mod side;
 
 use plan::{Changes, Family, Plan};
 
@@ -29,25 +28,25 @@ use crate::{Applied, Counts, Dataplane, DataplaneError};
 pub use leftovers::Leftovers;
 pub use program::{ProgramError, Variant};
 
+use family_tables::FamilyTables;
 use program::Programs;
-use side::Side;
 
-/// The kernel's counter of packets that were dropped since connection tracking knows nothing of them, of both families
-/// together, by upstream's name (IPT-08). There is none where the kernel has no counters by name.
+/// Kernel counter of packets that are dropped in conntrack state INVALID, for both IP families, under upstream's name
+/// (IPT-08). Kernels without nfacct have no such counter.
 pub const INVALID_DROPPED_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 
-/// Bits of a packet's mark.
+/// Bits of a packet mark.
 const MARK_BITS: u8 = 32;
 
-/// How the dataplane is opened.
+/// Options of the dataplane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which bit of the packet mark says that a packet is to be masqueraded, 0 to 31 (KPF-17).
+    /// Bit of the packet mark that requests masquerading, 0 to 31 (KPF-17).
     pub masquerade_bit: u8,
-    /// Which kind of tables; `None` for the one that this machine uses.
+    /// Variant of iptables; `None` for the one that this machine uses.
     pub variant: Option<Variant>,
-    /// How many repairs only look for the canaries and the main ways in, between two that compare everything.
-    /// Comparing costs what is there.
+    /// Number of repairs that check only canaries and main jumps, between two that compare everything. The cost of a
+    /// comparison grows with the tables.
     pub repairs_by_canary: usize,
 }
 
@@ -67,37 +66,45 @@ impl Options {
     }
 }
 
-/// A plan in force in the iptables of the network namespace of the calling thread.
+/// An iptables dataplane in the network namespace of the calling thread.
 #[derive(Debug)]
 pub struct IptablesDataplane {
     options: Options,
-    /// The families that this machine has.
-    sides: Vec<Side>,
+    /// Tables by IP family, for the families of this machine.
+    families: Vec<FamilyTables>,
     repairs: usize,
 }
 
 impl IptablesDataplane {
-    /// Finds the programs and asks whether the kernel lets them in; no rule is written yet. IPv6 is left out where
-    /// the kernel or the programs do not have it.
+    /// Finds the programs and checks privileges; writes no rule yet. IPv6 is left out if the kernel or the programs
+    /// lack it.
+    ///
+    /// # Errors
+    ///
+    /// [`DataplaneError::NotPermitted`] or [`DataplaneError::Program`] if the tables cannot be read.
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
         let variant = options.variant.or_else(program::detect);
-        tracing::debug!(?variant, "kind of tables");
+        tracing::debug!(?variant, "iptables variant detected");
         let v4 = Programs::new(Family::V4, variant);
         v4.check()?;
-        let mut sides = vec![Side::new(Family::V4, v4)];
+        let mut families = vec![FamilyTables::new(Family::V4, v4)];
         let v6 = Programs::new(Family::V6, variant);
         match v6.check() {
-            Ok(()) => sides.push(Side::new(Family::V6, v6)),
-            Err(error) => tracing::warn!(%error, "no IPv6 Services"),
+            Ok(()) => families.push(FamilyTables::new(Family::V6, v6)),
+            Err(error) => tracing::warn!(%error, "ip6tables not usable; IPv6 Services not implemented"),
         }
         Ok(Self {
             options,
-            sides,
+            families,
             repairs: 0,
         })
     }
 
-    /// Takes chains and what leads to them out of the tables of both kinds. Whether there were any.
+    /// Removes chains and the jumps to them, from legacy and nft tables. Returns true if there were any.
+    ///
+    /// # Errors
+    ///
+    /// An error if a program cannot run or refuses the change.
     pub fn cleanup(leftovers: Leftovers) -> Result<bool, DataplaneError> {
         leftovers::clean(leftovers)
     }
@@ -106,8 +113,8 @@ impl IptablesDataplane {
 impl Dataplane for IptablesDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
         let mut total = Applied::default();
-        for side in &mut self.sides {
-            let applied = side.apply(plan, changes, &self.options)?;
+        for tables in &mut self.families {
+            let applied = tables.apply(plan, changes, &self.options)?;
             total.elements += applied.elements;
             for skipped in applied.skipped {
                 if total.skipped.iter().all(|known| known.service != skipped.service) {
@@ -122,9 +129,9 @@ impl Dataplane for IptablesDataplane {
         let is_complete = self.repairs.is_multiple_of(self.options.repairs_by_canary + 1);
         self.repairs += 1;
         let mut drift = 0;
-        for side in &mut self.sides {
-            if is_complete || !side.is_undisturbed()? {
-                drift += side.repair(plan, &self.options)?;
+        for tables in &mut self.families {
+            if is_complete || !tables.has_main_jumps()? {
+                drift += tables.repair(plan, &self.options)?;
             }
         }
         Ok(drift)
@@ -132,7 +139,7 @@ impl Dataplane for IptablesDataplane {
 
     fn counts(&self) -> Counts {
         Counts {
-            iptables: self.sides.iter().map(Side::counts).collect(),
+            iptables: self.families.iter().map(FamilyTables::counts).collect(),
             ..Counts::default()
         }
     }

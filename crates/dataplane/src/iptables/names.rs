@@ -1,30 +1,29 @@
-//! The chains: which there are, and their names, which are kube-proxy's (IPT-01 … IPT-03), so that habits and
-//! tools carry over.
+//! Names of chains and tables, which are kube-proxy's (IPT-01 … IPT-03), so that known procedures and tools work.
 
 use std::fmt;
 
 use plan::{Backend, PortKey};
 use sha2::{Digest, Sha256};
 
-/// Characters of a hash in a chain's name: the kernel takes 28 characters in all.
+/// Length of the hash in the name of a chain; the kernel limits names to 28 characters.
 const HASH_LENGTH: usize = 16;
 
 /// A table of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// Only has a canary.
+    /// Contains only a canary.
     Mangle,
-    /// Refuses and drops.
+    /// Rejects and drops.
     Filter,
-    /// Chooses endpoints.
+    /// Selects endpoints.
     Nat,
 }
 
 impl Table {
-    /// In the order in which they are written: what is refused is refused before it has endpoints no more.
+    /// All tables in the order of writing: rejects are removed before endpoints are added.
     pub const ALL: [Self; 3] = [Self::Mangle, Self::Filter, Self::Nat];
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mangle => "mangle",
@@ -34,40 +33,40 @@ impl Table {
     }
 }
 
-/// In every table; that it is gone tells that somebody took everything out (IPT-12).
+/// Chain in every table; its absence shows that another program flushed the tables (IPT-12).
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
-/// Marks what is to be masqueraded.
+/// Marks packets for masquerading.
 pub const MARK_MASQ: &str = "KUBE-MARK-MASQ";
-/// Marks what does not come from a Pod, where that takes several rules.
+/// Marks packets that are not from Pods, if that needs several rules.
 pub const MARK_OFF_CLUSTER: &str = "KUBE-MARK-OFFCLUSTER";
-/// Masquerades what is marked.
+/// Masquerades marked packets.
 pub const POSTROUTING: &str = "KUBE-POSTROUTING";
-/// Accepts what is forwarded (IPT-08, IPT-09).
+/// Accepts forwarded packets (IPT-08, IPT-09).
 pub const FORWARD: &str = "KUBE-FORWARD";
-/// Keeps strangers off loopback addresses (IPT-10).
+/// Drops packets from other hosts to loopback addresses (IPT-10).
 pub const FIREWALL: &str = "KUBE-FIREWALL";
-/// Refuses: a reset for TCP, port unreachable for the rest.
+/// Rejects: a reset for TCP, port unreachable for other protocols.
 pub const REJECT: &str = "KUBE-REJECT";
 
-/// A chain that has a part of many Services.
+/// A chain with rules of many Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shared {
-    /// Load balancer addresses with source ranges: drops the rest.
+    /// Load balancer IPs with source ranges: drops other sources.
     ProxyFirewall,
-    /// Refuses and drops at external addresses and node ports.
+    /// Rejects and drops at external IPs, load balancer IPs and node ports.
     ExternalServices,
-    /// Refuses and drops at cluster IPs.
+    /// Rejects and drops at cluster IPs.
     FilterServices,
-    /// The cluster IPs in the ranges of cluster IPs: refuses what no Service has there (NFT-12).
+    /// Cluster IPs: rejects other ports and drops unassigned addresses (NFT-12).
     ClusterIps,
-    /// From addresses to Services.
+    /// Dispatches by address to Services.
     Services,
-    /// From node ports to Services.
+    /// Dispatches by node port to Services.
     NodePorts,
 }
 
 impl Shared {
-    /// All of them.
+    /// All shared chains.
     pub const ALL: [Self; 6] = [
         Self::ProxyFirewall,
         Self::ExternalServices,
@@ -77,7 +76,7 @@ impl Shared {
         Self::NodePorts,
     ];
 
-    /// The table that it is in.
+    /// Returns the table of the chain.
     pub fn table(self) -> Table {
         match self {
             Self::Services | Self::NodePorts => Table::Nat,
@@ -85,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the chain.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ProxyFirewall => "KUBE-PROXY-FIREWALL",
@@ -97,19 +96,19 @@ impl Shared {
     }
 }
 
-/// The chain of the filter table that lets health checks in (IPT-07).
+/// Chain of the filter table that accepts health checks (IPT-07).
 pub const HEALTH_CHECKS: &str = "KUBE-NODEPORTS";
 
-/// What a chain of one Service port does. All are in the table `nat`.
+/// Purpose of a chain of one Service port. All of these are in table `nat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Balances over the Cluster policy's endpoints.
+    /// Balances over the endpoints of traffic policy Cluster.
     Cluster,
-    /// Balances over the Local policy's endpoints.
+    /// Balances over the endpoints of traffic policy Local.
     Local,
     /// Connections by external addresses and node ports.
     External,
-    /// Connections by load balancer addresses with source ranges.
+    /// Connections by load balancer IPs with source ranges.
     Firewall,
     /// One endpoint.
     Endpoint,
@@ -135,7 +134,7 @@ impl Kind {
     }
 }
 
-/// The name of a chain of one Service port.
+/// Name of a chain of one Service port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainName {
     kind: Kind,
@@ -143,7 +142,7 @@ pub struct ChainName {
 }
 
 impl ChainName {
-    /// A Service port's chain.
+    /// Returns the name of a Service port's chain.
     pub fn of_port(kind: Kind, port: &PortKey) -> Self {
         Self {
             kind,
@@ -151,7 +150,7 @@ impl ChainName {
         }
     }
 
-    /// An endpoint's chain.
+    /// Returns the name of an endpoint's chain.
     pub fn of_endpoint(port: &PortKey, backend: &Backend) -> Self {
         Self {
             kind: Kind::Endpoint,
@@ -163,7 +162,7 @@ impl ChainName {
         }
     }
 
-    /// Reads a name back. `None` if it is not one of a Service's.
+    /// Parses a name; returns `None` if it is not a chain of a Service port.
     pub fn parse(name: &str) -> Option<Self> {
         Kind::ALL.into_iter().find_map(|kind| {
             let hash = name.strip_prefix(kind.prefix())?.as_bytes();
@@ -182,7 +181,7 @@ impl fmt::Display for ChainName {
     }
 }
 
-/// `namespace/name:port`, or `namespace/name` for a port without a name.
+/// Returns `namespace/name:port`, or `namespace/name` for a port without a name.
 pub fn identity(port: &PortKey) -> String {
     match &*port.port {
         "" => port.service.to_string(),
@@ -190,7 +189,7 @@ pub fn identity(port: &PortKey) -> String {
     }
 }
 
-/// The first characters of the SHA-256 in base 32 (RFC 4648); a protocol counts in small letters.
+/// Returns the first characters of the SHA-256 in base 32 (RFC 4648); a protocol is hashed in lower case.
 fn hash(parts: &[&str]) -> [u8; HASH_LENGTH] {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut digest = Sha256::new();

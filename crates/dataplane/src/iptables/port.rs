@@ -1,4 +1,4 @@
-//! The rules of one Service (IPT-02 … IPT-05): chains of its own, and its part of the shared ones.
+//! Rules of one Service (IPT-02 … IPT-05): its own chains, and its rules in shared chains.
 
 use std::net::IpAddr;
 
@@ -9,22 +9,22 @@ use super::context::Context;
 use super::names::{ChainName, Kind, MARK_MASQ, MARK_OFF_CLUSTER, REJECT, Shared, identity};
 use super::rule::{Rule, reject};
 
-/// The rules of one Service in one family.
+/// Rules of one Service in one IP family.
 #[derive(Debug, Default)]
 pub struct ServiceRules {
-    /// Its own chains in table `nat`, each before those that lead to it.
+    /// Own chains in table `nat`, each before those that jump to it.
     pub chains: Vec<(ChainName, Vec<String>)>,
-    /// Its part of the shared chains, by [`Shared`].
+    /// Rules in shared chains, indexed by [`Shared`].
     pub shared: [Vec<String>; Shared::ALL.len()],
 }
 
 impl ServiceRules {
-    /// The rules of a Service as a plan has it.
+    /// Builds the rules of a Service.
     pub fn new(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
         Self::write(plan, service, context, true)
     }
 
-    /// Its part of the shared chains only.
+    /// Builds the rules in shared chains only.
     pub fn shared(plan: &Plan, service: &ObjectKey, context: &Context) -> Self {
         Self::write(plan, service, context, false)
     }
@@ -72,7 +72,7 @@ impl ServiceRules {
 struct PortWriter<'a> {
     port: &'a ServicePortPlan,
     context: &'a Context,
-    /// How comments call it.
+    /// Name in comments.
     name: String,
     rules: &'a mut ServiceRules,
 }
@@ -89,7 +89,7 @@ impl PortWriter<'_> {
                 self.write_set(set);
             }
         }
-        // All frontends but the cluster IP are treated alike.
+        // All frontends but the cluster IP have the same rules.
         let external = self
             .port
             .frontends
@@ -111,7 +111,8 @@ impl PortWriter<'_> {
         }
     }
 
-    /// The chain that balances over a set, behind those of its endpoints. Endpoints of both sets are written once.
+    /// Writes the chain that balances over a set, after the chains of its endpoints. Endpoints in both sets are
+    /// written once.
     fn write_set(&mut self, set: Set) {
         let backends = self.port.backends(set);
         let mut balance = self.masquerade_rules(set);
@@ -122,7 +123,10 @@ impl PortWriter<'_> {
         if let Some(seconds) = self.port.affinity_seconds {
             for (backend, target) in backends.iter().zip(&targets) {
                 let rule = Rule::new().comment(&format!("{} -> {}", self.name, backend.address));
-                balance.push(rule.remembered(target, seconds, self.context.family).jump(target));
+                balance.push(
+                    rule.match_recent(target, seconds, self.context.family)
+                        .jump(target),
+                );
             }
         }
         for (index, (backend, target)) in backends.iter().zip(&targets).enumerate() {
@@ -145,17 +149,17 @@ impl PortWriter<'_> {
             }
             let mut rule = Rule::new().protocol(protocol).comment(&self.name);
             if self.port.affinity_seconds.is_some() {
-                rule = rule.remember(target, self.context.family);
+                rule = rule.update_recent(target, self.context.family);
             }
-            let rule = rule.matching(super::rule::word(protocol));
+            let rule = rule.matching(super::rule::protocol_name(protocol));
             rules.push(rule.jump(format_args!("DNAT --to-destination {}", backend.address)));
             self.rules.chains.push((*target, rules));
         }
         self.rules.chains.push((self.chain(kind_of(set)), balance));
     }
 
-    /// Masquerades connections by the cluster IP (EPT-14), if they go by this set. A plan has all of them
-    /// masqueraded, none, or all but those of Pods.
+    /// Returns the rules that masquerade connections by cluster IP (EPT-14) to this set. A plan masquerades all of
+    /// them, none, or all but those of Pods.
     fn masquerade_rules(&self, set: Set) -> Vec<String> {
         let cluster_ips = self
             .port
@@ -169,7 +173,7 @@ impl PortWriter<'_> {
                 rules.push(at(Rule::new()).jump(MARK_MASQ));
             } else if is_masqueraded(frontend, Origin::Outside) {
                 rules.push(match &*self.context.pods {
-                    [pods] => at(Rule::new().not_of_pods(pods)).jump(MARK_MASQ),
+                    [pods] => at(Rule::new().not_from_pods(pods)).jump(MARK_MASQ),
                     _ => at(Rule::new()).jump(MARK_OFF_CLUSTER),
                 });
             }
@@ -177,17 +181,18 @@ impl PortWriter<'_> {
         rules
     }
 
-    /// Tells Pods, this node and others apart, if they are treated differently (EPT-08, EPT-13, EPT-16, EPT-17).
+    /// Returns the rules that distinguish Pods, this node and other clients, if their handling differs (EPT-08,
+    /// EPT-13, EPT-16, EPT-17).
     fn external_rules(&self, frontend: &Frontend) -> Vec<String> {
         let [outside, pod, node] = frontend.targets;
         let traffic = format!("traffic for {} external destinations", self.name);
         let mut rules = Vec::new();
         if outside != pod || pod != node {
             for pods in &self.context.pods {
-                let rule = Rule::new().of_pods(pods).comment(&format!("pod {traffic}"));
+                let rule = Rule::new().from_pods(pods).comment(&format!("pod {traffic}"));
                 self.route(&rule, pod, &mut rules);
             }
-            let rule = Rule::new().comment(&format!("LOCAL {traffic}")).of_node();
+            let rule = Rule::new().comment(&format!("LOCAL {traffic}")).from_node();
             self.route(&rule, node, &mut rules);
         }
         if let Target::Balance { masquerade: true, .. } = outside {
@@ -212,7 +217,7 @@ impl PortWriter<'_> {
         }
     }
 
-    /// Lets in who is in the source ranges (EPT-19).
+    /// Writes the chain that admits source ranges (EPT-19).
     fn write_firewall(&mut self) {
         let ranged: Vec<&Frontend> = self
             .port
@@ -241,7 +246,7 @@ impl PortWriter<'_> {
         }
     }
 
-    /// Leads connections at a frontend to its chain.
+    /// Writes the rules that lead from a frontend to its chain.
     fn dispatch(&mut self, frontend: &Frontend) {
         let place = match frontend.kind {
             FrontendKind::NodePort => Shared::NodePorts,
@@ -270,14 +275,14 @@ impl PortWriter<'_> {
                 let comment = format!(" traffic not accepted by {firewall}");
                 let drop = self.at(Rule::new(), frontend, &comment).jump("DROP");
                 self.rules.push(Shared::ProxyFirewall, drop);
-                // Who is not let in must not come in by a node port of the same number.
+                // A rejected client must not match a node port with the same number.
                 self.at(Rule::new(), frontend, " loadbalancer IP").goto(firewall)
             }
         };
         self.rules.push(place, rule);
     }
 
-    /// Refuses or drops what was not sent to an endpoint (EPT-07, EPT-08, EPT-09).
+    /// Writes the rules that reject or drop connections without an endpoint (EPT-07, EPT-08, EPT-09).
     fn refuse(&mut self, frontend: &Frontend) {
         let protocol = self.port.key.protocol;
         let refusal = frontend
@@ -303,7 +308,7 @@ impl PortWriter<'_> {
             return;
         }
         if !balances(frontend) && frontend.kind != FrontendKind::ClusterIp {
-            // It must not come in by a node port of the same number.
+            // These packets must not match a node port with the same number.
             let rule = self.at(Rule::new(), frontend, comment).jump("RETURN");
             self.rules.push(Shared::Services, rule);
         }
@@ -320,7 +325,7 @@ impl PortWriter<'_> {
         }
     }
 
-    /// Goes on with a rule for what goes to a frontend.
+    /// Appends the match of a frontend to a rule.
     fn at(&self, rule: Rule, frontend: &Frontend, comment: &str) -> Rule {
         let protocol = self.port.key.protocol;
         let rule = match frontend.address {

@@ -1,4 +1,4 @@
-//! The programs: finding the right ones, running them, and what they say when they fail.
+//! The programs of iptables: detection, execution and errors.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -10,23 +10,23 @@ use plan::Family;
 use super::names::{CANARY, Table};
 use super::saved::Saved;
 
-/// How long a program waits while another one has the tables: as long as kube-proxy has it wait.
+/// Time in seconds to wait for the lock of the tables, as kube-proxy.
 const LOCK_WAIT_SECONDS: &str = "5";
-/// What is kept of a program's complaints.
-const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
-/// Chains that tell which of the two kinds of tables this machine's kubelet uses.
-const HINTS: [&str; 3] = [
+/// Maximum of bytes that are kept of a program's standard error.
+const STDERR_BYTES_MAX: u64 = 16 << 10;
+/// Chains that show which variant the kubelet of this machine uses.
+const KUBELET_CHAINS: [&str; 3] = [
     ":KUBE-IPTABLES-HINT ",
     ":KUBE-KUBELET-CANARY ",
     ":KUBE-PROXY-CANARY ",
 ];
 
-/// The two kinds of tables that kernels have.
+/// Variants of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// ip_tables.
     Legacy,
-    /// nf_tables, through iptables' programs.
+    /// nf_tables, by the programs of iptables.
     Nft,
 }
 
@@ -39,44 +39,44 @@ impl Variant {
     }
 }
 
-/// Why a program did not do what it was asked.
+/// Failures of a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It is not there, or cannot be started. No retry helps.
+    /// The program is missing or cannot start. A retry does not help.
     #[error("cannot run {program}: {source} (install iptables, or choose --proxy-mode=nftables)")]
     Start {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// What failed.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// It says that it is not permitted. No retry helps.
+    /// The program lacks privileges. A retry does not help.
     #[error("{program} is not permitted to change rules")]
     NotPermitted {
-        /// Its name.
+        /// Name of the program.
         program: String,
     },
-    /// It refused what it was given, or the kernel did. Retrying helps if another program had the tables.
+    /// The program or the kernel refused the input. A retry helps if another program held the lock.
     #[error("{program} failed{}: {message}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
     Refused {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// The line of its input that was refused, from 1, if that is known.
+        /// Line of the input that was refused, from 1, if it is known.
         line: Option<usize>,
-        /// What it says.
+        /// Text on standard error, or the exit status.
         message: String,
     },
-    /// Talking with it failed. Retrying helps.
-    #[error("talking with {program}: {source}")]
-    Talk {
-        /// Its name.
+    /// A pipe to the program failed. A retry helps.
+    #[error("cannot read or write {program}: {source}")]
+    Pipe {
+        /// Name of the program.
         program: String,
-        /// What failed.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// The programs of one family.
+/// The programs of one IP family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     base: &'static str,
@@ -84,7 +84,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The programs of a variant; the machine's default ones for `None`.
+    /// Returns the programs of a variant, or the default programs.
     pub fn new(family: Family, variant: Option<Variant>) -> Self {
         Self {
             base: match family {
@@ -95,7 +95,7 @@ impl Programs {
         }
     }
 
-    /// Whether they can be run and their tables read.
+    /// Checks that the programs run and can read the tables.
     pub fn check(&self) -> Result<(), ProgramError> {
         self.save().map(drop)
     }
@@ -107,22 +107,22 @@ impl Programs {
             Command::new(&program).stdin(Stdio::null()).stdout(Stdio::piped()),
             &program,
         )?;
-        let complaints = listen(child.stderr.take());
+        let stderr_text = read_stderr(child.stderr.take());
         let saved = match child.stdout.take() {
             Some(stdout) => Saved::read(BufReader::new(stdout)),
             None => Ok(Saved::default()),
         };
-        finish(child, complaints, &program)?;
-        saved.map_err(|source| ProgramError::Talk { program, source })
+        finish(child, stderr_text, &program)?;
+        saved.map_err(|source| ProgramError::Pipe { program, source })
     }
 
-    /// Changes what `write` says, in the language of `iptables-restore`.
+    /// Applies the input that `write` produces, in the language of `iptables-restore`.
     pub fn restore(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), ProgramError> {
         let program = self.name("-restore");
         let mut command = Command::new(&program);
         command.args(["-w", LOCK_WAIT_SECONDS, "--noflush", "--counters"]);
         let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()), &program)?;
-        let complaints = listen(child.stderr.take());
+        let stderr_text = read_stderr(child.stderr.take());
         let written = match child.stdin.take() {
             Some(stdin) => {
                 let mut out = BufWriter::with_capacity(64 << 10, stdin);
@@ -130,32 +130,32 @@ impl Programs {
             }
             None => Ok(()),
         };
-        // A program that ended early says why; that it did not read on is no news then.
-        finish(child, complaints, &program)?;
-        written.map_err(|source| ProgramError::Talk { program, source })
+        // The exit status explains a broken pipe, so it is checked first.
+        finish(child, stderr_text, &program)?;
+        written.map_err(|source| ProgramError::Pipe { program, source })
     }
 
-    /// Whether the canary of a table is there (IPT-12).
+    /// Returns true if a table has its canary (IPT-12).
     pub fn has_canary(&self, table: Table) -> Result<bool, ProgramError> {
-        self.asks(&["-t", table.name(), "-n", "-L", CANARY])
+        self.succeeds(&["-t", table.name(), "-n", "-L", CANARY])
     }
 
-    /// Whether a rule is there.
+    /// Returns true if a rule exists.
     pub fn has_rule(&self, table: Table, chain: &str, to: &str, comment: &str) -> Result<bool, ProgramError> {
         let comment = ["-m", "comment", "--comment", comment, "-j", to];
         let mut arguments = vec!["-t", table.name(), "-C", chain];
         arguments.extend(comment);
-        self.asks(&arguments)
+        self.succeeds(&arguments)
     }
 
-    /// Runs a question; whether the answer is yes.
-    fn asks(&self, arguments: &[&str]) -> Result<bool, ProgramError> {
+    /// Runs a check. Returns true if it succeeds.
+    fn succeeds(&self, arguments: &[&str]) -> Result<bool, ProgramError> {
         let program = self.name("");
         let mut command = Command::new(&program);
         command.args(["-w", LOCK_WAIT_SECONDS]).args(arguments);
         let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::null()), &program)?;
-        let complaints = listen(child.stderr.take());
-        match finish(child, complaints, &program) {
+        let stderr_text = read_stderr(child.stderr.take());
+        match finish(child, stderr_text, &program) {
             Ok(()) => Ok(true),
             Err(ProgramError::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -167,8 +167,9 @@ impl Programs {
     }
 }
 
-/// Which kind of tables this machine uses: the one where kubelet or an earlier proxy has left a chain, else the one
-/// with more rules. `None` for the default programs: there is but one kind, or there are no rules at all.
+/// Detects the variant that this machine uses: the one with a chain of the kubelet or of an earlier proxy, or else
+/// the one with more rules. Returns `None` for the default programs if only one variant exists, or if there are no
+/// rules.
 pub fn detect() -> Option<Variant> {
     let rules = |variant| {
         let text =
@@ -177,7 +178,7 @@ pub fn detect() -> Option<Variant> {
         Some(v4? + &v6.unwrap_or_default())
     };
     let nft = rules(Variant::Nft)?;
-    // Asking for legacy tables may make them; the kernel tells whether there are any.
+    // The legacy program may create tables when it lists them, so the kernel is asked first.
     let has_legacy = ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"]
         .iter()
         .any(|path| fs::read_to_string(path).is_ok_and(|names| !names.is_empty()));
@@ -185,11 +186,11 @@ pub fn detect() -> Option<Variant> {
     choose(&nft, &legacy.unwrap_or_default())
 }
 
-/// Decides by what both kinds of tables have.
+/// Selects a variant by the content of the tables of both.
 fn choose(nft: &str, legacy: &str) -> Option<Variant> {
     let has_hint = |text: &str| {
         text.lines()
-            .any(|line| HINTS.iter().any(|hint| line.starts_with(hint)))
+            .any(|line| KUBELET_CHAINS.iter().any(|hint| line.starts_with(hint)))
     };
     let count = |text: &str| text.lines().filter(|line| line.starts_with('-')).count();
     match (has_hint(nft), has_hint(legacy)) {
@@ -203,7 +204,7 @@ fn choose(nft: &str, legacy: &str) -> Option<Variant> {
     }
 }
 
-/// What the tables have, or as much of it as is needed to compare. `None` if the program is not there.
+/// Returns the text of the tables, or enough of it to compare. Returns `None` if the program is missing.
 fn text_of_tables(programs: &Programs) -> Option<String> {
     const TEXT_BYTES_MAX: u64 = 4 << 20;
     let mut child = Command::new(programs.name("-save"))
@@ -231,30 +232,30 @@ fn spawn(command: &mut Command, program: &str) -> Result<Child, ProgramError> {
         })
 }
 
-/// Reads what a program complains about, while it is talked with.
-fn listen(stderr: Option<ChildStderr>) -> JoinHandle<String> {
+/// Reads standard error in a thread, so that the program never blocks on it.
+fn read_stderr(stderr: Option<ChildStderr>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
         if let Some(mut stderr) = stderr {
-            let read = stderr.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut kept);
+            let read = stderr.by_ref().take(STDERR_BYTES_MAX).read_to_end(&mut kept);
             let rest = io::copy(&mut stderr, &mut io::sink());
             if let Err(error) = read.and(rest) {
-                tracing::debug!(%error, "reading a program's complaints");
+                tracing::debug!(%error, "standard error not readable");
             }
         }
         String::from_utf8_lossy(&kept).trim().to_owned()
     })
 }
 
-fn finish(mut child: Child, complaints: JoinHandle<String>, program: &str) -> Result<(), ProgramError> {
+fn finish(mut child: Child, stderr_text: JoinHandle<String>, program: &str) -> Result<(), ProgramError> {
     let status = child.wait();
-    let message = complaints.join().unwrap_or_default();
+    let message = stderr_text.join().unwrap_or_default();
     let program = program.to_owned();
     match status {
-        Err(source) => Err(ProgramError::Talk { program, source }),
+        Err(source) => Err(ProgramError::Pipe { program, source }),
         Ok(status) if status.success() => {
             if !message.is_empty() {
-                tracing::debug!(program, message, "a program remarks");
+                tracing::debug!(program, message, "program printed a message");
             }
             Ok(())
         }
@@ -273,7 +274,7 @@ fn finish(mut child: Child, complaints: JoinHandle<String>, program: &str) -> Re
     }
 }
 
-/// The line that a complaint names: `line 7 failed`, `Error occurred at line: 7`.
+/// Returns the line number in a message such as `line 7 failed` or `Error occurred at line: 7`.
 fn refused_line(message: &str) -> Option<usize> {
     let (_, rest) = message.rsplit_once("line")?;
     let rest = rest.trim_start_matches([':', ' ']);

@@ -1,4 +1,4 @@
-//! Rules as text, spelled as `iptables-save` spells them, so that what is read back can be compared.
+//! Rules as text in the notation of `iptables-save`, so that rules that are read back can be compared.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -9,13 +9,13 @@ use plan::Family;
 
 use super::context::PodMatch;
 
-/// The longest comment that the kernel takes, less its final zero.
+/// Longest comment that the kernel accepts, without its final zero.
 const COMMENT_BYTES_MAX: usize = 255;
-/// The kernel compares a random number of so many bits with the probability.
+/// Bits of the random number that the kernel compares with the probability.
 const PROBABILITY_BITS: u32 = 31;
 
-/// A rule, without its chain. Its parts are printed in the order in which `iptables-save` prints them; matches in the
-/// order in which they were added.
+/// A rule without its chain. Its parts are printed in the order of `iptables-save`; matches in the order in which
+/// they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Rule {
     source: String,
@@ -25,42 +25,42 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that takes every packet.
+    /// Creates a rule that matches every packet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only what comes from a range.
+    /// Matches packets from a range.
     pub fn source(mut self, net: IpNet) -> Self {
         self.source = format!("-s {net} ");
         self
     }
 
-    /// Only what does not come from a range.
+    /// Matches packets that are not from a range.
     pub fn not_source(mut self, net: IpNet) -> Self {
         self.source = format!("! -s {net} ");
         self
     }
 
-    /// Only what goes to a range.
+    /// Matches packets to a range.
     pub fn destination(mut self, net: IpNet) -> Self {
         self.destination = format!("-d {net} ");
         self
     }
 
-    /// Only what does not go to a range.
+    /// Matches packets that are not to a range.
     pub fn not_destination(mut self, net: IpNet) -> Self {
         self.destination = format!("! -d {net} ");
         self
     }
 
-    /// Only what goes to an address.
+    /// Matches packets to an address.
     pub fn to(self, address: IpAddr) -> Self {
         self.destination(address.into())
     }
 
-    /// Only what comes from a Pod, as far as this tells.
-    pub fn of_pods(mut self, pods: &PodMatch) -> Self {
+    /// Matches packets from Pods by one property.
+    pub fn from_pods(mut self, pods: &PodMatch) -> Self {
         match pods {
             PodMatch::Range(net) => self.source(*net),
             PodMatch::Interface(pattern) => {
@@ -70,8 +70,8 @@ impl Rule {
         }
     }
 
-    /// Only what does not come from a Pod, as far as this tells.
-    pub fn not_of_pods(mut self, pods: &PodMatch) -> Self {
+    /// Matches packets that lack one property of Pods.
+    pub fn not_from_pods(mut self, pods: &PodMatch) -> Self {
         match pods {
             PodMatch::Range(net) => self.not_source(*net),
             PodMatch::Interface(pattern) => {
@@ -81,12 +81,12 @@ impl Rule {
         }
     }
 
-    /// Only a protocol.
+    /// Matches a protocol.
     pub fn protocol(self, protocol: Protocol) -> Self {
-        self.part(format_args!("-p {}", word(protocol)))
+        self.part(format_args!("-p {}", protocol_name(protocol)))
     }
 
-    /// Says what it is for.
+    /// Adds a comment.
     pub fn comment(mut self, text: &str) -> Self {
         let mut end = text.len().min(COMMENT_BYTES_MAX);
         while !text.is_char_boundary(end) {
@@ -103,22 +103,22 @@ impl Rule {
         self
     }
 
-    /// Any match that has no words of its own here.
+    /// Adds a match as text.
     pub fn matching(self, text: &str) -> Self {
         self.part(format_args!("-m {text}"))
     }
 
-    /// Only what comes from an address of this node.
-    pub fn of_node(self) -> Self {
+    /// Matches packets from an address of this node.
+    pub fn from_node(self) -> Self {
         self.matching("addrtype --src-type LOCAL")
     }
 
-    /// Only what goes to an address of this node.
-    pub fn at_node(self) -> Self {
+    /// Matches packets to an address of this node.
+    pub fn to_node(self) -> Self {
         self.matching("addrtype --dst-type LOCAL")
     }
 
-    /// Only one in `count`, by chance.
+    /// Matches one of `count` packets at random.
     pub fn one_in(self, count: usize) -> Self {
         let steps = f64::from(1_u32 << PROBABILITY_BITS);
         let nearest = (steps / count as f64).round() / steps;
@@ -127,33 +127,33 @@ impl Rule {
         ))
     }
 
-    /// Only who is remembered in a list since so many seconds.
-    pub fn remembered(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
+    /// Matches packets whose source is in a list since at most this many seconds.
+    pub fn match_recent(self, list: impl std::fmt::Display, seconds: u32, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(
             "-m recent --rcheck --seconds {seconds} --reap --name {list} --mask {mask} --rsource"
         ))
     }
 
-    /// Remembers the source in a list.
-    pub fn remember(self, list: impl std::fmt::Display, family: Family) -> Self {
+    /// Adds the source of the packet to a list.
+    pub fn update_recent(self, list: impl std::fmt::Display, family: Family) -> Self {
         let mask = whole_address(family);
         self.part(format_args!(
             "-m recent --set --name {list} --mask {mask} --rsource"
         ))
     }
 
-    /// Only a port of the protocol that was named before.
+    /// Matches a port. The match of the protocol has to precede.
     pub fn port(self, protocol: Protocol, port: u16) -> Self {
-        self.part(format_args!("-m {} --dport {port}", word(protocol)))
+        self.part(format_args!("-m {} --dport {port}", protocol_name(protocol)))
     }
 
-    /// Goes on in a chain, or ends with a target and its options.
+    /// Finishes the rule with a jump to a chain or target.
     pub fn jump(self, target: impl std::fmt::Display) -> String {
         self.end(format_args!("-j {target}"))
     }
 
-    /// Goes on in a chain, and does not come back to this one.
+    /// Finishes the rule with a goto: the packet does not return to this chain.
     pub fn goto(self, chain: impl std::fmt::Display) -> String {
         self.end(format_args!("-g {chain}"))
     }
@@ -175,8 +175,8 @@ impl Rule {
     }
 }
 
-/// How iptables calls a protocol.
-pub fn word(protocol: Protocol) -> &'static str {
+/// Returns the name of a protocol in iptables.
+pub fn protocol_name(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
@@ -191,7 +191,7 @@ fn whole_address(family: Family) -> &'static str {
     }
 }
 
-/// The target that refuses: a reset for TCP, port unreachable for the rest.
+/// Returns the target that rejects: a reset for TCP, port unreachable for other protocols.
 pub fn reject(protocol: Option<Protocol>, family: Family) -> &'static str {
     match (protocol, family) {
         (Some(Protocol::Tcp), _) => "REJECT --reject-with tcp-reset",

@@ -1,4 +1,4 @@
-//! What `iptables-save` tells: our chains as hashes of their rules, and what leads to them.
+//! Output of `iptables-save`: chains of Kubernetes as hashes of their rules, and the jumps to them.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -6,26 +6,26 @@ use std::io::{self, BufRead};
 
 use super::names::Table;
 
-/// How all of our chains' names begin, and those of others that belong to Kubernetes.
+/// Name prefix of all chains of Kubernetes.
 pub const PREFIX: &str = "KUBE-";
 
-/// The rules of a chain, as one number.
+/// Hash of the rules of a chain.
 #[derive(Clone, Debug, Default)]
 pub struct RulesHash(DefaultHasher);
 
 impl RulesHash {
-    /// Adds a rule behind those before.
+    /// Adds the next rule.
     pub fn add(&mut self, rule: &str) {
         self.0.write(rule.as_bytes());
         self.0.write_u8(b'\n');
     }
 
-    /// The number.
+    /// Returns the hash.
     pub fn finish(&self) -> u64 {
         self.0.finish()
     }
 
-    /// The number for some rules.
+    /// Returns the hash of a list of rules.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a String>) -> u64 {
         let mut hash = Self::default();
         for rule in rules {
@@ -35,32 +35,32 @@ impl RulesHash {
     }
 }
 
-/// A rule in another's chain that leads to one of Kubernetes' chains.
+/// A rule in a foreign chain that jumps to a chain of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The other's chain.
+    /// Foreign chain.
     pub from: String,
-    /// The rule.
+    /// Text of the rule.
     pub rule: String,
-    /// The chain that it leads to.
+    /// Chain of Kubernetes.
     pub to: String,
 }
 
-/// The chains and references of one table.
+/// Chains of Kubernetes in one table, and the jumps to them.
 #[derive(Debug, Default)]
 pub struct SavedTable {
-    /// Chains of Kubernetes by name.
+    /// Hashes of the chains by name.
     pub chains: HashMap<Box<str>, RulesHash>,
-    /// What leads to them from chains of others.
+    /// Jumps from foreign chains.
     pub references: Vec<Reference>,
 }
 
-/// All that is there.
+/// Content of all tables.
 #[derive(Debug, Default)]
 pub struct Saved([SavedTable; Table::ALL.len()]);
 
 impl Saved {
-    /// Reads what `iptables-save` prints. Lines that it does not know are skipped.
+    /// Parses the output of `iptables-save`. Unknown lines are skipped.
     pub fn read(mut input: impl BufRead) -> io::Result<Self> {
         let mut saved = Self::default();
         let mut table: Option<Table> = None;
@@ -79,12 +79,12 @@ impl Saved {
         }
     }
 
-    /// What a table has.
+    /// Returns the content of a table.
     pub fn table(&self, table: Table) -> &SavedTable {
         &self.0[table as usize]
     }
 
-    /// Takes out a chain; the hash of its rules.
+    /// Removes a chain and returns the hash of its rules.
     pub fn take(&mut self, table: Table, name: &str) -> Option<u64> {
         self.0[table as usize]
             .chains
@@ -114,7 +114,7 @@ impl SavedTable {
     }
 }
 
-/// The chain or target that a rule leads to.
+/// Returns the chain or target of a rule.
 fn target(rule: &str) -> Option<&str> {
     let at = rule.rfind("-j ").or_else(|| rule.rfind("-g "))?;
     rule.get(at + 3..)?.split(' ').next()

@@ -100,7 +100,12 @@ for_both!(packets_that_are_dropped_as_invalid_are_counted, |variant| {
     }
     let mut plan = planned(1);
     let mut dataplane = loaded(&mut plan, variant);
-    assert!(dataplane.sides.iter().all(Side::counts_invalid_packets));
+    assert!(
+        dataplane
+            .families
+            .iter()
+            .all(FamilyTables::counts_invalid_packets)
+    );
     assert_eq!(
         dataplane.repair(&plan).unwrap(),
         0,
@@ -138,7 +143,12 @@ for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
     // What the change itself did not touch is found by the next repair at the latest.
     dataplane.repair(&plan).unwrap();
     assert_eq!(dataplane.repair(&plan).unwrap(), 0);
-    assert!(dataplane.sides.iter().all(|side| side.is_undisturbed().unwrap()));
+    assert!(
+        dataplane
+            .families
+            .iter()
+            .all(|tables| tables.has_main_jumps().unwrap())
+    );
 });
 
 for_both!(a_next_process_takes_over_without_writing, |variant| {
@@ -221,7 +231,7 @@ fn rules_leave_loopback_addresses_alone() {
         )
         .node_ports
     };
-    use context::NodePortPlace::NotOnLoopback;
+    use context::NodePortMatch::NotOnLoopback;
     assert_eq!(places(NodePortAddresses::All), [NotOnLoopback]);
     assert_eq!(places(NodePortAddresses::Primary(Vec::new())), []);
     let loopback = NodePortAddresses::Within(vec!["127.0.0.0/8".parse().unwrap()]);

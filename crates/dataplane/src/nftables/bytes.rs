@@ -1,12 +1,12 @@
-//! Keys and values of maps as bytes: fields one after the other, each padded to a register of four bytes.
+//! Keys and values of maps as bytes. Each field is padded to a multiple of four bytes, the size of a register.
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
-/// The longest key: client, cluster IP (both IPv6), protocol and port; or an IPv6 endpoint of a Service port.
+/// Longest key: client and cluster IP (both IPv6), protocol and port.
 const BYTES_MAX: usize = 44;
 
-/// A key or value. Short, and kept in place.
+/// A key or value of a map, stored inline.
 #[derive(Clone, Copy)]
 pub struct Bytes {
     bytes: [u8; BYTES_MAX],
@@ -14,7 +14,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Creates an empty key.
     pub const fn new() -> Self {
         Self {
             bytes: [0; BYTES_MAX],
@@ -22,12 +22,12 @@ impl Bytes {
         }
     }
 
-    /// A key that was read; `None` if it is longer than any of ours.
+    /// Copies a key that was read; returns `None` if it is longer than every key of the layout.
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= BYTES_MAX).then(|| Self::new().append(bytes, bytes.len()))
     }
 
-    /// With an address appended.
+    /// Appends an address.
     pub fn address(self, address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => self.append(&address.octets(), 4),
@@ -35,32 +35,33 @@ impl Bytes {
         }
     }
 
-    /// With a protocol's number appended.
+    /// Appends a protocol number.
     pub fn protocol(self, number: u8) -> Self {
         self.append(&[number], 4)
     }
 
-    /// With a port appended.
+    /// Appends a port.
     pub fn port(self, port: u16) -> Self {
         self.append(&port.to_be_bytes(), 4)
     }
 
-    /// With a number appended that nft shows as a mark.
+    /// Appends a number that nft shows as a mark.
     pub fn mark(self, number: u32) -> Self {
         self.append(&number.to_ne_bytes(), 4)
     }
 
-    /// With a key's bytes appended.
+    /// Appends the bytes of another key.
     pub fn key(self, key: &Self) -> Self {
         self.append(key.as_slice(), key.as_slice().len())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 
-    /// Appends a field that takes `padded` bytes. What goes beyond the longest key is cut; no layout has that.
+    /// Appends a field that takes `padded` bytes. Bytes beyond the longest key are cut; no key of the layout reaches
+    /// that length.
     fn append(mut self, field: &[u8], padded: usize) -> Self {
         let start = usize::from(self.length);
         debug_assert!(start + padded <= BYTES_MAX);

@@ -1,65 +1,65 @@
-//! The maps and sets of the table: what there is, what it is made of, what it is for.
+//! Declarations of the maps and sets of the table.
 //!
-//! Everything that grows with Services is in data maps, where a change costs microseconds whatever else there
-//! is. A change of a verdict map or a rule makes the kernel look for loops, so those hold only what is small:
-//! one entry for each *kind* of treatment, not for each Service.
+//! Everything that grows with the number of Services is stored in data maps, where a change takes microseconds
+//! regardless of the size. A change of a verdict map or a rule makes the kernel search for loops. These therefore
+//! contain one entry for each *kind* of verdict chain, not for each Service.
 
 use netlink::nftables::{Field, Set, SetValue};
 use plan::Family;
 
-/// Elements of an affinity map at most: clients times Service ports that they use. Beyond it, connections are
-/// balanced without being remembered. An element takes about 200 bytes of the kernel's memory.
+/// Maximum of elements in an affinity map: clients times Service ports that they use. Beyond it, connections are
+/// balanced without affinity. An element takes about 200 bytes of kernel memory.
 const AFFINITY_ELEMENTS_MAX: u32 = 262_144;
 
-/// Both families.
+/// IP families.
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// The verdict map from a treatment's code to its chain.
-pub const TREATMENTS: &str = "treatments";
-/// The verdict map from the last bits of a treatment's code to who is masqueraded.
+/// Verdict map from a verdict code to its chain.
+pub const VERDICTS: &str = "treatments";
+/// Verdict map from the masquerade bits of a verdict code to a chain.
 pub const MASQUERADED: &str = "masqueraded";
 
-/// A map or set that there is for each family.
+/// A map or set that exists once per IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Map {
-    /// Address, protocol, port → the code of its treatment.
+    /// Address, protocol, port → verdict code.
     Services,
-    /// Protocol, port → the code of its treatment.
+    /// Protocol, port → verdict code.
     NodePorts,
-    /// Address, protocol, port of a further frontend → 0, those of the Service port's first.
+    /// Address, protocol, port of a further frontend → 0, first frontend of the Service port.
     ServiceOfAddress,
-    /// Protocol, port → 0, address, protocol, port of the Service port's first frontend.
+    /// Protocol, port → 0, address, protocol, port of the first frontend of the Service port.
     ServiceOfNodePort,
     /// First frontend, index → endpoint.
     ClusterEndpoints,
     /// First frontend, index → endpoint on this node.
     LocalEndpoints,
-    /// First frontend, index → the endpoint's number, which stays when indexes change.
+    /// First frontend, index → number of the endpoint, which stays when indexes change.
     ClusterNumbers,
     /// First frontend, index → number of the endpoint on this node.
     LocalNumbers,
-    /// First frontend, number → endpoint: where clients may be kept.
+    /// First frontend, number → endpoint that clients may have affinity to.
     ClusterMembers,
-    /// First frontend, number → endpoint on this node.
+    /// First frontend, number → endpoint on this node that clients may have affinity to.
     LocalMembers,
-    /// Client, first frontend → number, for a time. Rules fill it.
+    /// Client, first frontend → number, with a timeout. Rules add the elements.
     Affinity,
-    /// Frontend, source.
+    /// Frontend, allowed source.
     SourceRanges,
     /// Endpoint on this node, twice.
     Hairpin,
-    /// Addresses of which all ports are Services'.
+    /// Addresses on which all ports belong to Services.
     ClusterIps,
-    /// Ranges of cluster IPs.
+    /// Service CIDRs.
     ServiceCidrs,
-    /// Ranges of Pods' addresses.
+    /// Pod CIDRs.
     Pods,
-    /// Where node ports answer, if not everywhere.
+    /// Addresses of node ports, unless these answer everywhere.
     NodePortAddresses,
 }
 
 impl Map {
-    /// All of them, in the order of declaration.
+    /// All maps and sets, in the order of declaration.
     pub const ALL: [Self; 17] = [
         Self::Services,
         Self::NodePorts,
@@ -80,7 +80,7 @@ impl Map {
         Self::NodePortAddresses,
     ];
 
-    /// Those of which each element belongs to one Service port.
+    /// Maps whose elements belong to one Service port each.
     pub const OF_PORTS: [Self; 11] = [
         Self::Services,
         Self::NodePorts,
@@ -95,7 +95,7 @@ impl Map {
         Self::SourceRanges,
     ];
 
-    /// Its name in the table.
+    /// Returns the name in the table.
     pub const fn name(self, family: Family) -> &'static str {
         let [ipv4, ipv6] = match self {
             Self::Services => ["services4", "services6"],
@@ -146,7 +146,7 @@ impl Map {
         }
     }
 
-    /// Its declaration.
+    /// Returns the declaration.
     pub fn set(self, family: Family) -> Set {
         let address = match family {
             Family::V4 => Field::Ipv4,
@@ -156,7 +156,8 @@ impl Map {
         let node_port = vec![Field::Protocol, Field::Port];
         let endpoint = vec![address, Field::Port];
         let numbered = [&frontend[..], &[Field::Mark]].concat();
-        // nft cannot show a look-up of what another look-up brought, so that comes one register later.
+        // nft cannot show a lookup whose key is the result of another lookup, so the result is written one register
+        // further.
         let service = [&[Field::Mark], &frontend[..]].concat();
         let (key, value) = match self {
             Self::Services => (frontend.to_vec(), Some(vec![Field::Mark])),
@@ -185,7 +186,7 @@ impl Map {
     }
 }
 
-/// The declarations of all sets and maps of the table.
+/// Returns the declarations of all sets and maps of the table.
 pub fn sets() -> Vec<Set> {
     let verdicts = |name: &str, comment: &str| Set {
         name: name.to_owned(),
@@ -199,7 +200,7 @@ pub fn sets() -> Vec<Set> {
         .into_iter()
         .flat_map(|map| FAMILIES.map(|family| map.set(family)))
         .collect();
-    sets.push(verdicts(TREATMENTS, "code of a treatment : its chain"));
+    sets.push(verdicts(VERDICTS, "code of a treatment : its chain"));
     sets.push(verdicts(
         MASQUERADED,
         "bits of a treatment's code : from outside 1, from Pods 2, from this node 4 are masqueraded",
@@ -207,7 +208,7 @@ pub fn sets() -> Vec<Set> {
     sets
 }
 
-/// Bytes of an address.
+/// Returns the length of an address in bytes.
 pub const fn address_bytes(family: Family) -> usize {
     match family {
         Family::V4 => 4,

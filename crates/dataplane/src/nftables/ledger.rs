@@ -1,21 +1,21 @@
-//! Which transactions are accounted for: as long as each one is either ours, or told by the watch and mended, nothing
-//! has to be read back.
+//! Ledger of transactions since the last verified state. As long as each transaction is our own, or was reported and
+//! repaired, nothing needs to be read back.
 
 use netlink::nftables::Generation;
 
-/// The transactions since the table was last known to be as it should be.
+/// Transactions since the table was last verified.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The ruleset's state then. `None` if that is not known.
+    /// Generation of the ruleset at that time; `None` if no state is verified.
     since: Option<Generation>,
-    /// Transactions of ours since.
+    /// Number of own transactions since then.
     own: u32,
-    /// Those of others since whose traces are mended.
-    others: u32,
+    /// Number of external transactions since then whose changes are repaired.
+    external: u32,
 }
 
 impl Ledger {
-    /// The table is as it should be in this state, or will be by what is done next.
+    /// Starts a new count: the table is correct in this generation, or will be after the next transaction.
     pub fn start(&mut self, state: Generation) {
         *self = Self {
             since: Some(state),
@@ -23,28 +23,28 @@ impl Ledger {
         };
     }
 
-    /// Nothing is known of the table any more.
-    pub fn lose(&mut self) {
+    /// Discards the count, because the state of the table is unknown.
+    pub fn invalidate(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes note of a transaction of ours.
-    pub fn note_own(&mut self) {
+    /// Counts an own transaction.
+    pub fn record_own(&mut self) {
         self.own = self.own.saturating_add(1);
     }
 
-    /// Takes note of another's transaction, by the state that it has made, when what it touched is mended.
-    pub fn note_other(&mut self, state: Generation) {
+    /// Counts an external transaction after its repair. `state` is the generation that it created.
+    pub fn record_external(&mut self, state: Generation) {
         let is_later = |since: Generation| state.transactions_since(since).is_some_and(|count| count > 0);
         if self.since.is_some_and(is_later) {
-            self.others = self.others.saturating_add(1);
+            self.external = self.external.saturating_add(1);
         }
     }
 
-    /// Whether all transactions are accounted for that have led to a state.
+    /// Returns true if the ledger explains every transaction up to this generation.
     pub fn accounts_for(&self, state: Generation) -> bool {
         let transactions = self.since.and_then(|since| state.transactions_since(since));
-        transactions == self.own.checked_add(self.others)
+        transactions == self.own.checked_add(self.external)
     }
 }
 

@@ -1,72 +1,71 @@
-//! The plan in nftables, written by netlink.
+//! nftables mode: the plan in one table, written by netlink.
 //!
-//! One table, `inet portolan`. A new connection takes this way; every step is a look-up, whatever the number
+//! The table is `inet portolan`. A new connection passes these steps. Each one is a lookup, regardless of the number
 //! of Services:
 //!
-//! 1. `services`: its destination, as an address (`services4`) or a node port (`node-ports4`), has the code of
-//!    a *treatment*; the map `treatments` leads on from there.
-//! 2. The treatment's chain looks at where the connection comes from, if that matters, and goes on to a chain
-//!    `…-clusterN` or `…-localN`: take a random number below N, look up the endpoint of the Service with that
-//!    index (`cluster-endpoints4`), and send the connection there. Or to `reject`, or nowhere.
-//! 3. When it leaves the node, `redirected` finds the treatment again by the connection's first destination;
-//!    the last bits of the code tell who is masqueraded. No packet mark is needed, so none of other people's
-//!    is touched.
+//! 1. `services`: the destination maps to a verdict code, as an address (`services4`) or as a node port
+//!    (`node-ports4`). The map `treatments` leads from the code to a chain.
+//! 2. That chain distinguishes the origins of connections, if needed, and goes to a chain `…-clusterN` or `…-localN`.
+//!    There, a random number below N selects an endpoint of the Service (`cluster-endpoints4`) for DNAT. Other chains
+//!    reject or drop.
+//! 3. Before the connection leaves the node, chain `redirected` finds the code again by the original destination. The
+//!    last bits of the code select the origins to masquerade. No packet mark is needed, so marks of other programs
+//!    stay untouched.
 //!
-//! Other schedulers than random choose another number: the rule's counter (a chain for each Service port, since
-//! the counter is the rule's), or a hash of the client's address and port, of as many numbers as a Maglev table has
-//! places.
+//! Other schedulers replace the random number: round robin by a counter, which belongs to a rule and so needs a chain
+//! per Service port; Maglev by a hash of the client's address and port.
 //!
-//! A Service is nothing but elements of data maps. Chains are there for treatments only: a few dozen.
+//! A Service consists of elements of data maps only. Chains exist per kind of handling, a few dozen in all.
 
+mod applied;
+mod base_ruleset;
 mod bytes;
-mod codes;
-mod draft;
-mod in_force;
-mod item;
 mod layout;
 mod ledger;
-mod mend;
+mod local_redirects;
+mod map_element;
 mod port;
 mod ranges;
+mod repair;
 mod rules;
-mod skeleton;
 mod slots;
 mod snapshot;
-mod stand_ins;
 mod synchronize;
-mod treatment;
+mod transaction;
+mod verdict_chain;
+mod verdict_codes;
 mod verify;
 
 use std::collections::HashSet;
 
 use api::object::ObjectKey;
-use netlink::nftables::{Batch, Chain, Change, CommitError, Monitor, Nftables, Rule, Touched};
+use netlink::nftables::{Batch, Chain, Change, CommitError, ExternalChange, Monitor, Nftables, Rule};
 use plan::{Changes, Plan, Scheduler};
 
 use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 
+use applied::AppliedServices;
 use bytes::Bytes;
-use codes::Codes;
-use draft::{Draft, NOBODY, write_chains, write_items};
-use in_force::InForce;
-use item::{Item, difference};
 use layout::FAMILIES;
 use ledger::Ledger;
+use map_element::{MapElement, difference};
 use port::Port;
+use transaction::{NO_OWNER, Transaction, write_chains, write_elements};
+use verdict_codes::VerdictCodes;
 
-pub(crate) use stand_ins::StandIns;
+pub(crate) use local_redirects::LocalRedirects;
 
-/// Services that are loaded with one transaction when there is nothing yet. Bounds memory: about 200 KB of
-/// messages with ten endpoints each.
+/// Services that one transaction of the first load contains. It bounds memory: about 200 KB of messages with ten
+/// endpoints each.
 const SERVICES_PER_TRANSACTION: usize = 256;
-/// How often a transaction is tried again without the Services that the kernel refused. It names all of them
-/// at once, so that a second time is rare.
+/// Attempts of a transaction, each without the Services that the kernel refused before. The kernel reports all
+/// refusals at once, so a third attempt is rare.
 const ROUNDS_MAX: usize = 8;
 
-/// How the dataplane is opened.
+/// Options of the dataplane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The table's name, in family `inet`.
+    /// Name of the table, in family `inet`.
     pub table: String,
 }
 
@@ -78,103 +77,110 @@ impl Default for Options {
     }
 }
 
-/// A plan in force in the nftables of the network namespace that it was opened in.
+/// An nftables table in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct NftablesDataplane {
     nftables: Nftables,
     table: String,
-    /// Whether what is below is what the kernel has.
-    is_known: bool,
-    /// What has been done to nftables since it was known to be right.
+    /// True if the fields below match the kernel's state.
+    is_in_sync: bool,
+    /// Transactions since the table was last verified.
     ledger: Ledger,
-    /// Whose turn it is to be compared, and how many places were not since others last wrote.
-    turn: usize,
-    unverified: usize,
-    in_force: InForce,
-    codes: Codes,
+    /// Index of the map to verify next, and the number of maps not verified since the last external transaction.
+    next_map: usize,
+    unverified_maps: usize,
+    applied: AppliedServices,
+    codes: VerdictCodes,
     chains: Vec<(Chain, Vec<Rule>)>,
-    ranges: Vec<Item>,
+    ranges: Vec<MapElement>,
     cleanup_failures: u64,
-    /// What is written in the place of endpoints, if they are not to be.
-    stand_ins: Option<StandIns>,
+    /// Listeners that replace endpoints, in userspace mode.
+    local_redirects: Option<LocalRedirects>,
 }
 
 impl NftablesDataplane {
-    /// Connects to the kernel and finds out whether it lets us in; no rule is read or written yet.
+    /// Connects to the kernel and checks privileges; reads and writes no rule yet.
+    ///
+    /// # Errors
+    ///
+    /// [`DataplaneError::NotPermitted`] without CAP_NET_ADMIN, [`DataplaneError::Connect`] without netfilter.
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
         let mut nftables = Nftables::open().map_err(|source| DataplaneError::Connect { source })?;
-        // Anybody can open the socket; only the first request is refused.
+        // Opening the socket needs no privilege; the first request does.
         nftables.generation()?;
         Ok(Self {
             nftables,
             table: options.table,
-            is_known: false,
+            is_in_sync: false,
             ledger: Ledger::default(),
-            turn: 0,
-            unverified: 0,
-            in_force: InForce::default(),
-            codes: Codes::default(),
+            next_map: 0,
+            unverified_maps: 0,
+            applied: AppliedServices::default(),
+            codes: VerdictCodes::default(),
             chains: Vec::new(),
             ranges: Vec::new(),
             cleanup_failures: 0,
-            stand_ins: None,
+            local_redirects: None,
         })
     }
 
-    /// The same for connections that a process on this node takes: they go to stand-ins, not to endpoints.
-    pub(crate) fn open_for_stand_ins(options: Options) -> Result<Self, DataplaneError> {
+    /// Opens a dataplane for userspace mode: connections go to listeners on this node, not to endpoints.
+    pub(crate) fn open_for_local_redirects(options: Options) -> Result<Self, DataplaneError> {
         Ok(Self {
-            stand_ins: Some(StandIns::default()),
+            local_redirects: Some(LocalRedirects::default()),
             ..Self::open(options)?
         })
     }
 
-    /// The stand-ins, to be set before changes of their Services are applied.
-    pub(crate) fn stand_ins(&mut self) -> &mut StandIns {
-        self.stand_ins.get_or_insert_default()
+    /// Returns the local redirects. They have to be set before changes of their Services are applied.
+    pub(crate) fn local_redirects(&mut self) -> &mut LocalRedirects {
+        self.local_redirects.get_or_insert_default()
     }
 
-    /// Takes the table away, with all that is in it. Whether there was one.
+    /// Deletes the table with its content. Returns true if it existed.
+    ///
+    /// # Errors
+    ///
+    /// An error if the kernel refuses; the table is unchanged then.
     pub fn cleanup(&mut self) -> Result<bool, DataplaneError> {
-        self.is_known = false;
+        self.is_in_sync = false;
         if self.nftables.table(&self.table)?.is_none() {
             return Ok(false);
         }
         let mut batch = Batch::new(&self.table, None);
-        batch.table(Change::Delete, &skeleton::table(&self.table), NOBODY);
+        batch.table(Change::Delete, &base_ruleset::table(&self.table), NO_OWNER);
         self.commit(batch)?;
         Ok(true)
     }
 
-    /// Does a transaction, and keeps account of it.
+    /// Commits a transaction and records it in the ledger.
     fn commit(&mut self, batch: Batch) -> Result<(), CommitError> {
         if batch.is_empty() {
             return Ok(());
         }
         let result = self.nftables.commit(batch);
         match &result {
-            Ok(()) => self.ledger.note_own(),
-            // It may be done or not.
-            Err(CommitError::Socket { .. }) => self.ledger.lose(),
+            Ok(()) => self.ledger.record_own(),
+            // The transaction may or may not be committed.
+            Err(CommitError::Socket { .. }) => self.ledger.invalidate(),
             Err(_) => {}
         }
         result
     }
 
-    /// Whether the table is as it should be by all that is known: what others did to nftables since was told, and
-    /// mended.
+    /// Returns true if the ledger explains the kernel's state, so that no verification is needed.
     fn is_accounted_for(&mut self) -> Result<bool, DataplaneError> {
-        if !self.is_known {
+        if !self.is_in_sync {
             return Ok(false);
         }
         let now = self.nftables.generation()?;
         Ok(self.ledger.accounts_for(now))
     }
 
-    /// Brings what settings ask for into force.
+    /// Applies the settings of the plan.
     fn apply_settings(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        let chains = skeleton::chains(plan.settings());
-        let ranges = ranges::items(plan.settings());
+        let chains = base_ruleset::chains(plan.settings());
+        let ranges = ranges::elements(plan.settings());
         let mut batch = Batch::new(&self.table, None);
         let changed: Vec<_> = chains
             .iter()
@@ -182,45 +188,45 @@ impl NftablesDataplane {
             .cloned()
             .collect();
         for (chain, _) in &changed {
-            batch.flush_chain(&chain.name, NOBODY);
+            batch.flush_chain(&chain.name, NO_OWNER);
         }
         write_chains(&mut batch, &changed);
-        let (going, coming) = difference(self.ranges.clone(), ranges.clone());
-        write_items(&mut batch, Change::Delete, &going, NOBODY);
-        write_items(&mut batch, Change::Add, &coming, NOBODY);
+        let (removed, added) = difference(self.ranges.clone(), ranges.clone());
+        write_elements(&mut batch, Change::Delete, &removed, NO_OWNER);
+        write_elements(&mut batch, Change::Add, &added, NO_OWNER);
         self.commit(batch)?;
         self.chains = chains;
         self.ranges = ranges;
-        Ok(going.len() + coming.len())
+        Ok(removed.len() + added.len())
     }
 
-    /// Brings Services into force with one transaction, but for those that the kernel refuses.
+    /// Applies Services as one transaction. Services that the kernel refuses are skipped.
     fn apply_services(&mut self, plan: &Plan, services: &[ObjectKey]) -> Result<Applied, DataplaneError> {
         let mut skipped: Vec<Skipped> = Vec::new();
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let wanted = services
+            let remaining = services
                 .iter()
                 .filter(|service| skipped.iter().all(|skipped| skipped.service != **service));
-            let draft = Draft::new(
+            let transaction = Transaction::new(
                 plan,
-                wanted,
-                self.stand_ins.as_ref(),
-                &mut self.in_force,
+                remaining,
+                self.local_redirects.as_ref(),
+                &mut self.applied,
                 &mut self.codes,
             );
-            let error = match self.commit(draft.batch(&self.table, &self.codes)) {
+            let error = match self.commit(transaction.batch(&self.table, &self.codes)) {
                 Ok(()) => {
-                    let elements = draft.elements();
-                    self.let_go(&draft);
-                    draft.keep(&mut self.codes);
+                    let elements = transaction.elements();
+                    self.expire_affinities(&transaction);
+                    transaction.mark_applied(&mut self.codes);
                     return Ok(Applied { elements, skipped });
                 }
                 Err(error) => error,
             };
-            let refused = draft.refused(&error);
-            draft.undo(&mut self.in_force);
+            let refused = transaction.refused(&error);
+            transaction.roll_back(&mut self.applied);
             match refused {
                 Some(refused) if rounds < ROUNDS_MAX => {
                     for (service, reason) in refused {
@@ -234,62 +240,61 @@ impl NftablesDataplane {
         }
     }
 
-    /// Forgets clients that were kept at endpoints that have left, so that they are not sent back there when those
-    /// return (EPT-12). Costs as much as there are clients that are kept, and only if such an endpoint has left. A
-    /// failure does no harm but that.
-    fn let_go(&mut self, draft: &Draft) {
+    /// Deletes affinities to endpoints that have left, so that clients do not return to these later (EPT-12). The
+    /// cost grows with the number of affinities, and arises only if such an endpoint has left. A failure has no other
+    /// effect.
+    fn expire_affinities(&mut self, transaction: &Transaction) {
         for family in FAMILIES {
-            let departed = draft.departed(&self.in_force, family);
-            if departed.is_empty() {
+            let departed_endpoints = transaction.departed_endpoints(&self.applied, family);
+            if departed_endpoints.is_empty() {
                 continue;
             }
-            let is_stale = |member: &Bytes| departed.contains(member);
+            let is_stale = |member: &Bytes| departed_endpoints.contains(member);
             let stale = snapshot::stale_affinities(&mut self.nftables, &self.table, family, is_stale);
             let result = stale.map_err(DataplaneError::from).and_then(|stale| {
                 let mut batch = Batch::new(&self.table, None);
-                write_items(&mut batch, Change::Delete, &stale, NOBODY);
+                write_elements(&mut batch, Change::Delete, &stale, NO_OWNER);
                 Ok(self.commit(batch)?)
             });
             if let Err(error) = result {
                 self.cleanup_failures += 1;
-                tracing::debug!(%error, "clients of endpoints that have left are still kept there");
+                tracing::debug!(%error, "affinities to removed endpoints not deleted");
             }
         }
     }
 
-    /// Takes treatments away that no Service has any more. A failure costs nothing but memory of the kernel's; the
-    /// next repair finds them.
+    /// Deletes verdict codes and chains that no Service uses. A failure only costs kernel memory until the next
+    /// repair.
     fn sweep(&mut self) {
         let used: HashSet<u32> = self
-            .in_force
+            .applied
             .services()
             .flat_map(|(_, ports)| ports.iter().flat_map(Port::codes))
             .collect();
-        let unused: Vec<u32> = self
-            .codes
-            .in_force()
-            .filter(|code| !used.contains(code))
-            .collect();
+        let unused: Vec<u32> = self.codes.applied().filter(|code| !used.contains(code)).collect();
         if unused.is_empty() {
             return;
         }
-        let items: Vec<Item> = unused.iter().filter_map(|code| self.codes.item(*code)).collect();
-        let chains = self.codes.take_out_of_force(&unused);
-        let mut elements = Batch::new(&self.table, None);
-        write_items(&mut elements, Change::Delete, &items, NOBODY);
-        // Kernels before 6.2 cannot delete an element and the chain that it leads to at once (NFT-21).
-        let result = self.commit(elements).and_then(|()| self.delete_chains(&chains));
+        let elements: Vec<MapElement> = unused
+            .iter()
+            .filter_map(|code| self.codes.element(*code))
+            .collect();
+        let chains = self.codes.remove_applied(&unused);
+        let mut batch = Batch::new(&self.table, None);
+        write_elements(&mut batch, Change::Delete, &elements, NO_OWNER);
+        // Kernels before 6.2 cannot delete an element and the chain that it refers to in one transaction (NFT-21).
+        let result = self.commit(batch).and_then(|()| self.delete_chains(&chains));
         if let Err(error) = result {
             self.cleanup_failures += 1;
-            tracing::debug!(%error, "unused treatments stay until the next repair");
+            tracing::debug!(%error, "unused verdicts not deleted before the next repair");
         }
     }
 
-    /// Takes chains away, in this order.
+    /// Deletes chains in this order.
     fn delete_chains(&mut self, names: &[String]) -> Result<(), CommitError> {
         let mut batch = Batch::new(&self.table, None);
         for name in names {
-            batch.flush_chain(name, NOBODY);
+            batch.flush_chain(name, NO_OWNER);
         }
         for name in names {
             let chain = Chain {
@@ -297,7 +302,7 @@ impl NftablesDataplane {
                 base: None,
                 comment: String::new(),
             };
-            batch.chain(Change::Delete, &chain, NOBODY);
+            batch.chain(Change::Delete, &chain, NO_OWNER);
         }
         self.commit(batch)
     }
@@ -310,14 +315,14 @@ impl NftablesDataplane {
         }
         if changes.everything {
             elements += self.apply_settings(plan)?;
-            services.extend(self.in_force.services().map(|(service, _)| service.clone()));
+            services.extend(self.applied.services().map(|(service, _)| service.clone()));
             services.extend(plan.services().cloned());
             services.sort_unstable();
             services.dedup();
         }
         let mut applied = self.apply_services(plan, &services)?;
         applied.elements += elements;
-        if self.codes.is_crowded() {
+        if self.codes.needs_sweep() {
             self.sweep();
         }
         Ok(applied)
@@ -326,13 +331,13 @@ impl NftablesDataplane {
 
 impl Dataplane for NftablesDataplane {
     fn apply(&mut self, plan: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
-        if !self.is_known {
+        if !self.is_in_sync {
             return self.synchronize(plan);
         }
         match self.apply_changes(plan, changes) {
             Err(DataplaneError::Commit { source }) if is_drift(&source) => {
-                tracing::warn!(error = %source, "the table is not what was written; reading it back");
-                self.is_known = false;
+                tracing::warn!(error = %source, "table differs from the applied state; reading it back");
+                self.is_in_sync = false;
                 self.synchronize(plan)
             }
             result => result,
@@ -344,7 +349,7 @@ impl Dataplane for NftablesDataplane {
             return self.read_back(plan);
         }
         self.sweep();
-        self.verify_some(plan)
+        self.verify_next(plan)
     }
 
     fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
@@ -352,8 +357,8 @@ impl Dataplane for NftablesDataplane {
         Monitor::open(&self.table, own_port).map(Some)
     }
 
-    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
-        self.mend_touched(plan, touched)
+    fn repair_external(&mut self, plan: &Plan, changes: &[ExternalChange]) -> Result<usize, DataplaneError> {
+        self.repair_changes(plan, changes)
     }
 
     fn counts(&self) -> Counts {
@@ -363,13 +368,13 @@ impl Dataplane for NftablesDataplane {
         }
     }
 
-    /// Rules cannot count connections, so that the least loaded endpoint is not known.
+    /// Rules cannot count connections, so the least loaded endpoint is unknown.
     fn supports(&self, scheduler: Scheduler) -> bool {
         scheduler != Scheduler::LeastConnections
     }
 }
 
-/// Whether the kernel's state is not what the transaction was made for.
+/// Reports that the kernel's state differs from the state for which the transaction was built.
 fn is_drift(error: &CommitError) -> bool {
     match error {
         CommitError::Refused { refusals } => refusals.iter().any(|refusal| refusal.is_drift()),

@@ -1,4 +1,4 @@
-//! What is in force for a Service port, and the elements that it consists of.
+//! Service ports as sets of map elements.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,83 +8,83 @@ use ipnet::IpNet;
 use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
 
 use super::bytes::Bytes;
-use super::item::{Item, Place};
 use super::layout::Map;
+use super::map_element::{MapElement, MapId};
 use super::slots::Slots;
-use super::treatment::{Entry, Treatment};
+use super::verdict_chain::{KeyLookup, VerdictChain};
 
-/// A Service port in force.
+/// A Service port as it is written to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     family: Family,
     protocol: u8,
-    /// The address and port that its endpoints are found by: its first frontend, which no other Service has.
-    /// The unspecified address if it has node ports only.
+    /// Key of its endpoints: address and port of the first frontend, which no other Service has. The address is
+    /// unspecified if the Service port has node ports only.
     first: (IpAddr, u16),
     is_sticky: bool,
-    /// Whether indexes are places of a Maglev table.
+    /// True if indexes are positions in a Maglev table.
     is_hashed: bool,
     name: Arc<str>,
-    frontends: Box<[FrontendInForce]>,
+    frontends: Box<[AppliedFrontend]>,
     cluster: Slots,
     local: Slots,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct FrontendInForce {
+struct AppliedFrontend {
     is_cluster_ip: bool,
-    entry: Entry,
+    key_lookup: KeyLookup,
     address: Option<IpAddr>,
     port: u16,
     code: u32,
     source_ranges: Box<[IpNet]>,
 }
 
-/// Something that several Service ports may need.
+/// An element that several Service ports may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shared {
-    /// An address of which all ports are Services'.
+    /// Address on which all ports belong to Services.
     ClusterIp(IpAddr),
-    /// An endpoint on this node.
+    /// Endpoint on this node.
     LocalEndpoint(IpAddr),
 }
 
 impl Shared {
-    /// Its element.
-    pub fn item(self) -> Item {
+    /// Returns the element.
+    pub fn element(self) -> MapElement {
         match self {
             Self::ClusterIp(ip) => {
-                let place = Place::Map(Map::ClusterIps, Family::of(ip));
-                Item::key(place, Bytes::new().address(ip))
+                let map_id = MapId::Map(Map::ClusterIps, Family::of(ip));
+                MapElement::key(map_id, Bytes::new().address(ip))
             }
             Self::LocalEndpoint(ip) => {
-                let place = Place::Map(Map::Hairpin, Family::of(ip));
-                Item::key(place, Bytes::new().address(ip).address(ip))
+                let map_id = MapId::Map(Map::Hairpin, Family::of(ip));
+                MapElement::key(map_id, Bytes::new().address(ip).address(ip))
             }
         }
     }
 }
 
 impl Port {
-    /// Writes a plan down. `former` tells the endpoints of a set by index, as they are in force for the Service
-    /// port with that key; `code` gives a treatment its code.
+    /// Converts a Service port of the plan. `former` returns the applied endpoints of a set by index, for the Service
+    /// port with that key; `code` returns the code of a verdict chain.
     pub fn new(
         plan: &ServicePortPlan,
         former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
-        mut code: impl FnMut(Treatment) -> u32,
+        mut code: impl FnMut(VerdictChain) -> u32,
     ) -> Self {
         let family = plan.key.family;
         let first = first(plan);
         let protocol = plan.key.protocol.number();
         let key = service_key(first, protocol);
         let frontends = plan.frontends.iter().map(|frontend| {
-            let entry = match frontend.address {
-                None => Entry::NodePort,
-                Some(address) if (address, frontend.port) == first => Entry::First,
-                Some(_) => Entry::Address,
+            let key_lookup = match frontend.address {
+                None => KeyLookup::NodePort,
+                Some(address) if (address, frontend.port) == first => KeyLookup::First,
+                Some(_) => KeyLookup::Address,
             };
-            let code = code(Treatment::of(plan, frontend, entry, hash(key.as_slice())));
-            FrontendInForce::new(frontend, entry, code)
+            let code = code(VerdictChain::of(plan, frontend, key_lookup, hash(key.as_slice())));
+            AppliedFrontend::new(frontend, key_lookup, code)
         });
         Self {
             family,
@@ -94,37 +94,37 @@ impl Port {
             is_hashed: plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
             frontends: frontends.collect(),
-            cluster: Slots::place(family, &former(&key, Set::Cluster), &plan.cluster),
-            local: Slots::place(family, &former(&key, Set::Local), &plan.local),
+            cluster: Slots::assign(family, &former(&key, Set::Cluster), &plan.cluster),
+            local: Slots::assign(family, &former(&key, Set::Local), &plan.local),
         }
     }
 
-    /// The key that its endpoints are found by.
+    /// Returns the key of the endpoints.
     pub fn key(&self) -> Bytes {
         service_key(self.first, self.protocol)
     }
 
-    /// Its family.
+    /// Returns the IP family.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The name in the Service, or "".
+    /// Returns the name of the port in the Service; empty if it has none.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The codes of its frontends' treatments.
+    /// Returns the verdict codes of the frontends.
     pub fn codes(&self) -> impl Iterator<Item = u32> + '_ {
         self.frontends.iter().map(|frontend| frontend.code)
     }
 
-    /// The endpoints of a set by index.
+    /// Returns the endpoints of a set by index.
     pub fn endpoints(&self, set: Set) -> impl Iterator<Item = Backend> + '_ {
         self.slots(set).iter()
     }
 
-    /// What it needs that others may need, too; the same several times perhaps.
+    /// Returns the shared elements, possibly with duplicates.
     pub fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
         let addresses = self
             .frontends
@@ -139,42 +139,49 @@ impl Port {
         addresses.chain(local)
     }
 
-    /// Appends its elements in a map. Frontends carry the comment; the many elements that their endpoints are
-    /// do not: it would double what they take.
-    pub fn items(&self, map: Map, comment: &Arc<str>, items: &mut Vec<Item>) {
-        let place = Place::Map(map, self.family);
+    /// Appends the elements of a map. Only frontends carry the comment; on endpoints it would double their memory.
+    pub fn append_elements(&self, map: Map, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
+        let map_id = MapId::Map(map, self.family);
         match map {
-            Map::ClusterEndpoints => self.endpoint_items(place, Set::Cluster, items),
-            Map::LocalEndpoints => self.endpoint_items(place, Set::Local, items),
-            Map::ClusterNumbers => self.number_items(place, Set::Cluster, items),
-            Map::LocalNumbers => self.number_items(place, Set::Local, items),
-            Map::ClusterMembers => self.member_items(place, Set::Cluster, items),
-            Map::LocalMembers => self.member_items(place, Set::Local, items),
+            Map::ClusterEndpoints => self.append_endpoints(map_id, Set::Cluster, elements),
+            Map::LocalEndpoints => self.append_endpoints(map_id, Set::Local, elements),
+            Map::ClusterNumbers => self.append_numbers(map_id, Set::Cluster, elements),
+            Map::LocalNumbers => self.append_numbers(map_id, Set::Local, elements),
+            Map::ClusterMembers => self.append_members(map_id, Set::Cluster, elements),
+            Map::LocalMembers => self.append_members(map_id, Set::Local, elements),
             Map::Services | Map::NodePorts => {
                 for frontend in &self.frontends {
-                    if (frontend.entry == Entry::NodePort) == (map == Map::NodePorts) {
+                    if (frontend.key_lookup == KeyLookup::NodePort) == (map == Map::NodePorts) {
                         let code = Bytes::new().mark(frontend.code);
-                        let item = Item::pair(place, frontend.key(self.protocol), code);
-                        items.push(item.with_comment(comment));
+                        let element = MapElement::pair(map_id, frontend.key(self.protocol), code);
+                        elements.push(element.with_comment(comment));
                     }
                 }
             }
             Map::ServiceOfAddress | Map::ServiceOfNodePort => {
-                let entry = match map {
-                    Map::ServiceOfAddress => Entry::Address,
-                    _ => Entry::NodePort,
+                let key_lookup = match map {
+                    Map::ServiceOfAddress => KeyLookup::Address,
+                    _ => KeyLookup::NodePort,
                 };
-                for frontend in self.frontends.iter().filter(|frontend| frontend.entry == entry) {
+                for frontend in self
+                    .frontends
+                    .iter()
+                    .filter(|frontend| frontend.key_lookup == key_lookup)
+                {
                     let key = frontend.key(self.protocol);
-                    items.push(Item::pair(place, key, Bytes::new().mark(0).key(&self.key())));
+                    elements.push(MapElement::pair(
+                        map_id,
+                        key,
+                        Bytes::new().mark(0).key(&self.key()),
+                    ));
                 }
             }
             Map::SourceRanges => {
                 for frontend in &self.frontends {
                     let key = frontend.key(self.protocol);
-                    items.extend(frontend.source_ranges.iter().map(|range| Item {
+                    elements.extend(frontend.source_ranges.iter().map(|range| MapElement {
                         key_end: Some(Box::new(key.address(range.broadcast()))),
-                        ..Item::key(place, key.address(range.network())).with_comment(comment)
+                        ..MapElement::key(map_id, key.address(range.network())).with_comment(comment)
                     }));
                 }
             }
@@ -187,48 +194,53 @@ impl Port {
         }
     }
 
-    /// Appends all its elements.
-    pub fn all_items(&self, comment: &Arc<str>, items: &mut Vec<Item>) {
+    /// Appends the elements of all maps.
+    pub fn append_all_elements(&self, comment: &Arc<str>, elements: &mut Vec<MapElement>) {
         for map in Map::OF_PORTS {
-            self.items(map, comment, items);
+            self.append_elements(map, comment, elements);
         }
     }
 
-    fn endpoint_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
+    fn append_endpoints(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
         let key = self.key();
         for (index, backend) in self.by_index(set).iter().enumerate() {
-            items.push(Item::pair(place, key.mark(index as u32), endpoint(backend)));
+            elements.push(MapElement::pair(
+                map_id,
+                key.mark(index as u32),
+                endpoint(backend),
+            ));
         }
     }
 
-    /// The endpoint at each index that a connection may get.
+    /// Returns the endpoint at each index that a connection may select.
     fn by_index(&self, set: Set) -> Vec<Backend> {
         let backends: Vec<Backend> = self.slots(set).iter().collect();
-        match self.is_hashed {
-            true => maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec()),
-            false => backends,
+        if self.is_hashed {
+            maglev::lookup_table(backends, |backend| endpoint(backend).as_slice().to_vec())
+        } else {
+            backends
         }
     }
 
-    fn number_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
+    fn append_numbers(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
         if self.is_sticky {
             let key = self.key();
             for (index, backend) in self.by_index(set).iter().enumerate() {
                 let number = Bytes::new().mark(number(backend));
-                items.push(Item::pair(place, key.mark(index as u32), number));
+                elements.push(MapElement::pair(map_id, key.mark(index as u32), number));
             }
         }
     }
 
-    /// Two endpoints of one number are hardly ever seen; the second then stands back.
-    fn member_items(&self, place: Place, set: Set, items: &mut Vec<Item>) {
+    /// Two endpoints rarely have the same number; only the first one gets affinity then.
+    fn append_members(&self, map_id: MapId, set: Set, elements: &mut Vec<MapElement>) {
         if self.is_sticky {
             let key = self.key();
             let mut seen = HashSet::new();
             for backend in self.slots(set).iter() {
                 let number = number(&backend);
                 if seen.insert(number) {
-                    items.push(Item::pair(place, key.mark(number), endpoint(&backend)));
+                    elements.push(MapElement::pair(map_id, key.mark(number), endpoint(&backend)));
                 }
             }
         }
@@ -242,15 +254,15 @@ impl Port {
     }
 }
 
-impl FrontendInForce {
-    fn new(frontend: &Frontend, entry: Entry, code: u32) -> Self {
+impl AppliedFrontend {
+    fn new(frontend: &Frontend, key_lookup: KeyLookup, code: u32) -> Self {
         Self {
             is_cluster_ip: frontend.kind == FrontendKind::ClusterIp,
-            entry,
+            key_lookup,
             address: frontend.address,
             port: frontend.port,
             code,
-            // The kernel takes no range within another.
+            // The kernel rejects overlapping ranges.
             source_ranges: match frontend.address {
                 Some(_) => IpNet::aggregate(&frontend.source_ranges).into_boxed_slice(),
                 None => Box::default(),
@@ -267,19 +279,19 @@ impl FrontendInForce {
     }
 }
 
-/// An endpoint's number: a hash of its address and port.
+/// Returns the number of an endpoint: a hash of its address and port.
 fn number(backend: &Backend) -> u32 {
     hash(endpoint(backend).as_slice())
 }
 
-/// FNV-1a: the same in every process.
+/// FNV-1a, which gives the same result in every process.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// An endpoint as a value.
+/// Encodes an endpoint as a map value.
 fn endpoint(backend: &Backend) -> Bytes {
     let address = backend.address;
     Bytes::new().address(address.ip()).port(address.port())

@@ -1,4 +1,4 @@
-//! The elements that settings ask for: ranges of addresses, and where node ports answer.
+//! Elements that depend on settings: CIDRs, and the addresses of node ports.
 
 use std::net::IpAddr;
 
@@ -6,49 +6,49 @@ use ipnet::IpNet;
 use plan::{Family, Settings};
 
 use super::bytes::Bytes;
-use super::item::{Item, Place};
 use super::layout::{FAMILIES, Map};
+use super::map_element::{MapElement, MapId};
 
-/// All of them.
-pub fn items(settings: &Settings) -> Vec<Item> {
-    let mut items = Vec::new();
+/// Returns the elements of all these maps and sets.
+pub fn elements(settings: &Settings) -> Vec<MapElement> {
+    let mut elements = Vec::new();
     for family in FAMILIES {
-        range_items(
-            Place::Map(Map::Pods, family),
+        append_ranges(
+            MapId::Map(Map::Pods, family),
             family,
             settings.pods.ranges(),
-            &mut items,
+            &mut elements,
         );
-        range_items(
-            Place::Map(Map::ServiceCidrs, family),
+        append_ranges(
+            MapId::Map(Map::ServiceCidrs, family),
             family,
             &settings.service_cidrs,
-            &mut items,
+            &mut elements,
         );
-        let place = Place::Map(Map::NodePortAddresses, family);
+        let map_id = MapId::Map(Map::NodePortAddresses, family);
         let addresses = settings.node_port_ips(family).unwrap_or_default();
-        items.extend(
+        elements.extend(
             addresses
                 .into_iter()
-                .map(|ip| Item::key(place, Bytes::new().address(ip))),
+                .map(|ip| MapElement::key(map_id, Bytes::new().address(ip))),
         );
     }
-    items
+    elements
 }
 
-/// A range is two elements: its first address, and the first address behind it, if there is one.
-fn range_items(place: Place, family: Family, ranges: &[IpNet], items: &mut Vec<Item>) {
+/// Appends CIDRs. Each one becomes two elements: its first address, and the first address after it, if there is one.
+fn append_ranges(map_id: MapId, family: Family, ranges: &[IpNet], elements: &mut Vec<MapElement>) {
     let own: Vec<IpNet> = ranges
         .iter()
         .copied()
         .filter(|range| Family::of(range.addr()) == family)
         .collect();
     for range in IpNet::aggregate(&own) {
-        items.push(Item::key(place, Bytes::new().address(range.network())));
+        elements.push(MapElement::key(map_id, Bytes::new().address(range.network())));
         if let Some(end) = next(range.broadcast()) {
-            items.push(Item {
+            elements.push(MapElement {
                 is_interval_end: true,
-                ..Item::key(place, Bytes::new().address(end))
+                ..MapElement::key(map_id, Bytes::new().address(end))
             });
         }
     }

@@ -1,12 +1,11 @@
-//! Rules written expression by expression.
+//! Builder of rules, one expression at a time.
 //!
-//! Registers are laid out so that keys of several maps overlap: client, cluster IP, protocol, port, an
-//! endpoint's index or number, then the endpoint. An affinity's key is the first four, a member's key the second
-//! to fifth.
+//! The register layout lets keys of several maps overlap: client, cluster IP, protocol, port, index or number of an
+//! endpoint, endpoint. The affinity key is fields one to four, the member key fields two to five.
 //!
-//! The `nft` program aborts (1.0.6) when it is to show a look-up whose key another look-up brought. So what a
-//! look-up brings is shown as the packet's mark: set, loaded, and put back at once, in the same rule. Nobody
-//! else sees it.
+//! `nft` 1.0.6 aborts when it prints a lookup whose key is the result of another lookup. Such a result is therefore
+//! written to the packet mark, loaded from there, and the mark is restored, all within one rule. No other program
+//! sees the change.
 
 use netlink::nftables::{
     Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
@@ -16,55 +15,55 @@ use netlink::tcp;
 use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};
-use super::treatment::{Choice, Entry};
+use super::verdict_chain::{Choice, KeyLookup};
 
-/// `RTN_LOCAL`: the address is this node's own.
+/// `RTN_LOCAL`: the address belongs to this node.
 const RTN_LOCAL: u32 = 2;
-/// `IPS_DST_NAT`: the connection's destination was rewritten.
+/// `IPS_DST_NAT`: the destination of the connection was translated.
 const IPS_DST_NAT: u32 = 1 << 5;
-/// Bits of a treatment's code that tell who is masqueraded.
+/// Bits of a verdict code that select the origins to masquerade.
 pub const MASQUERADE_BITS: u32 = 0b111;
 
-/// `IFNAMSIZ`: a whole name is compared with the zeros behind it.
+/// `IFNAMSIZ`: a complete name is compared including its trailing zeros.
 const INTERFACE_NAME_BYTES: usize = 16;
 
-/// What hashes begin with: any number does, and all nodes must have the same.
+/// Seed of hashes. All nodes need the same number; its value is arbitrary.
 const HASH_SEED: u32 = 0x706f_7274;
 
 const START: Register = Register::at(0);
 
-/// A rule being written, for one family or both.
+/// Builder of a rule for one or both IP families.
 #[derive(Default)]
-pub struct Writer {
+pub struct RuleBuilder {
     expressions: Vec<Expression>,
 }
 
-/// How the index of an endpoint comes about.
+/// Parameters of the expression that computes the index of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Number {
-    /// Of which set.
+pub struct EndpointIndex {
+    /// Set of endpoints.
     pub set: Set,
-    /// How many indexes there are.
+    /// Number of indexes.
     pub count: u32,
-    /// How one is chosen.
+    /// Choice of the index.
     pub choice: Choice,
 }
 
-/// Where a packet's own mark is kept while the mark shows what a look-up brought.
-const KEPT_MARK: Register = Register::at(15);
+/// Register that holds the packet mark while the mark shows the result of a lookup.
+const SAVED_MARK: Register = Register::at(15);
 
-/// Where the parts of keys are.
-struct Places {
+/// Registers of the parts of keys.
+struct Registers {
     client: Register,
     /// Address, protocol and port.
     service: Register,
-    /// An endpoint's index or number.
+    /// Index or number of an endpoint.
     number: Register,
     endpoint: Register,
     endpoint_port: Register,
 }
 
-impl Places {
+impl Registers {
     fn of(family: Family) -> Self {
         let address = address_bytes(family);
         let service = START.plus(address);
@@ -80,24 +79,24 @@ impl Places {
     }
 }
 
-impl Writer {
-    /// A rule for both families.
-    pub fn any() -> Self {
+impl RuleBuilder {
+    /// Starts a rule for both families.
+    pub fn any_family() -> Self {
         Self::default()
     }
 
-    /// A rule for packets of a family.
-    pub fn of(family: Family) -> Self {
+    /// Starts a rule for packets of one family.
+    pub fn for_family(family: Family) -> Self {
         let number = match family {
             Family::V4 => libc::NFPROTO_IPV4,
             Family::V6 => libc::NFPROTO_IPV6,
         };
         Self::default()
-            .meta(MetaKey::Family, START)
+            .load_meta(MetaKey::Family, START)
             .compare(START, Comparison::Equal, &[number as u8])
     }
 
-    /// With a comment, done.
+    /// Returns the rule with a comment.
     pub fn comment(self, comment: &str) -> Rule {
         Rule {
             expressions: self.expressions,
@@ -105,29 +104,29 @@ impl Writer {
         }
     }
 
-    /// Done.
-    pub fn done(self) -> Rule {
+    /// Returns the rule.
+    pub fn finish(self) -> Rule {
         self.comment("")
     }
 
-    /// Decides.
+    /// Appends a verdict.
     pub fn verdict(self, verdict: Verdict<String>) -> Self {
         self.push(Expression::Verdict(verdict))
     }
 
-    /// On with another chain for good.
+    /// Appends a goto to a chain.
     pub fn goto(self, chain: &str) -> Self {
         self.verdict(Verdict::Goto(chain.to_owned()))
     }
 
-    /// Only TCP.
+    /// Matches TCP.
     pub fn tcp(self) -> Self {
-        self.meta(MetaKey::Protocol, START)
+        self.load_meta(MetaKey::Protocol, START)
             .compare(START, Comparison::Equal, &[tcp::PROTOCOL])
     }
 
-    /// Only what is amid a TCP connection: its first packet alone has SYN, and neither ACK, RST nor FIN.
-    pub fn only_amid_tcp(self) -> Self {
+    /// Matches TCP segments that do not open a connection. A first segment has SYN, but neither ACK, RST nor FIN.
+    pub fn match_mid_stream_tcp(self) -> Self {
         self.tcp()
             .push(Expression::Payload {
                 base: PayloadBase::Transport,
@@ -143,18 +142,18 @@ impl Writer {
             .compare(START, Comparison::NotEqual, &[tcp::SYN])
     }
 
-    /// Refuses.
+    /// Rejects the packet.
     pub fn reject(self, rejection: Rejection) -> Self {
         self.push(Expression::Reject(rejection))
     }
 
-    /// Masquerades.
+    /// Masquerades the connection.
     pub fn masquerade(self) -> Self {
         self.push(Expression::Masquerade)
     }
 
-    /// Only if the source, or destination, is this node's own.
-    pub fn only_local(self, address: FibAddress) -> Self {
+    /// Matches packets whose source, or destination, belongs to this node.
+    pub fn match_local(self, address: FibAddress) -> Self {
         self.push(Expression::FibType { address, into: START }).compare(
             START,
             Comparison::Equal,
@@ -162,11 +161,11 @@ impl Writer {
         )
     }
 
-    /// Only if the destination is no loopback address.
-    pub fn only_off_loopback(self, family: Family) -> Self {
-        let writer = self.destination(family, START);
+    /// Matches packets whose destination is not a loopback address.
+    pub fn exclude_loopback(self, family: Family) -> Self {
+        let builder = self.load_destination(family, START);
         match family {
-            Family::V4 => writer
+            Family::V4 => builder
                 .push(Expression::Mask {
                     from: START,
                     into: START,
@@ -175,13 +174,13 @@ impl Writer {
                 .compare(START, Comparison::NotEqual, &[127, 0, 0, 0]),
             Family::V6 => {
                 let loopback = std::net::Ipv6Addr::LOCALHOST.octets();
-                writer.compare(START, Comparison::NotEqual, &loopback)
+                builder.compare(START, Comparison::NotEqual, &loopback)
             }
         }
     }
 
-    /// Only connections whose destination was rewritten.
-    pub fn only_redirected(self) -> Self {
+    /// Matches connections whose destination was translated.
+    pub fn match_dnat(self) -> Self {
         self.push(Expression::Ct {
             key: CtKey::Status,
             into: START,
@@ -194,31 +193,31 @@ impl Writer {
         .compare(START, Comparison::NotEqual, &[0; 4])
     }
 
-    /// Only if the destination is in a set of addresses.
-    pub fn only_destination_in(self, map: Map, family: Family) -> Self {
-        self.destination(family, START)
+    /// Matches packets whose destination is in a set of addresses.
+    pub fn match_destination_in(self, map: Map, family: Family) -> Self {
+        self.load_destination(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
 
-    /// Only if the source is in a set of addresses.
-    fn only_source_in(self, map: Map, family: Family) -> Self {
-        self.source(family, START)
+    /// Matches packets whose source is in a set of addresses.
+    fn match_source_in(self, map: Map, family: Family) -> Self {
+        self.load_source(family, START)
             .lookup(map.name(family), START, Destination::Found)
     }
 
-    /// Only if the connection is a Pod's.
-    pub fn only_from_pods(self, family: Family, pods: &PodDetection) -> Self {
+    /// Matches connections from Pods.
+    pub fn match_pods(self, family: Family, pods: &PodDetection) -> Self {
         match pods {
-            PodDetection::Ranges(_) => self.only_source_in(Map::Pods, family),
+            PodDetection::Ranges(_) => self.match_source_in(Map::Pods, family),
             PodDetection::Interface(name) => {
                 let mut padded = [0; INTERFACE_NAME_BYTES];
                 for (slot, byte) in padded.iter_mut().zip(name.as_str().bytes()) {
                     *slot = byte;
                 }
-                self.meta(MetaKey::InputInterface, START)
+                self.load_meta(MetaKey::InputInterface, START)
                     .compare(START, Comparison::Equal, &padded)
             }
-            PodDetection::InterfacePrefix(prefix) => self.meta(MetaKey::InputInterface, START).compare(
+            PodDetection::InterfacePrefix(prefix) => self.load_meta(MetaKey::InputInterface, START).compare(
                 START,
                 Comparison::Equal,
                 prefix.as_str().as_bytes(),
@@ -226,41 +225,39 @@ impl Writer {
         }
     }
 
-    /// Only if source and destination are one endpoint on this node.
-    pub fn only_hairpin(self, family: Family) -> Self {
+    /// Matches packets whose source and destination are the same endpoint on this node.
+    pub fn match_hairpin(self, family: Family) -> Self {
         let destination = START.plus(address_bytes(family));
-        self.source(family, START)
-            .destination(family, destination)
+        self.load_source(family, START)
+            .load_destination(family, destination)
             .lookup(Map::Hairpin.name(family), START, Destination::Found)
     }
 
-    /// Only if the source is in none of the ranges that the frontend has.
-    pub fn only_out_of_ranges(self, family: Family) -> Self {
+    /// Matches packets whose source is in none of the source ranges of the frontend.
+    pub fn match_outside_source_ranges(self, family: Family) -> Self {
         let source = START.plus(address_bytes(family) + 8);
-        self.frontend(family, START).source(family, source).lookup(
-            Map::SourceRanges.name(family),
-            START,
-            Destination::NotFound,
-        )
+        self.load_frontend(family, START)
+            .load_source(family, source)
+            .lookup(Map::SourceRanges.name(family), START, Destination::NotFound)
     }
 
-    /// The verdict of the treatment that the packet's destination has as a Service's address.
-    pub fn treat_address(self, family: Family, treatments: &str) -> Self {
-        self.frontend(family, START)
+    /// Applies the verdict for the destination address and port.
+    pub fn verdict_by_address(self, family: Family, verdict_map: &str) -> Self {
+        self.load_frontend(family, START)
             .lookup(Map::Services.name(family), START, Destination::Register(START))
-            .by_mark(START)
-            .lookup(treatments, START, Destination::Verdict)
+            .show_as_mark(START)
+            .lookup(verdict_map, START, Destination::Verdict)
     }
 
-    /// The verdict of the treatment that the packet's destination has as a node port.
-    pub fn treat_node_port(self, family: Family, treatments: &str) -> Self {
-        self.node_port(START)
+    /// Applies the verdict for the destination port as a node port.
+    pub fn verdict_by_node_port(self, family: Family, verdict_map: &str) -> Self {
+        self.load_node_port(START)
             .lookup(Map::NodePorts.name(family), START, Destination::Register(START))
-            .by_mark(START)
-            .lookup(treatments, START, Destination::Verdict)
+            .show_as_mark(START)
+            .lookup(verdict_map, START, Destination::Verdict)
     }
 
-    /// The verdict of the masquerading that the connection's first destination has as a Service's address.
+    /// Applies the masquerade verdict for the original destination of the connection.
     pub fn masquerade_by_address(self, family: Family, masqueraded: &str) -> Self {
         let (address, protocol) = (START, START.plus(address_bytes(family)));
         let key = match family {
@@ -268,73 +265,79 @@ impl Writer {
             Family::V6 => CtKey::OriginalIpv6,
         };
         self.push(Expression::Ct { key, into: address })
-            .original_port(protocol)
+            .load_original_port(protocol)
             .lookup(Map::Services.name(family), START, Destination::Register(START))
             .masquerade_by_code(masqueraded)
     }
 
-    /// The verdict of the masquerading that the connection's first destination has as a node port.
+    /// Applies the masquerade verdict for the original destination port as a node port.
     pub fn masquerade_by_node_port(self, family: Family, masqueraded: &str) -> Self {
-        self.original_port(START)
+        self.load_original_port(START)
             .lookup(Map::NodePorts.name(family), START, Destination::Register(START))
             .masquerade_by_code(masqueraded)
     }
 
-    /// Sends the connection to one of so many endpoints of a set.
-    pub fn balance(self, family: Family, entry: Entry, number: Number) -> Self {
+    /// Translates the destination to an endpoint of a set.
+    pub fn balance(self, family: Family, key_lookup: KeyLookup, number: EndpointIndex) -> Self {
         let endpoints = match number.set {
             Set::Cluster => Map::ClusterEndpoints,
             Set::Local => Map::LocalEndpoints,
         };
-        self.service(family, entry)
-            .choose(family, number)
-            .find(endpoints, family)
-            .destine(family)
+        self.load_service_key(family, key_lookup)
+            .load_index(family, number)
+            .load_endpoint(endpoints, family)
+            .dnat(family)
     }
 
-    /// Sends the connection to the endpoint that the client is kept at, if it is still one of the set.
-    pub fn keep(self, family: Family, entry: Entry, set: Set, seconds: u32) -> Self {
-        let places = Places::of(family);
-        let number = Destination::Register(places.number);
-        self.service(family, entry)
-            .source(family, places.client)
-            .lookup(Map::Affinity.name(family), places.client, number)
-            .by_mark(places.number)
-            .find(members(set), family)
-            .remember(family, DynsetOperation::Update, seconds)
-            .destine(family)
+    /// Translates the destination to the endpoint that the client has affinity to, if that is still in the set.
+    pub fn reuse_affinity(self, family: Family, key_lookup: KeyLookup, set: Set, seconds: u32) -> Self {
+        let registers = Registers::of(family);
+        let number = Destination::Register(registers.number);
+        self.load_service_key(family, key_lookup)
+            .load_source(family, registers.client)
+            .lookup(Map::Affinity.name(family), registers.client, number)
+            .show_as_mark(registers.number)
+            .load_endpoint(members(set), family)
+            .update_affinity(family, DynsetOperation::Update, seconds)
+            .dnat(family)
     }
 
-    /// Sends the connection to one of so many endpoints, and keeps the client there. An element for an endpoint
-    /// that has left is replaced; adding alone would leave it.
-    pub fn balance_and_keep(self, family: Family, entry: Entry, number: Number, seconds: u32) -> Self {
-        let places = Places::of(family);
+    /// Translates the destination to an endpoint of a set and records the affinity. The element is deleted first,
+    /// because adding alone would keep an element for an endpoint that has left.
+    pub fn balance_and_record(
+        self,
+        family: Family,
+        key_lookup: KeyLookup,
+        number: EndpointIndex,
+        seconds: u32,
+    ) -> Self {
+        let registers = Registers::of(family);
         let numbers = match number.set {
             Set::Cluster => Map::ClusterNumbers,
             Set::Local => Map::LocalNumbers,
         };
-        let found = Destination::Register(places.number);
-        self.service(family, entry)
-            .choose(family, number)
-            .source(family, places.client)
-            .lookup(numbers.name(family), places.service, found)
-            .by_mark(places.number)
-            .find(members(number.set), family)
-            .remember(family, DynsetOperation::Delete, seconds)
-            .remember(family, DynsetOperation::Add, seconds)
-            .destine(family)
+        let found = Destination::Register(registers.number);
+        self.load_service_key(family, key_lookup)
+            .load_index(family, number)
+            .load_source(family, registers.client)
+            .lookup(numbers.name(family), registers.service, found)
+            .show_as_mark(registers.number)
+            .load_endpoint(members(number.set), family)
+            .update_affinity(family, DynsetOperation::Delete, seconds)
+            .update_affinity(family, DynsetOperation::Add, seconds)
+            .dnat(family)
     }
 
     /// Loads the index of an endpoint.
-    fn choose(self, family: Family, number: Number) -> Self {
-        let into = Places::of(family).number;
+    fn load_index(self, family: Family, number: EndpointIndex) -> Self {
+        let into = Registers::of(family).number;
         let modulus = number.count;
         match number.choice {
             Choice::Random => self.push(Expression::Random { modulus, into }),
-            Choice::InTurn(_) => self.push(Expression::InTurn { modulus, into }),
-            // What is hashed stands where the index and the endpoint will be.
+            Choice::RoundRobin(_) => self.push(Expression::Increment { modulus, into }),
+            // The hash input uses the registers of index and endpoint, which are written later.
             Choice::Hash => self
-                .source(family, into)
+                .load_source(family, into)
                 .push(Expression::Payload {
                     base: PayloadBase::Transport,
                     offset: 0,
@@ -351,64 +354,65 @@ impl Writer {
         }
     }
 
-    /// Looks up the endpoint of an index or number.
-    fn find(self, map: Map, family: Family) -> Self {
-        let places = Places::of(family);
-        let endpoint = Destination::Register(places.endpoint);
-        self.lookup(map.name(family), places.service, endpoint)
+    /// Loads the endpoint of an index or number.
+    fn load_endpoint(self, map: Map, family: Family) -> Self {
+        let registers = Registers::of(family);
+        let endpoint = Destination::Register(registers.endpoint);
+        self.lookup(map.name(family), registers.service, endpoint)
     }
 
-    /// Shows a register as the packet's mark, and leaves both as they were.
-    fn by_mark(self, register: Register) -> Self {
-        self.meta(MetaKey::Mark, KEPT_MARK)
+    /// Passes a register through the packet mark; both keep their values.
+    fn show_as_mark(self, register: Register) -> Self {
+        self.load_meta(MetaKey::Mark, SAVED_MARK)
             .push(Expression::SetMark { from: register })
-            .meta(MetaKey::Mark, register)
-            .push(Expression::SetMark { from: KEPT_MARK })
+            .load_meta(MetaKey::Mark, register)
+            .push(Expression::SetMark { from: SAVED_MARK })
     }
 
-    fn remember(self, family: Family, operation: DynsetOperation, seconds: u32) -> Self {
-        let places = Places::of(family);
+    fn update_affinity(self, family: Family, operation: DynsetOperation, seconds: u32) -> Self {
+        let registers = Registers::of(family);
         self.push(Expression::Dynset {
             set: Map::Affinity.name(family).to_owned(),
             operation,
-            key: places.client,
-            data: places.number,
+            key: registers.client,
+            data: registers.number,
             timeout_ms: u64::from(seconds) * 1000,
         })
     }
 
-    fn destine(self, family: Family) -> Self {
-        let places = Places::of(family);
+    fn dnat(self, family: Family) -> Self {
+        let registers = Registers::of(family);
         self.push(Expression::Dnat {
             is_ipv6: family == Family::V6,
-            address: places.endpoint,
-            port: places.endpoint_port,
+            address: registers.endpoint,
+            port: registers.endpoint_port,
         })
     }
 
-    /// Loads the key of the Service port, which is its first frontend. What a map brings begins with a zero,
-    /// into the register before; nft goes on to show the packet's destination in the place of what follows.
-    fn service(self, family: Family, entry: Entry) -> Self {
-        let service = Places::of(family).service;
+    /// Loads the key of the Service port, which is its first frontend.
+    /// A value from a map begins with a zero, which goes to the previous register. nft then shows the following
+    /// fields as the destination of the packet.
+    fn load_service_key(self, family: Family, key_lookup: KeyLookup) -> Self {
+        let service = Registers::of(family).service;
         let protocol = service.plus(address_bytes(family));
         let before = Destination::Register(service.minus_one());
-        let writer = self.frontend(family, service);
-        match entry {
-            Entry::First => writer,
-            Entry::Address => writer.lookup(Map::ServiceOfAddress.name(family), service, before),
-            Entry::NodePort => writer.lookup(Map::ServiceOfNodePort.name(family), protocol, before),
+        let builder = self.load_frontend(family, service);
+        match key_lookup {
+            KeyLookup::First => builder,
+            KeyLookup::Address => builder.lookup(Map::ServiceOfAddress.name(family), service, before),
+            KeyLookup::NodePort => builder.lookup(Map::ServiceOfNodePort.name(family), protocol, before),
         }
     }
 
     /// Loads destination address, protocol and port.
-    fn frontend(self, family: Family, at: Register) -> Self {
-        self.destination(family, at)
-            .node_port(at.plus(address_bytes(family)))
+    fn load_frontend(self, family: Family, at: Register) -> Self {
+        self.load_destination(family, at)
+            .load_node_port(at.plus(address_bytes(family)))
     }
 
     /// Loads protocol and destination port.
-    fn node_port(self, at: Register) -> Self {
-        self.meta(MetaKey::Protocol, at).push(Expression::Payload {
+    fn load_node_port(self, at: Register) -> Self {
+        self.load_meta(MetaKey::Protocol, at).push(Expression::Payload {
             base: PayloadBase::Transport,
             offset: 2,
             bytes: 2,
@@ -416,16 +420,16 @@ impl Writer {
         })
     }
 
-    /// Loads the connection's protocol and first destination port.
-    fn original_port(self, at: Register) -> Self {
-        self.meta(MetaKey::Protocol, at).push(Expression::Ct {
+    /// Loads protocol and original destination port of the connection.
+    fn load_original_port(self, at: Register) -> Self {
+        self.load_meta(MetaKey::Protocol, at).push(Expression::Ct {
             key: CtKey::OriginalPort,
             into: at.plus(4),
         })
     }
 
     fn masquerade_by_code(self, masqueraded: &str) -> Self {
-        self.by_mark(START)
+        self.show_as_mark(START)
             .push(Expression::Mask {
                 from: START,
                 into: START,
@@ -434,23 +438,23 @@ impl Writer {
             .lookup(masqueraded, START, Destination::Verdict)
     }
 
-    fn source(self, family: Family, into: Register) -> Self {
+    fn load_source(self, family: Family, into: Register) -> Self {
         let offset = match family {
             Family::V4 => 12,
             Family::V6 => 8,
         };
-        self.network(family, offset, into)
+        self.load_network_header(family, offset, into)
     }
 
-    fn destination(self, family: Family, into: Register) -> Self {
+    fn load_destination(self, family: Family, into: Register) -> Self {
         let offset = match family {
             Family::V4 => 16,
             Family::V6 => 24,
         };
-        self.network(family, offset, into)
+        self.load_network_header(family, offset, into)
     }
 
-    fn network(self, family: Family, offset: u32, into: Register) -> Self {
+    fn load_network_header(self, family: Family, offset: u32, into: Register) -> Self {
         self.push(Expression::Payload {
             base: PayloadBase::Network,
             offset,
@@ -459,7 +463,7 @@ impl Writer {
         })
     }
 
-    fn meta(self, key: MetaKey, into: Register) -> Self {
+    fn load_meta(self, key: MetaKey, into: Register) -> Self {
         self.push(Expression::Meta { key, into })
     }
 

@@ -1,11 +1,11 @@
-//! Endpoints of a set by index. A change of one endpoint moves at most one other: whatever the order in the
-//! plan is, an endpoint that stays keeps its index, unless the set shrinks below it.
+//! Indexes of endpoints. A change of one endpoint moves at most one other: an endpoint keeps its index unless the set
+//! shrinks below it, regardless of the order in the plan.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use plan::{Backend, Family};
 
-/// Endpoints by index, packed: address, port, whether it is on this node.
+/// Endpoints by index, packed as address, port and a flag for endpoints on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
     packed: Box<[u8]>,
@@ -17,9 +17,9 @@ const fn address_bytes(family: Family) -> usize {
 }
 
 impl Slots {
-    /// The wanted endpoints, where possible at the index that they had among `former` ones.
-    pub fn place(family: Family, former: &[SocketAddr], wanted: &[Backend]) -> Self {
-        let mut slots: Vec<Option<Backend>> = vec![None; wanted.len()];
+    /// Assigns indexes to the desired endpoints; each keeps the index that it has in `former`, if possible.
+    pub fn assign(family: Family, former: &[SocketAddr], desired: &[Backend]) -> Self {
+        let mut slots: Vec<Option<Backend>> = vec![None; desired.len()];
         let mut rest: Vec<Backend> = Vec::new();
         let mut indexes: Vec<(SocketAddr, usize)> = former.iter().copied().zip(0..).collect();
         indexes.sort_unstable();
@@ -27,14 +27,14 @@ impl Slots {
             let at = indexes.binary_search_by_key(&backend.address, |(address, _)| *address);
             at.ok().and_then(|at| indexes.get(at)).map(|(_, index)| *index)
         };
-        for backend in wanted {
+        for backend in desired {
             match index_of(backend).and_then(|index| slots.get_mut(index)) {
                 Some(slot) if slot.is_none() => *slot = Some(*backend),
                 _ => rest.push(*backend),
             }
         }
         let mut rest = rest.into_iter();
-        let mut packed = Vec::with_capacity(wanted.len() * (address_bytes(family) + 3));
+        let mut packed = Vec::with_capacity(desired.len() * (address_bytes(family) + 3));
         for backend in slots.into_iter().filter_map(|slot| slot.or_else(|| rest.next())) {
             match backend.address.ip() {
                 IpAddr::V4(ip) => packed.extend_from_slice(&ip.octets()),
@@ -49,7 +49,7 @@ impl Slots {
         }
     }
 
-    /// The endpoints in the order of their indexes.
+    /// Returns the endpoints in the order of their indexes.
     pub fn iter(&self) -> impl Iterator<Item = Backend> + '_ {
         let bytes = address_bytes(self.family);
         self.packed.chunks_exact(bytes + 3).filter_map(move |packed| {

@@ -1,4 +1,4 @@
-//! What the kernel has, read back and compared with what is wanted.
+//! Snapshots of the kernel's state, and their comparison with desired elements.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -7,30 +7,34 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netlink::nftables::{Chain, Element, ElementData, Nftables, ReadError, Rule};
 use plan::{Family, Set};
 
+use super::base_ruleset;
 use super::bytes::Bytes;
-use super::codes::Codes;
-use super::item::{Datum, Item, Place};
-use super::layout::{self, FAMILIES, Map, TREATMENTS, address_bytes};
-use super::skeleton;
+use super::layout::{self, FAMILIES, Map, VERDICTS, address_bytes};
+use super::map_element::{Datum, MapElement, MapId};
+use super::verdict_codes::VerdictCodes;
 
-/// Whether the table is there, and of this layout.
+/// State of the table in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// There is none.
-    Nothing,
-    /// There is one of another layout, or a damaged one.
-    Other,
-    /// It is as it should be, but for rules and elements.
-    Ours,
+pub enum TableState {
+    /// The table does not exist.
+    Absent,
+    /// The table has another layout, or is damaged.
+    Foreign,
+    /// The table has the expected sets and base chains; rules and elements may differ.
+    Own,
 }
 
-/// Looks for the table.
-pub fn find(nftables: &mut Nftables, table: &str, chains: &[(Chain, Vec<Rule>)]) -> Result<Found, ReadError> {
+/// Reads the state of the table.
+pub fn table_state(
+    nftables: &mut Nftables,
+    table: &str,
+    chains: &[(Chain, Vec<Rule>)],
+) -> Result<TableState, ReadError> {
     let Some(found) = nftables.table(table)? else {
-        return Ok(Found::Nothing);
+        return Ok(TableState::Absent);
     };
-    if found != skeleton::table(table) {
-        return Ok(Found::Other);
+    if found != base_ruleset::table(table) {
+        return Ok(TableState::Foreign);
     }
     let sets: HashMap<String, _> = nftables
         .sets(table)?
@@ -38,19 +42,23 @@ pub fn find(nftables: &mut Nftables, table: &str, chains: &[(Chain, Vec<Rule>)])
         .map(|set| (set.name.clone(), set))
         .collect();
     if layout::sets().iter().any(|set| sets.get(&set.name) != Some(set)) {
-        return Ok(Found::Other);
+        return Ok(TableState::Foreign);
     }
     let is_damaged = |found: &Chain| {
-        let wanted = chains.iter().find(|(wanted, _)| wanted.name == found.name);
-        found.base != wanted.and_then(|(wanted, _)| wanted.base)
+        let desired = chains.iter().find(|(desired, _)| desired.name == found.name);
+        found.base != desired.and_then(|(desired, _)| desired.base)
     };
     let damaged = nftables.chains(table)?.iter().any(is_damaged);
-    Ok(if damaged { Found::Other } else { Found::Ours })
+    Ok(if damaged {
+        TableState::Foreign
+    } else {
+        TableState::Own
+    })
 }
 
-/// Learns the codes that an earlier process gave.
-pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut Codes) -> Result<(), ReadError> {
-    let pairs = nftables.elements(table, TREATMENTS, |element| {
+/// Adopts the verdict codes of an earlier process.
+pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut VerdictCodes) -> Result<(), ReadError> {
+    let pairs = nftables.elements(table, VERDICTS, |element| {
         let code = element.key.try_into().map(u32::from_ne_bytes).ok()?;
         match element.data? {
             ElementData::Verdict(verdict) => Some((code, verdict.to_owned())),
@@ -58,22 +66,23 @@ pub fn read_codes(nftables: &mut Nftables, table: &str, codes: &mut Codes) -> Re
         }
     })?;
     for (code, verdict) in pairs.into_iter().flatten() {
-        codes.remember(code, verdict);
+        codes.adopt(code, verdict);
     }
     Ok(())
 }
 
-/// The endpoints of all Service ports by index, as an earlier process left them.
+/// Endpoints of all Service ports by index, as an earlier process left them.
 #[derive(Debug, Default)]
 pub struct FormerEndpoints(HashMap<(Bytes, bool), Vec<SocketAddr>>);
 
 impl FormerEndpoints {
-    /// Reads them.
+    /// Reads the endpoints of both families.
     pub fn read(nftables: &mut Nftables, table: &str) -> Result<Self, ReadError> {
         let mut found: HashMap<(Bytes, bool), Vec<(u32, SocketAddr)>> = HashMap::new();
         for family in FAMILIES {
             for (map, is_local) in [(Map::ClusterEndpoints, false), (Map::LocalEndpoints, true)] {
-                let elements = nftables.elements(table, map.name(family), |element| slot(family, element))?;
+                let elements =
+                    nftables.elements(table, map.name(family), |element| parse_slot(family, element))?;
                 for (key, index, endpoint) in elements.into_iter().flatten() {
                     found.entry((key, is_local)).or_default().push((index, endpoint));
                 }
@@ -91,14 +100,14 @@ impl FormerEndpoints {
         ))
     }
 
-    /// Those of one Service port.
-    pub fn of(&self, key: &Bytes, set: Set) -> Vec<SocketAddr> {
+    /// Returns the endpoints of one Service port.
+    pub fn endpoints(&self, key: &Bytes, set: Set) -> Vec<SocketAddr> {
         let found = self.0.get(&(*key, set == Set::Local));
         found.cloned().unwrap_or_default()
     }
 }
 
-fn slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
+fn parse_slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)> {
     let (key, index) = element.key.split_last_chunk::<4>()?;
     let ElementData::Value(value) = element.data? else {
         return None;
@@ -116,74 +125,79 @@ fn slot(family: Family, element: Element<'_>) -> Option<(Bytes, u32, SocketAddr)
     ))
 }
 
-/// The elements of a set or map, compactly: a hundred thousand of them are not to take more than a few megabytes.
+/// Elements of a set or map, stored compactly: a hundred thousand take a few megabytes at most.
 #[derive(Debug)]
-pub struct Elements {
-    place: Place,
+pub struct KernelElements {
+    map_id: MapId,
     key_bytes: usize,
-    /// By identity, each once.
-    found: Vec<FoundElement>,
+    /// Elements sorted by identity, without duplicates.
+    found: Vec<KernelElement>,
 }
 
 #[derive(Debug)]
-struct FoundElement {
-    /// What it is told from others by.
+struct KernelElement {
+    /// Key, end of the key range, and interval flag.
     identity: Box<[u8]>,
-    /// A hash of the rest.
+    /// Hash of value and comment.
     content: u64,
-    is_wanted: bool,
+    is_desired: bool,
 }
 
-impl Elements {
-    /// Reads them.
-    pub fn read(nftables: &mut Nftables, table: &str, place: Place) -> Result<Self, ReadError> {
-        let mut found = nftables.elements(table, place.name(), |element| FoundElement {
+impl KernelElements {
+    /// Reads the elements of a set or map.
+    pub fn read(nftables: &mut Nftables, table: &str, map_id: MapId) -> Result<Self, ReadError> {
+        let mut found = nftables.elements(table, map_id.name(), |element| KernelElement {
             identity: identity(&element),
             content: content(&element),
-            is_wanted: false,
+            is_desired: false,
         })?;
         found.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
         found.dedup_by(|a, b| a.identity == b.identity);
-        let key_bytes = match place {
-            Place::Map(map, family) => map.set(family).key_bytes(),
-            Place::Treatments | Place::Masqueraded => 4,
+        let key_bytes = match map_id {
+            MapId::Map(map, family) => map.set(family).key_bytes(),
+            MapId::Verdicts | MapId::Masqueraded => 4,
         };
         Ok(Self {
-            place,
+            map_id,
             key_bytes,
             found,
         })
     }
 
-    /// Compares with an element that is wanted. If another is there in its place, that has to go, then this has
-    /// to come; if none is, this has to come.
-    pub fn compare(&mut self, wanted: Item, going: &mut Vec<Item>, coming: &mut Vec<Item>) {
-        let element = wanted.element();
+    /// Compares a desired element. A missing one is appended to `added`; one with other content is appended to
+    /// `removed` and `added`.
+    pub fn compare(
+        &mut self,
+        desired: MapElement,
+        removed: &mut Vec<MapElement>,
+        added: &mut Vec<MapElement>,
+    ) {
+        let element = desired.as_netlink();
         let identity = identity(&element);
         let at = self.found.binary_search_by(|found| found.identity.cmp(&identity));
         match at.ok().and_then(|at| self.found.get_mut(at)) {
             Some(found) => {
-                found.is_wanted = true;
+                found.is_desired = true;
                 if found.content != content(&element) {
-                    going.push(wanted.clone());
-                    coming.push(wanted);
+                    removed.push(desired.clone());
+                    added.push(desired);
                 }
             }
-            None => coming.push(wanted),
+            None => added.push(desired),
         }
     }
 
-    /// What was not wanted.
-    pub fn stale(self) -> impl Iterator<Item = Item> {
-        let (place, key_bytes) = (self.place, self.key_bytes);
-        let stale = self.found.into_iter().filter(|found| !found.is_wanted);
+    /// Returns the elements that are not desired.
+    pub fn stale(self) -> impl Iterator<Item = MapElement> {
+        let (map_id, key_bytes) = (self.map_id, self.key_bytes);
+        let stale = self.found.into_iter().filter(|found| !found.is_desired);
         stale.filter_map(move |found| {
             let (flag, keys) = found.identity.split_first()?;
-            // Without a key it stands for all that no other has.
+            // An element without a key is the catch-all element.
             let (key, key_end) = keys.split_at_checked(key_bytes.min(keys.len()))?;
             let key_end = (!key_end.is_empty()).then(|| Bytes::from_slice(key_end));
-            Some(Item {
-                place,
+            Some(MapElement {
+                map_id,
                 key: Bytes::from_slice(key)?,
                 key_end: key_end.flatten().map(Box::new),
                 is_interval_end: *flag != 0,
@@ -194,30 +208,31 @@ impl Elements {
     }
 }
 
-/// Elements in short, whatever their order: those of two lists are the same if their digests are, as long as these are
-/// made with one `state`, which nobody else knows.
+/// Digest of a list of elements, independent of their order. Two lists are equal if their digests with the same
+/// `state` are equal; an attacker cannot construct a collision without `state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// How many there are.
+    /// Number of elements.
     pub count: usize,
-    /// The sum of their hashes.
+    /// Wrapping sum of the hashes.
     sum: u64,
 }
 
 impl Digest {
-    /// The digest of a set or map. While the kernel enlarges its hash table, an element may be missing or be there twice.
+    /// Reads the digest of a set or map. While the kernel resizes the hash table, an element may be missing or appear
+    /// twice.
     pub fn read(
         nftables: &mut Nftables,
         table: &str,
-        place: Place,
+        map_id: MapId,
         state: &RandomState,
     ) -> Result<Self, ReadError> {
-        nftables.fold_elements(table, place.name(), |digest: &mut Self, element| {
+        nftables.fold_elements(table, map_id.name(), |digest: &mut Self, element| {
             digest.add(&element, state);
         })
     }
 
-    /// Takes in an element.
+    /// Adds an element.
     pub fn add(&mut self, element: &Element<'_>, state: &RandomState) {
         let mut hasher = state.build_hasher();
         element.is_interval_end.hash(&mut hasher);
@@ -229,27 +244,27 @@ impl Digest {
     }
 }
 
-/// Affinities that keep clients at endpoints for whose keys `is_stale`.
+/// Returns the affinities to members for which `is_stale` returns true.
 pub fn stale_affinities(
     nftables: &mut Nftables,
     table: &str,
     family: Family,
     is_stale: impl Fn(&Bytes) -> bool,
-) -> Result<Vec<Item>, ReadError> {
-    let place = Place::Map(Map::Affinity, family);
-    let items = nftables.elements(table, place.name(), |element| {
+) -> Result<Vec<MapElement>, ReadError> {
+    let map_id = MapId::Map(Map::Affinity, family);
+    let elements = nftables.elements(table, map_id.name(), |element| {
         let service = Bytes::from_slice(element.key.get(address_bytes(family)..)?)?;
         let Some(ElementData::Value(number)) = element.data else {
             return None;
         };
         let member = service.key(&Bytes::from_slice(number)?);
         let key = Bytes::from_slice(element.key)?;
-        is_stale(&member).then(|| Item::key(place, key))
+        is_stale(&member).then(|| MapElement::key(map_id, key))
     })?;
-    Ok(items.into_iter().flatten().collect())
+    Ok(elements.into_iter().flatten().collect())
 }
 
-/// The rules of a table by chain; a chain without rules has none.
+/// Returns the rules of a table by chain; a chain without rules has an empty list.
 pub fn read_chains(nftables: &mut Nftables, table: &str) -> Result<HashMap<String, Vec<Rule>>, ReadError> {
     let mut chains: HashMap<String, Vec<Rule>> = nftables
         .chains(table)?

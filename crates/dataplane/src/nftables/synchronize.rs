@@ -1,5 +1,5 @@
-//! Bringing the table to what is wanted whatever it is: the first time, taking over what an earlier process
-//! left, and mending what others did to it. Only differences are written.
+//! Synchronization of the whole table with the plan: the first load, the takeover from an earlier process, and the
+//! repair of unknown changes. Only differences are written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::RandomState;
@@ -10,78 +10,78 @@ use plan::{Family, Plan};
 
 use crate::{Applied, DataplaneError, Skipped};
 
+use super::applied::{AppliedServices, Difference, comment};
 use super::bytes::Bytes;
-use super::draft::{NOBODY, write_chains, write_items};
-use super::in_force::{Difference, InForce, comment};
-use super::item::{Item, Place};
 use super::layout::{self, FAMILIES, Map};
+use super::local_redirects::redirected;
+use super::map_element::{MapElement, MapId};
 use super::port::{Port, Shared};
-use super::snapshot::{self, Digest, Elements, FormerEndpoints, Found};
-use super::stand_ins::written;
-use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, is_drift, ranges, skeleton};
+use super::snapshot::{self, Digest, FormerEndpoints, KernelElements, TableState};
+use super::transaction::{NO_OWNER, write_chains, write_elements};
+use super::{NftablesDataplane, ROUNDS_MAX, SERVICES_PER_TRANSACTION, base_ruleset, is_drift, ranges};
 
-/// How often the table is read anew because another program changed the ruleset meanwhile, or it turned out to
-/// be otherwise than it was read. After that it is written without the kernel's check that nothing has changed.
+/// Attempts to read and write the table while other programs change the ruleset. After that, the transaction is
+/// written without the kernel's generation check.
 const ATTEMPTS_MAX: usize = 4;
 
-/// What is to be done to the table.
+/// Changes that bring the table to the desired state.
 #[derive(Default)]
-pub(super) struct Mending {
-    /// Chains that are missing, or have other rules than they should.
+pub(super) struct Repair {
+    /// Chains that are missing or have other rules.
     pub(super) chains: Vec<(Chain, Vec<Rule>)>,
-    /// Those of them that are there.
+    /// Names of those chains that exist and are flushed first.
     pub(super) flushed: Vec<String>,
-    /// Elements with the number of the Service that they belong to.
+    /// Changed elements, by the owner number of their Service.
     differences: BTreeMap<u32, Difference>,
-    /// Chains that nothing leads to.
+    /// Chains that nothing jumps to.
     pub(super) stale_chains: Vec<String>,
-    affinities: Vec<Item>,
-    /// How many elements and chains are not as they should be.
+    affinities: Vec<MapElement>,
+    /// Number of elements and chains that differ.
     pub(super) count: usize,
 }
 
 impl NftablesDataplane {
-    /// Brings the whole plan into force, by differences to what is there.
+    /// Applies the whole plan as differences to the kernel's state.
     pub(super) fn synchronize(&mut self, plan: &Plan) -> Result<Applied, DataplaneError> {
-        let chains = skeleton::chains(plan.settings());
+        let chains = base_ruleset::chains(plan.settings());
         self.codes.set_pods(&plan.settings().pods);
-        match snapshot::find(&mut self.nftables, &self.table, &chains)? {
-            Found::Nothing => self.load(plan, chains, false),
-            Found::Other => {
+        match snapshot::table_state(&mut self.nftables, &self.table, &chains)? {
+            TableState::Absent => self.load(plan, chains, false),
+            TableState::Foreign => {
                 tracing::warn!(
                     table = self.table,
                     "the table is of another layout, or damaged: made anew"
                 );
                 self.load(plan, chains, true)
             }
-            Found::Ours => self.mend(plan, chains),
+            TableState::Own => self.write_differences(plan, chains),
         }
     }
 
-    /// Makes the table and loads all Services.
+    /// Creates the table and loads all Services.
     fn load(
         &mut self,
         plan: &Plan,
         chains: Vec<(Chain, Vec<Rule>)>,
         is_there: bool,
     ) -> Result<Applied, DataplaneError> {
-        self.is_known = false;
+        self.is_in_sync = false;
         self.ledger.start(self.nftables.generation()?);
-        self.in_force = InForce::default();
-        self.codes = super::Codes::new(plan.settings().pods.clone());
-        self.ranges = ranges::items(plan.settings());
-        let table = skeleton::table(&self.table);
+        self.applied = AppliedServices::default();
+        self.codes = super::VerdictCodes::new(plan.settings().pods.clone());
+        self.ranges = ranges::elements(plan.settings());
+        let table = base_ruleset::table(&self.table);
         let mut batch = Batch::new(&self.table, None);
         if is_there {
-            batch.table(Change::Delete, &table, NOBODY);
+            batch.table(Change::Delete, &table, NO_OWNER);
         }
-        batch.table(Change::Add, &table, NOBODY);
+        batch.table(Change::Add, &table, NO_OWNER);
         for set in layout::sets() {
-            batch.set(Change::Add, &set, NOBODY);
+            batch.set(Change::Add, &set, NO_OWNER);
         }
         write_chains(&mut batch, &chains);
-        write_items(&mut batch, Change::Add, &skeleton::masqueraded(), NOBODY);
-        write_items(&mut batch, Change::Add, &self.ranges, NOBODY);
+        write_elements(&mut batch, Change::Add, &base_ruleset::masqueraded(), NO_OWNER);
+        write_elements(&mut batch, Change::Add, &self.ranges, NO_OWNER);
         self.commit(batch)?;
         self.chains = chains;
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
@@ -91,31 +91,35 @@ impl NftablesDataplane {
             total.elements += applied.elements;
             total.skipped.extend(applied.skipped);
         }
-        self.is_known = true;
+        self.is_in_sync = true;
         Ok(total)
     }
 
-    /// Writes the differences between the table and what is wanted.
-    fn mend(&mut self, plan: &Plan, chains: Vec<(Chain, Vec<Rule>)>) -> Result<Applied, DataplaneError> {
+    /// Writes the differences between the table and the plan.
+    fn write_differences(
+        &mut self,
+        plan: &Plan,
+        chains: Vec<(Chain, Vec<Rule>)>,
+    ) -> Result<Applied, DataplaneError> {
         let mut skipped: Vec<Skipped> = Vec::new();
         let (mut attempts, mut rounds) = (0, 0);
         loop {
             let generation = self.nftables.generation()?;
-            let services = self.replan(plan, &skipped)?;
+            let services = self.plan_services(plan, &skipped)?;
             let codes = self.used_codes();
-            let mending = self.compare(plan, &chains, &services, &codes)?;
+            let repair = self.compare(plan, &chains, &services, &codes)?;
             let expected = (attempts < ATTEMPTS_MAX).then_some(generation);
             self.ledger.start(generation);
-            let error = match self.commit(mending.batch(&self.table, expected)) {
+            let error = match self.commit(repair.batch(&self.table, expected)) {
                 Ok(()) => {
-                    self.codes.set_in_force(&codes);
+                    self.codes.set_applied(&codes);
                     self.chains = chains;
-                    self.ranges = ranges::items(plan.settings());
-                    self.is_known = true;
-                    self.unverified = 0;
-                    self.finish(&mending);
+                    self.ranges = ranges::elements(plan.settings());
+                    self.is_in_sync = true;
+                    self.unverified_maps = 0;
+                    self.clean_up(&repair);
                     return Ok(Applied {
-                        elements: mending.count,
+                        elements: repair.count,
                         skipped,
                     });
                 }
@@ -125,7 +129,7 @@ impl NftablesDataplane {
                 }
                 Err(error) => error,
             };
-            self.is_known = false;
+            self.is_in_sync = false;
             rounds += 1;
             match refused(&error, &services) {
                 Some(refused) if rounds < ROUNDS_MAX => skipped.extend(refused),
@@ -134,16 +138,16 @@ impl NftablesDataplane {
         }
     }
 
-    /// Decides the elements of all Services, endpoints at the indexes where they are in the kernel.
-    /// The Services by number.
-    fn replan(&mut self, plan: &Plan, skipped: &[Skipped]) -> Result<Vec<ObjectKey>, DataplaneError> {
-        let former = if self.is_known {
+    /// Computes the elements of all Services, with endpoints at their indexes in the kernel. Returns the Services by
+    /// owner number.
+    fn plan_services(&mut self, plan: &Plan, skipped: &[Skipped]) -> Result<Vec<ObjectKey>, DataplaneError> {
+        let former = if self.is_in_sync {
             None
         } else {
             snapshot::read_codes(&mut self.nftables, &self.table, &mut self.codes)?;
             Some(FormerEndpoints::read(&mut self.nftables, &self.table)?)
         };
-        let mut in_force = InForce::default();
+        let mut applied = AppliedServices::default();
         let (mut own, mut common) = (Difference::default(), Difference::default());
         let mut services = Vec::new();
         for service in plan.services() {
@@ -153,31 +157,31 @@ impl NftablesDataplane {
             let codes = &mut self.codes;
             let ports: Box<[Port]> = match &former {
                 None => self
-                    .in_force
-                    .planned(plan, service, self.stand_ins.as_ref(), codes),
+                    .applied
+                    .planned(plan, service, self.local_redirects.as_ref(), codes),
                 Some(former) => plan
                     .ports_of(service)
                     .map(|port| {
                         Port::new(
-                            &written(self.stand_ins.as_ref(), port),
-                            |key, set| former.of(key, set),
-                            |treatment| codes.code(treatment),
+                            &redirected(self.local_redirects.as_ref(), port),
+                            |key, set| former.endpoints(key, set),
+                            |verdict_chain| codes.code(verdict_chain),
                         )
                     })
                     .collect(),
             };
-            in_force.replace(service, ports, &mut own, &mut common);
-            own.coming.clear();
-            common.coming.clear();
+            applied.replace(service, ports, &mut own, &mut common);
+            own.added.clear();
+            common.added.clear();
             services.push(service.clone());
         }
-        self.in_force = in_force;
+        self.applied = applied;
         Ok(services)
     }
 
     fn used_codes(&self) -> Vec<u32> {
         let used: HashSet<u32> = self
-            .in_force
+            .applied
             .services()
             .flat_map(|(_, ports)| ports.iter().flat_map(Port::codes))
             .collect();
@@ -190,21 +194,24 @@ impl NftablesDataplane {
         chains: &[(Chain, Vec<Rule>)],
         services: &[ObjectKey],
         codes: &[u32],
-    ) -> Result<Mending, DataplaneError> {
-        let mut mending = Mending::default();
-        let mut wanted_chains = chains.to_vec();
-        wanted_chains.extend(self.codes.chains_of(codes.iter()));
-        mending.compare_chains(
-            wanted_chains,
+    ) -> Result<Repair, DataplaneError> {
+        let mut repair = Repair::default();
+        let mut desired_chains = chains.to_vec();
+        desired_chains.extend(self.codes.chains_of(codes.iter()));
+        repair.compare_chains(
+            desired_chains,
             snapshot::read_chains(&mut self.nftables, &self.table)?,
         );
 
-        let treatments = codes.iter().filter_map(|code| self.codes.item(*code)).collect();
-        self.compare_place(Place::Treatments, treatments, &mut mending)?;
-        mending.discount(self.codes.in_force().filter(|code| !codes.contains(code)).count());
-        self.compare_place(Place::Masqueraded, skeleton::masqueraded(), &mut mending)?;
-        let mut common = ranges::items(plan.settings());
-        common.extend(self.in_force.shared().map(Shared::item));
+        let verdict_chains = codes
+            .iter()
+            .filter_map(|code| self.codes.element(*code))
+            .collect();
+        self.compare_map(MapId::Verdicts, verdict_chains, &mut repair)?;
+        repair.discount_unused(self.codes.applied().filter(|code| !codes.contains(code)).count());
+        self.compare_map(MapId::Masqueraded, base_ruleset::masqueraded(), &mut repair)?;
+        let mut common = ranges::elements(plan.settings());
+        common.extend(self.applied.shared().map(Shared::element));
         for family in FAMILIES {
             for map in [
                 Map::Pods,
@@ -213,54 +220,56 @@ impl NftablesDataplane {
                 Map::ClusterIps,
                 Map::Hairpin,
             ] {
-                let place = Place::Map(map, family);
-                let wanted = common.extract_if(.., |item| item.place == place).collect();
-                self.compare_place(place, wanted, &mut mending)?;
+                let map_id = MapId::Map(map, family);
+                let desired = common
+                    .extract_if(.., |element| element.map_id == map_id)
+                    .collect();
+                self.compare_map(map_id, desired, &mut repair)?;
             }
-            let members = self.compare_ports(family, services, &mut mending)?;
+            let members = self.compare_ports(family, services, &mut repair)?;
             let affinities = snapshot::stale_affinities(&mut self.nftables, &self.table, family, |member| {
                 !members.contains(member)
             })?;
-            mending.affinities.extend(affinities);
+            repair.affinities.extend(affinities);
         }
-        Ok(mending)
+        Ok(repair)
     }
 
-    /// Compares elements that belong to no Service.
-    pub(super) fn compare_place(
+    /// Compares the elements of a map that belong to no Service.
+    pub(super) fn compare_map(
         &mut self,
-        place: Place,
-        wanted: Vec<Item>,
-        mending: &mut Mending,
+        map_id: MapId,
+        desired: Vec<MapElement>,
+        repair: &mut Repair,
     ) -> Result<usize, DataplaneError> {
-        self.compare_elements(place, mending, |_, each| {
-            for item in &wanted {
-                each(item.clone(), NOBODY);
+        self.compare_elements(map_id, repair, |_, each| {
+            for element in &desired {
+                each(element.clone(), NO_OWNER);
             }
         })
     }
 
-    /// Compares the elements of all Services of a family; the endpoints that clients may be kept at.
+    /// Compares the elements of all Services of a family. Returns the members that clients may have affinity to.
     fn compare_ports(
         &mut self,
         family: Family,
         services: &[ObjectKey],
-        mending: &mut Mending,
+        repair: &mut Repair,
     ) -> Result<HashSet<Bytes>, DataplaneError> {
         let mut members = HashSet::new();
         for map in Map::OF_PORTS {
-            self.compare_elements(Place::Map(map, family), mending, |in_force, each| {
-                let mut items = Vec::new();
+            self.compare_elements(MapId::Map(map, family), repair, |applied, each| {
+                let mut elements = Vec::new();
                 for (owner, service) in services.iter().enumerate() {
-                    let ports = in_force.ports(service).iter();
+                    let ports = applied.ports(service).iter();
                     for port in ports.filter(|port| port.family() == family) {
-                        port.items(map, &comment(service, port), &mut items);
+                        port.append_elements(map, &comment(service, port), &mut elements);
                     }
-                    for item in items.drain(..) {
+                    for element in elements.drain(..) {
                         if matches!(map, Map::ClusterMembers | Map::LocalMembers) {
-                            members.insert(item.key);
+                            members.insert(element.key);
                         }
-                        each(item, owner as u32);
+                        each(element, owner as u32);
                     }
                 }
             })?;
@@ -268,78 +277,83 @@ impl NftablesDataplane {
         Ok(members)
     }
 
-    /// Compares the elements of one place with those that `wanted` hands over; how many these are. If some are
-    /// missing, it looks twice: while the kernel enlarges a map's hash table, a list of it leaves elements out.
+    /// Compares the elements of a map with those that `desired` passes on. Returns the number of desired elements.
+    ///
+    /// If elements are missing, the map is read twice: while the kernel resizes its hash table, a dump may omit
+    /// elements.
     pub(super) fn compare_elements(
         &mut self,
-        place: Place,
-        mending: &mut Mending,
-        mut wanted: impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
+        map_id: MapId,
+        repair: &mut Repair,
+        mut desired: impl FnMut(&AppliedServices, &mut dyn FnMut(MapElement, u32)),
     ) -> Result<usize, DataplaneError> {
-        let (is_as_wanted, count) = self.is_as_wanted(place, &mut wanted)?;
-        if is_as_wanted {
+        let (matches_kernel, count) = self.matches_kernel(map_id, &mut desired)?;
+        if matches_kernel {
             return Ok(count);
         }
         for is_last in [false, true] {
-            let mut found = Elements::read(&mut self.nftables, &self.table, place)?;
+            let mut found = KernelElements::read(&mut self.nftables, &self.table, map_id)?;
             let mut changes: Vec<(u32, Difference)> = Vec::new();
             let mut is_missing = false;
-            wanted(&self.in_force, &mut |item, owner| {
+            desired(&self.applied, &mut |element, owner| {
                 let mut difference = Difference::default();
-                found.compare(item, &mut difference.going, &mut difference.coming);
-                is_missing |= difference.going.len() < difference.coming.len();
-                if !difference.coming.is_empty() {
+                found.compare(element, &mut difference.removed, &mut difference.added);
+                is_missing |= difference.removed.len() < difference.added.len();
+                if !difference.added.is_empty() {
                     changes.push((owner, difference));
                 }
             });
             if is_last || !is_missing {
-                mending.take(changes, found);
+                repair.add_changes(changes, found);
                 break;
             }
         }
         Ok(count)
     }
 
-    /// Whether a place has the wanted elements and no others, and how many are wanted. Quicker than finding out which: by hashes only, of
-    /// elements with all that they hold.
-    fn is_as_wanted(
+    /// Returns true if a map has exactly the desired elements, and the number of these. A comparison of digests is
+    /// faster than a search for the differences.
+    fn matches_kernel(
         &mut self,
-        place: Place,
-        wanted: &mut impl FnMut(&InForce, &mut dyn FnMut(Item, u32)),
+        map_id: MapId,
+        desired: &mut impl FnMut(&AppliedServices, &mut dyn FnMut(MapElement, u32)),
     ) -> Result<(bool, usize), DataplaneError> {
         let state = RandomState::new();
-        let found = Digest::read(&mut self.nftables, &self.table, place, &state)?;
+        let found = Digest::read(&mut self.nftables, &self.table, map_id, &state)?;
         let mut digest = Digest::default();
-        wanted(&self.in_force, &mut |item, _| digest.add(&item.element(), &state));
+        desired(&self.applied, &mut |element, _| {
+            digest.add(&element.as_netlink(), &state)
+        });
         Ok((digest == found, digest.count))
     }
 
-    /// What may fail without harm, once the table carries traffic as it should.
-    fn finish(&mut self, mending: &Mending) {
+    /// Deletes stale affinities and chains. A failure is harmless, because the table already carries traffic as
+    /// planned.
+    fn clean_up(&mut self, repair: &Repair) {
         let mut batch = Batch::new(&self.table, None);
-        write_items(&mut batch, Change::Delete, &mending.affinities, NOBODY);
+        write_elements(&mut batch, Change::Delete, &repair.affinities, NO_OWNER);
         if let Err(error) = self.commit(batch) {
-            tracing::debug!(%error, "affinities to endpoints that have left stay until they expire");
+            tracing::debug!(%error, "stale affinities not deleted before they expire");
         }
-        if let Err(error) = self.delete_chains(&mending.stale_chains) {
-            tracing::debug!(%error, "chains that nothing leads to stay until the next repair");
+        if let Err(error) = self.delete_chains(&repair.stale_chains) {
+            tracing::debug!(%error, "stale chains not deleted before the next repair");
         }
     }
 }
 
-impl Mending {
-    /// Whether there is nothing to be done to chains.
-    pub(super) fn leaves_chains(&self) -> bool {
+impl Repair {
+    /// Returns true if no chain has to change.
+    pub(super) fn chains_match(&self) -> bool {
         self.chains.is_empty() && self.stale_chains.is_empty()
     }
 
-    /// Takes what has to be done to chains so that they are the wanted ones.
+    /// Collects the changes that turn `found` chains into the desired ones.
     pub(super) fn compare_chains(
         &mut self,
-        wanted: Vec<(Chain, Vec<Rule>)>,
+        desired: Vec<(Chain, Vec<Rule>)>,
         mut found: HashMap<String, Vec<Rule>>,
     ) {
-        for (chain, rules) in wanted {
+        for (chain, rules) in desired {
             match found.remove(&chain.name) {
                 Some(found) if found == rules => continue,
                 Some(_) => self.flushed.push(chain.name.clone()),
@@ -349,41 +363,41 @@ impl Mending {
             self.chains.push((chain, rules));
         }
         self.stale_chains = found.into_keys().collect();
-        // A chain that leads to others has a "." in its name, as it says three outcomes.
+        // Names of chains that jump to others contain a ".", because they list three actions. They are deleted first.
         self.stale_chains.sort_by_key(|chain| !chain.contains('.'));
     }
 
-    /// Takes the changes of elements, and those found that were not wanted.
-    fn take(&mut self, changes: Vec<(u32, Difference)>, found: Elements) {
+    /// Adds changed elements, and found elements that are not desired.
+    fn add_changes(&mut self, changes: Vec<(u32, Difference)>, found: KernelElements) {
         for (owner, change) in changes {
-            self.count += change.coming.len();
+            self.count += change.added.len();
             let difference = self.differences.entry(owner).or_default();
-            difference.going.extend(change.going);
-            difference.coming.extend(change.coming);
+            difference.removed.extend(change.removed);
+            difference.added.extend(change.added);
         }
-        let going = &mut self.differences.entry(NOBODY).or_default().going;
-        let before = going.len();
-        going.extend(found.stale());
-        self.count += going.len() - before;
+        let removed = &mut self.differences.entry(NO_OWNER).or_default().removed;
+        let before = removed.len();
+        removed.extend(found.stale());
+        self.count += removed.len() - before;
     }
 
-    /// Does not count elements that are known to be unused.
-    fn discount(&mut self, unused: usize) {
+    /// Subtracts elements that are known to be unused.
+    fn discount_unused(&mut self, unused: usize) {
         self.count = self.count.saturating_sub(unused);
     }
 
-    /// The transaction.
+    /// Builds the kernel transaction.
     pub(super) fn batch(&self, table: &str, generation: Option<Generation>) -> Batch {
         let mut batch = Batch::new(table, generation);
         for chain in &self.flushed {
-            batch.flush_chain(chain, NOBODY);
+            batch.flush_chain(chain, NO_OWNER);
         }
         write_chains(&mut batch, &self.chains);
         for (owner, difference) in &self.differences {
-            write_items(&mut batch, Change::Delete, &difference.going, *owner);
+            write_elements(&mut batch, Change::Delete, &difference.removed, *owner);
         }
         for (owner, difference) in &self.differences {
-            write_items(&mut batch, Change::Add, &difference.coming, *owner);
+            write_elements(&mut batch, Change::Add, &difference.added, *owner);
         }
         batch
     }

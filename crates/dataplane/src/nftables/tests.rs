@@ -69,12 +69,12 @@ fn drift_is_counted_and_mended() {
 }
 
 /// Reads what the watch has, until there is something.
-fn told(monitor: &mut Monitor) -> Vec<Touched> {
+fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
     const TRIES: usize = 1_000;
     for _ in 0..TRIES {
-        let touched = monitor.read().unwrap();
-        if !touched.is_empty() {
-            return touched;
+        let changes = monitor.read().unwrap();
+        if !changes.is_empty() {
+            return changes;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -84,7 +84,7 @@ fn told(monitor: &mut Monitor) -> Vec<Touched> {
 /// Writes something that is no concern of the dataplane's, so that it reads everything back.
 fn write_elsewhere() {
     let mut batch = Batch::new("other", None);
-    batch.table(Change::Add, &skeleton::table("other"), 0);
+    batch.table(Change::Add, &base_ruleset::table("other"), 0);
     Nftables::open().unwrap().commit(batch).unwrap();
 }
 
@@ -122,13 +122,13 @@ fn what_others_write_elsewhere_is_told_and_nothing_is_read_back() {
         };
         tamper(|batch| batch.set(Change::Add, &foreign, 0));
         assert!(!dataplane.is_accounted_for().unwrap());
-        let touched = told(&mut monitor);
-        let transactions = |touched: &[Touched]| {
-            let is_transaction = |touched: &&Touched| matches!(touched, Touched::Transaction(_));
-            touched.iter().filter(is_transaction).count()
+        let changes = read_changes(&mut monitor);
+        let transactions = |changes: &[ExternalChange]| {
+            let is_transaction = |change: &&ExternalChange| matches!(change, ExternalChange::Transaction(_));
+            changes.iter().filter(is_transaction).count()
         };
-        assert_eq!(transactions(&touched), 2, "{touched:?}");
-        assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+        assert_eq!(transactions(&changes), 2, "{changes:?}");
+        assert_eq!(dataplane.repair_external(&plan, &changes).unwrap(), 0);
         assert!(dataplane.is_accounted_for().unwrap());
         let sets = Nftables::open().unwrap().sets(TABLE).unwrap();
         assert!(sets.iter().any(|set| set.name == "foreign"));
@@ -158,21 +158,21 @@ fn what_others_write_elsewhere_does_not_drown_the_watch() {
         let mut monitor = dataplane.watch().unwrap().unwrap();
         write_elsewhere();
         flood("other");
-        let is_transaction = |touched: &Touched| matches!(touched, Touched::Transaction(_));
-        let touched = told(&mut monitor);
+        let is_transaction = |change: &ExternalChange| matches!(change, ExternalChange::Transaction(_));
+        let changes = read_changes(&mut monitor);
         assert!(
-            touched.len() == 2 && touched.iter().all(is_transaction),
-            "{touched:?}"
+            changes.len() == 2 && changes.iter().all(is_transaction),
+            "{changes:?}"
         );
         // Its own table's flood is more than the kernel keeps.
         flood(TABLE);
-        let mut touched = told(&mut monitor);
+        let mut changes = read_changes(&mut monitor);
         while let more = monitor.read().unwrap()
             && !more.is_empty()
         {
-            touched.extend(more);
+            changes.extend(more);
         }
-        assert!(touched.contains(&Touched::Everything));
+        assert!(changes.contains(&ExternalChange::Everything));
     });
 }
 
@@ -197,13 +197,13 @@ fn a_transaction_over_several_tables_is_told() {
         };
         nft.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         assert!(nft.wait().unwrap().success());
-        let touched = told(&mut monitor);
+        let changes = read_changes(&mut monitor);
         let keys = vec![Box::from([10, 96, 0, 201])];
-        let added = Touched::Elements {
+        let added = ExternalChange::Elements {
             set: "cluster-ips4".to_owned(),
             keys,
         };
-        assert!(touched.contains(&added), "{touched:?}");
+        assert!(changes.contains(&added), "{changes:?}");
     });
 }
 
@@ -219,10 +219,10 @@ fn what_was_not_told_is_found_by_the_next_repair() {
                 .push(&Element::key(&FRONTEND));
         });
         // The kernel could not tell of this one.
-        told(&mut monitor);
+        read_changes(&mut monitor);
         write_elsewhere();
-        let touched = told(&mut monitor);
-        assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+        let changes = read_changes(&mut monitor);
+        assert_eq!(dataplane.repair_external(&plan, &changes).unwrap(), 0);
         assert!(!dataplane.is_accounted_for().unwrap());
         assert_eq!(dataplane.repair(&plan).unwrap(), 1);
         assert_eq!(dump(), before);
@@ -235,36 +235,36 @@ fn after_others_have_written_all_maps_are_compared_in_turn() {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
         let before = dump();
-        for (number, place) in item::Place::all().enumerate() {
-            let Some(key) = first_key(place) else { continue };
+        for (number, map_id) in map_element::MapId::all().enumerate() {
+            let Some(key) = first_key(map_id) else { continue };
             tamper(|batch| {
                 batch
-                    .elements(Change::Delete, place.name(), 0)
+                    .elements(Change::Delete, map_id.name(), 0)
                     .push(&Element::key(&key));
             });
-            assert_ne!(dump(), before, "{place:?}");
+            assert_ne!(dump(), before, "{map_id:?}");
             // The watch tells of the transaction, and not of what it did.
-            let mut touched = told(&mut monitor);
-            touched.retain(|touched| matches!(touched, Touched::Transaction(_)));
-            assert_eq!(dataplane.mend(&plan, &touched).unwrap(), 0);
+            let mut changes = read_changes(&mut monitor);
+            changes.retain(|change| matches!(change, ExternalChange::Transaction(_)));
+            assert_eq!(dataplane.repair_external(&plan, &changes).unwrap(), 0);
             assert!(dataplane.is_accounted_for().unwrap());
             // With three Services all maps have their turn at once, whoever is the first.
-            dataplane.turn = number * 7 % item::Place::all().count();
-            assert_eq!(dataplane.repair(&plan).unwrap(), 1, "{place:?}");
-            assert_eq!(dump(), before, "{place:?}");
-            assert_eq!(dataplane.unverified, 0);
+            dataplane.next_map = number * 7 % map_element::MapId::all().count();
+            assert_eq!(dataplane.repair(&plan).unwrap(), 1, "{map_id:?}");
+            assert_eq!(dump(), before, "{map_id:?}");
+            assert_eq!(dataplane.unverified_maps, 0);
         }
     });
 }
 
 /// The key of some element.
-fn first_key(place: item::Place) -> Option<Vec<u8>> {
-    let is_of_ranges = matches!(place, item::Place::Map(Map::Pods | Map::ServiceCidrs, _));
-    if is_of_ranges || place.is_filled_by_rules() {
+fn first_key(map_id: map_element::MapId) -> Option<Vec<u8>> {
+    let is_of_ranges = matches!(map_id, map_element::MapId::Map(Map::Pods | Map::ServiceCidrs, _));
+    if is_of_ranges || map_id.is_dynamic() {
         return None; // half a range cannot be taken away, and what packets fill is nobody's to compare
     }
     let mut nftables = Nftables::open().unwrap();
-    let keys = nftables.elements(TABLE, place.name(), |element| element.key.to_vec());
+    let keys = nftables.elements(TABLE, map_id.name(), |element| element.key.to_vec());
     keys.unwrap().into_iter().next()
 }
 
@@ -272,10 +272,10 @@ fn first_key(place: item::Place) -> Option<Vec<u8>> {
 fn large_maps_wait_for_the_next_turn() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(200);
-        dataplane.distrust();
-        let all = dataplane.unverified;
+        dataplane.require_verification();
+        let all = dataplane.unverified_maps;
         let mut turns = 0;
-        while dataplane.unverified > 0 {
+        while dataplane.unverified_maps > 0 {
             assert_eq!(dataplane.verify_within(&plan, 300).unwrap(), 0);
             turns += 1;
             assert!(turns <= all, "it never ends");
@@ -293,14 +293,14 @@ fn a_table_that_sleeps_is_made_anew() {
         let before = dump();
         let asleep = netlink::nftables::Table {
             is_dormant: true,
-            ..skeleton::table(TABLE)
+            ..base_ruleset::table(TABLE)
         };
         tamper(|batch| batch.table(Change::Add, &asleep, 0));
         let table = || Nftables::open().unwrap().table(TABLE).unwrap();
         assert_eq!(table(), Some(asleep.clone()));
-        let touched = told(&mut monitor);
-        assert!(dataplane.mend(&plan, &touched).unwrap() > 0);
-        assert_eq!(table(), Some(skeleton::table(TABLE)));
+        let changes = read_changes(&mut monitor);
+        assert!(dataplane.repair_external(&plan, &changes).unwrap() > 0);
+        assert_eq!(table(), Some(base_ruleset::table(TABLE)));
         assert_eq!(dump(), before);
     });
 }
@@ -366,18 +366,18 @@ fn what_others_touch_is_told_and_mended_alone() {
         for (number, tampering) in tampering.into_iter().enumerate() {
             tamper(tampering);
             assert_ne!(dump(), before, "{number}");
-            let touched = told(&mut monitor);
+            let changes = read_changes(&mut monitor);
             assert!(
-                dataplane.mend(&plan, &touched).unwrap() > 0,
-                "{number}: {touched:?}"
+                dataplane.repair_external(&plan, &changes).unwrap() > 0,
+                "{number}: {changes:?}"
             );
-            assert_eq!(dump(), before, "{number}: {touched:?}");
+            assert_eq!(dump(), before, "{number}: {changes:?}");
             assert_eq!(monitor.read().unwrap(), [], "{number}: its own mending");
         }
-        let table = skeleton::table(TABLE);
+        let table = base_ruleset::table(TABLE);
         tamper(|batch| batch.table(Change::Delete, &table, 0));
-        let touched = told(&mut monitor);
-        dataplane.mend(&plan, &touched).unwrap();
+        let changes = read_changes(&mut monitor);
+        dataplane.repair_external(&plan, &changes).unwrap();
         assert_eq!(dump(), before);
     });
 }
@@ -577,8 +577,8 @@ fn a_refused_service_is_named() {
     put(&mut plan, 1, 1);
     plan.take_changes();
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
-    let (mut in_force, mut codes) = (InForce::default(), Codes::default());
-    let draft = Draft::new(&plan, services.iter(), None, &mut in_force, &mut codes);
+    let (mut applied, mut codes) = (AppliedServices::default(), VerdictCodes::default());
+    let transaction = Transaction::new(&plan, services.iter(), None, &mut applied, &mut codes);
     let refused = |owner, errno| CommitError::Refused {
         refusals: vec![Refusal {
             owner,
@@ -587,19 +587,19 @@ fn a_refused_service_is_named() {
             text: None,
         }],
     };
-    let names = draft.refused(&refused(Some(1), libc::EINVAL)).unwrap();
+    let names = transaction.refused(&refused(Some(1), libc::EINVAL)).unwrap();
     assert_eq!(names.len(), 1);
     assert_eq!(names[0].0, services[1]);
-    assert_eq!(draft.refused(&refused(Some(NOBODY), libc::EINVAL)), None);
+    assert_eq!(transaction.refused(&refused(Some(NO_OWNER), libc::EINVAL)), None);
     assert_eq!(
-        draft.refused(&refused(Some(1), libc::ENOENT)),
+        transaction.refused(&refused(Some(1), libc::ENOENT)),
         None,
         "that is drift"
     );
 
-    draft.undo(&mut in_force);
-    assert_eq!(in_force.services().count(), 0);
-    assert_eq!(in_force.shared().count(), 0);
+    transaction.roll_back(&mut applied);
+    assert_eq!(applied.services().count(), 0);
+    assert_eq!(applied.shared().count(), 0);
 }
 
 #[test]
@@ -607,19 +607,23 @@ fn names_fit_the_kernel_and_declarations_have_room_for_their_elements() {
     let mut plan = Plan::new(settings());
     put(&mut plan, 0, 2);
     plan.take_changes();
-    let (mut in_force, mut codes) = (InForce::default(), Codes::default());
+    let (mut applied, mut codes) = (AppliedServices::default(), VerdictCodes::default());
     let services: Vec<ObjectKey> = plan.services().cloned().collect();
-    let draft = Draft::new(&plan, services.iter(), None, &mut in_force, &mut codes);
-    assert!(draft.elements() > 0);
-    for (_, ports) in in_force.services() {
+    let transaction = Transaction::new(&plan, services.iter(), None, &mut applied, &mut codes);
+    assert!(transaction.elements() > 0);
+    for (_, ports) in applied.services() {
         for port in ports {
-            let mut items = Vec::new();
-            port.all_items(&"ns/s0:http".into(), &mut items);
-            for item in items {
-                let item::Place::Map(map, family) = item.place else {
-                    panic!("a Service's element in {:?}", item.place);
+            let mut elements = Vec::new();
+            port.append_all_elements(&"ns/s0:http".into(), &mut elements);
+            for element in elements {
+                let map_element::MapId::Map(map, family) = element.map_id else {
+                    panic!("a Service's element in {:?}", element.map_id);
                 };
-                assert_eq!(item.key.as_slice().len(), map.set(family).key_bytes(), "{map:?}");
+                assert_eq!(
+                    element.key.as_slice().len(),
+                    map.set(family).key_bytes(),
+                    "{map:?}"
+                );
             }
         }
     }
@@ -628,18 +632,18 @@ fn names_fit_the_kernel_and_declarations_have_room_for_their_elements() {
     }
 }
 
-fn numbered(numbers: &[(u8, u8)]) -> Vec<Item> {
-    let mut items: Vec<Item> = numbers
+fn numbered(numbers: &[(u8, u8)]) -> Vec<MapElement> {
+    let mut elements: Vec<MapElement> = numbers
         .iter()
         .map(|(key, value)| {
-            let place = item::Place::Map(Map::Services, Family::V4);
+            let map_id = map_element::MapId::Map(Map::Services, Family::V4);
             let bytes = |number: &u8| bytes::Bytes::new().mark(u32::from(*number));
-            Item::pair(place, bytes(key), bytes(value))
+            MapElement::pair(map_id, bytes(key), bytes(value))
         })
         .collect();
-    items.sort_by_key(|item| item.key);
-    items.dedup_by_key(|item| item.key);
-    items
+    elements.sort_by_key(|element| element.key);
+    elements.dedup_by_key(|element| element.key);
+    elements
 }
 
 proptest! {
@@ -649,20 +653,20 @@ proptest! {
         new in proptest::collection::vec((0u8..12, 0u8..3), 0..12),
     ) {
         let (old, new) = (numbered(&old), numbered(&new));
-        let (going, coming) = difference(old.clone(), new.clone());
+        let (removed, added) = difference(old.clone(), new.clone());
         let mut result = old;
-        for item in &going {
-            let at = result.iter().position(|own| own == item);
+        for element in &removed {
+            let at = result.iter().position(|own| own == element);
             prop_assert!(at.is_some(), "what goes was there");
             result.remove(at.unwrap_or_default());
         }
-        for item in &coming {
-            prop_assert!(result.iter().all(|own| own.key != item.key), "nothing is added twice");
-            result.push(item.clone());
+        for element in &added {
+            prop_assert!(result.iter().all(|own| own.key != element.key), "nothing is added twice");
+            result.push(element.clone());
         }
-        result.sort_by_key(|item| item.key);
+        result.sort_by_key(|element| element.key);
         prop_assert_eq!(result, new.clone());
-        prop_assert!(going.len() + coming.len() <= 24);
-        prop_assert!(coming.iter().all(|item| !going.contains(item)), "nothing goes in order to come back");
+        prop_assert!(removed.len() + added.len() <= 24);
+        prop_assert!(added.iter().all(|element| !removed.contains(element)), "nothing goes in order to come back");
     }
 }

@@ -1,5 +1,6 @@
-//! Reading back single maps: those that were touched in many places, or whose elements do not say whose they are; and
-//! all of them in turn after others have written, should the watch ever tell less than it seems to.
+//! Verification of maps against the kernel.
+//! Single maps are read back if many of their keys changed, or if their keys do not identify an owner. After an
+//! external transaction, all maps are verified one after the other, in case the monitor missed a change.
 
 use std::hash::RandomState;
 
@@ -7,61 +8,62 @@ use plan::Plan;
 
 use crate::DataplaneError;
 
-use super::item::{Item, Place};
 use super::layout::Map;
+use super::map_element::{MapElement, MapId};
 use super::port::Shared;
-use super::snapshot::{self, Digest, Found};
-use super::synchronize::Mending;
-use super::{NftablesDataplane, is_drift, skeleton};
+use super::snapshot::{self, Digest, TableState};
+use super::synchronize::Repair;
+use super::{NftablesDataplane, base_ruleset, is_drift};
 
-/// Elements after which the rest of the maps waits for the next turn. A map is compared whole, so that the largest
-/// one takes a turn of its own.
-const TURN_ELEMENTS: usize = 8_192;
+/// Elements after which a verification pass stops until the next repair. A map is compared as a whole, so the largest
+/// one takes a pass of its own.
+const PASS_ELEMENTS: usize = 8_192;
 
 impl NftablesDataplane {
-    /// Takes note that others have written something: all is to be compared in turn.
-    pub(super) fn distrust(&mut self) {
-        self.unverified = Place::all().count();
+    /// Schedules the verification of all maps after an external transaction.
+    pub(super) fn require_verification(&mut self) {
+        self.unverified_maps = MapId::all().count();
     }
 
-    /// Compares all chains, and the maps whose turn it is, with what should be in force, and mends them; how many
-    /// elements and chains differed. Nothing, when all were compared since others last wrote.
-    pub(super) fn verify_some(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        self.verify_within(plan, TURN_ELEMENTS)
+    /// Verifies all chains and the next maps, and repairs them. Returns the number of elements and chains that
+    /// differed; zero if everything was verified since the last external transaction.
+    pub(super) fn verify_next(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
+        self.verify_within(plan, PASS_ELEMENTS)
     }
 
-    /// The same; no further map is begun after so many elements.
+    /// Verifies as [`Self::verify_next`] does, and starts no further map after `pass_elements` elements.
     pub(super) fn verify_within(
         &mut self,
         plan: &Plan,
-        turn_elements: usize,
+        pass_elements: usize,
     ) -> Result<usize, DataplaneError> {
-        if self.unverified == 0 {
+        if self.unverified_maps == 0 {
             return Ok(0);
         }
-        let mut differing = self.mend_chains()?;
+        let mut differing = self.repair_chains()?;
         let mut elements = 0;
-        while self.unverified > 0 && elements < turn_elements {
-            let Some(place) = Place::all().cycle().nth(self.turn) else {
+        while self.unverified_maps > 0 && elements < pass_elements {
+            let Some(map_id) = MapId::all().cycle().nth(self.next_map) else {
                 break;
             };
-            let (compared, mended) = self.verify(plan, place)?;
-            self.turn = (self.turn + 1) % Place::all().count();
-            self.unverified = self.unverified.saturating_sub(1);
+            let (compared, mended) = self.verify(plan, map_id)?;
+            self.next_map = (self.next_map + 1) % MapId::all().count();
+            self.unverified_maps = self.unverified_maps.saturating_sub(1);
             elements += compared;
             differing += mended;
         }
         Ok(differing)
     }
 
-    /// Compares a place with what should be in it, and mends it: how many elements were compared, and how many differed.
-    pub(super) fn verify(&mut self, plan: &Plan, place: Place) -> Result<(usize, usize), DataplaneError> {
-        let mut mending = Mending::default();
-        let compared = self.compare_in_force(place, &mut mending)?;
-        match self.commit(mending.batch(&self.table, None)) {
-            Ok(()) => Ok((compared, mending.count)),
+    /// Compares a map with its desired elements and repairs it. Returns the number of compared elements and of those
+    /// that differed.
+    pub(super) fn verify(&mut self, plan: &Plan, map_id: MapId) -> Result<(usize, usize), DataplaneError> {
+        let mut repair = Repair::default();
+        let compared = self.compare_applied(map_id, &mut repair)?;
+        match self.commit(repair.batch(&self.table, None)) {
+            Ok(()) => Ok((compared, repair.count)),
             Err(error) if is_drift(&error) => {
-                // It changes under our hands.
+                // The table changes concurrently.
                 let applied = self.synchronize(plan)?;
                 Ok((compared, applied.elements))
             }
@@ -69,77 +71,77 @@ impl NftablesDataplane {
         }
     }
 
-    fn compare_in_force(&mut self, place: Place, mending: &mut Mending) -> Result<usize, DataplaneError> {
-        if let Place::Map(map, family) = place
+    fn compare_applied(&mut self, map_id: MapId, repair: &mut Repair) -> Result<usize, DataplaneError> {
+        if let MapId::Map(map, family) = map_id
             && Map::OF_PORTS.contains(&map)
         {
-            return self.compare_elements(place, mending, |in_force, each| {
-                in_force.each_item(map, family, &mut |item| each(item, super::NOBODY));
+            return self.compare_elements(map_id, repair, |applied, each| {
+                applied.each_element(map, family, &mut |element| each(element, super::NO_OWNER));
             });
         }
-        if place.is_filled_by_rules() {
+        if map_id.is_dynamic() {
             return Ok(0);
         }
-        let mut wanted = Vec::new();
-        self.each_in_force(place, &mut |item| wanted.push(item));
-        self.compare_place(place, wanted, mending)
+        let mut desired = Vec::new();
+        self.each_applied(map_id, &mut |element| desired.push(element));
+        self.compare_map(map_id, desired, repair)
     }
 
-    /// Reads everything back, and mends what is not as it should be; how many elements and chains were not.
+    /// Reads the whole table and repairs it. Returns the number of elements and chains that differed.
     pub(super) fn read_back(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        if self.is_known {
+        if self.is_in_sync {
             self.sweep();
             let state = self.nftables.generation()?;
             if self.is_untouched()? {
                 self.ledger.start(state);
-                self.unverified = 0;
+                self.unverified_maps = 0;
                 return Ok(0);
             }
         }
         self.synchronize(plan).map(|applied| applied.elements)
     }
 
-    /// Whether the table is in all its parts as it was left. That costs far less than bringing the plan into force by
-    /// differences, which has to be done if it is not.
+    /// Returns true if the whole table is as it was last written. This check costs far less than a synchronization,
+    /// which follows if it fails.
     fn is_untouched(&mut self) -> Result<bool, DataplaneError> {
-        if snapshot::find(&mut self.nftables, &self.table, &self.chains)? != Found::Ours {
+        if snapshot::table_state(&mut self.nftables, &self.table, &self.chains)? != TableState::Own {
             return Ok(false);
         }
-        let mut mending = Mending::default();
-        mending.compare_chains(
-            self.wanted_chains(),
+        let mut repair = Repair::default();
+        repair.compare_chains(
+            self.desired_chains(),
             snapshot::read_chains(&mut self.nftables, &self.table)?,
         );
-        if !mending.leaves_chains() {
+        if !repair.chains_match() {
             return Ok(false);
         }
         let state = RandomState::new();
-        for place in Place::all().filter(|place| !place.is_filled_by_rules()) {
-            let found = Digest::read(&mut self.nftables, &self.table, place, &state)?;
-            let mut wanted = Digest::default();
-            self.each_in_force(place, &mut |item| wanted.add(&item.element(), &state));
-            if wanted != found {
+        for map_id in MapId::all().filter(|map_id| !map_id.is_dynamic()) {
+            let found = Digest::read(&mut self.nftables, &self.table, map_id, &state)?;
+            let mut desired = Digest::default();
+            self.each_applied(map_id, &mut |element| desired.add(&element.as_netlink(), &state));
+            if desired != found {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Hands over what should be in a place, as it was written, but for what packets put there.
-    fn each_in_force(&self, place: Place, each: &mut dyn FnMut(Item)) {
-        match place {
-            Place::Map(map, family) if Map::OF_PORTS.contains(&map) => {
-                self.in_force.each_item(map, family, each);
+    /// Passes each element that was written to a map to `each`. Elements that packets add are not included.
+    fn each_applied(&self, map_id: MapId, each: &mut dyn FnMut(MapElement)) {
+        match map_id {
+            MapId::Map(map, family) if Map::OF_PORTS.contains(&map) => {
+                self.applied.each_element(map, family, each);
             }
-            Place::Treatments => {
-                let items = self.codes.in_force().filter_map(|code| self.codes.item(code));
-                items.for_each(each);
+            MapId::Verdicts => {
+                let elements = self.codes.applied().filter_map(|code| self.codes.element(code));
+                elements.for_each(each);
             }
-            Place::Masqueraded => skeleton::masqueraded().into_iter().for_each(each),
-            Place::Map(..) => {
-                let shared = self.in_force.shared().map(Shared::item);
+            MapId::Masqueraded => base_ruleset::masqueraded().into_iter().for_each(each),
+            MapId::Map(..) => {
+                let shared = self.applied.shared().map(Shared::element);
                 let all = self.ranges.iter().cloned().chain(shared);
-                all.filter(|item| item.place == place).for_each(each);
+                all.filter(|element| element.map_id == map_id).for_each(each);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The socket that a Service port's connections come to, and what takes them.
+//! Listener of a Service port, for TCP or UDP.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,53 +6,56 @@ use std::sync::Arc;
 
 use api::object::Protocol;
 use plan::{PortKey, ServicePortPlan, Set};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::{Place, tcp, udp};
+use super::{SharedBalancer, tcp, udp};
 
-/// Connections that wait to be taken.
+/// Length of the accept queue.
 const BACKLOG: i32 = 4_096;
 
-/// A listener. Dropping it takes no more connections; those that are open go on.
+/// A listener. Dropping it stops accepting; open connections continue.
 #[derive(Debug)]
 pub struct Listener {
-    /// Whose connections.
+    /// Service port of the listener.
     pub port: PortKey,
-    /// Which of them.
+    /// Endpoint set of the listener.
     pub set: Set,
-    /// Where they come to.
+    /// Bound address.
     pub address: SocketAddr,
-    /// Where they go on.
-    pub(super) place: Arc<Place>,
+    /// Selection of endpoints.
+    pub(super) balancer: Arc<SharedBalancer>,
     task: Task,
 }
 
-/// What takes connections or datagrams.
+/// Receiver of connections or datagrams.
 #[derive(Debug)]
 enum Task {
-    /// Ends when this is dropped, with what waits.
-    Tcp { _until: tcp::Listening },
-    /// Is ended.
+    /// Closes the listener when dropped, after accepting its backlog.
+    Tcp { _guard: tcp::ListenerGuard },
+    /// Task of a UDP listener; aborted on drop.
     Udp(AbortHandle),
 }
 
 impl Listener {
-    /// Opens a listener at any free port of an address.
+    /// Opens a listener on a free port of an address.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     pub fn open(
         port: &ServicePortPlan,
         set: Set,
         address: IpAddr,
-        threads: &tcp::Threads,
+        workers: &tcp::Workers,
         runtime: &Runtime,
-        open: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         congestion: &tcp::CongestionControl,
     ) -> io::Result<Self> {
-        let place = Arc::new(Place::default());
+        let balancer = Arc::new(SharedBalancer::default());
         let at = SocketAddr::new(address, 0);
         let is_tcp = port.key.protocol == Protocol::Tcp;
         let kind = if is_tcp { Type::STREAM } else { Type::DGRAM };
@@ -61,31 +64,31 @@ impl Listener {
         socket.bind(&at.into())?;
         let address = socket.local_addr()?.as_socket().unwrap_or(at);
         let task = if is_tcp {
-            // For all connections that it takes.
+            // Accepted connections inherit these options.
             socket.set_tcp_nodelay(true)?;
-            congestion.begin(&socket);
+            congestion.apply_initial(&socket);
             socket.listen(BACKLOG)?;
-            let door = tcp::Door {
-                listener: socket.into(),
+            let listener = tcp::SharedListener {
+                socket: socket.into(),
                 address,
-                place: place.clone(),
-                open: open.clone(),
+                balancer: balancer.clone(),
+                permits: permits.clone(),
                 congestion: congestion.clone(),
             };
             Task::Tcp {
-                _until: threads.listen(door),
+                _guard: workers.listen(listener),
             }
         } else {
             let _context = runtime.enter();
             let socket = UdpSocket::from_std(socket.into())?;
-            let task = runtime.spawn(udp::serve(socket, place.clone(), open.clone()));
+            let task = runtime.spawn(udp::serve(socket, balancer.clone(), permits.clone()));
             Task::Udp(task.abort_handle())
         };
         Ok(Self {
             port: port.key.clone(),
             set,
             address,
-            place,
+            balancer,
             task,
         })
     }
@@ -96,19 +99,5 @@ impl Drop for Listener {
         if let Task::Udp(task) = &self.task {
             task.abort();
         }
-    }
-}
-
-/// Lets this process have as many file descriptors as it may have.
-pub fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if limit.current != limit.maximum
-        && let Err(error) = setrlimit(Resource::Nofile, raised)
-    {
-        tracing::warn!(%error, "the number of open files stays as it is");
     }
 }

@@ -1,17 +1,17 @@
-//! The original way: this process takes the connections of Services and passes them on to endpoints itself.
+//! Userspace mode: this process accepts the connections of Services and relays them to endpoints.
 //!
-//! The kernel needs no more than address translation. The rules are those of the nftables mode, with a listener of
-//! ours standing in for a Service port's endpoints: so frontends, policies, source ranges and refusals are the
-//! same, and only the choice of endpoints is made here. A listener stands for one Service port under one policy.
+//! The kernel only translates addresses. The ruleset is that of nftables mode, with a local listener in the place of
+//! the endpoints of each Service port and traffic policy. Frontends, policies, source ranges and rejects are
+//! therefore the same; only the selection of endpoints takes place here.
 //!
-//! What is different by nature: endpoints see this node's address as the source, and connections end with this
-//! process. What is better: an endpoint that does not answer is replaced by another one, and the endpoint with
-//! the fewest connections can be chosen.
+//! Two properties follow from the relay: endpoints see this node's address as the source, and connections end with
+//! this process. In return, an endpoint that does not answer is replaced by another one, and the endpoint with the
+//! fewest connections can be selected.
 //!
-//! The trait stays as it is. A change is in force when listeners are bound and rules are written, which takes no
-//! waiting; only the connections' own work is asynchronous, on threads that belong to this dataplane.
+//! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on
+//! threads that belong to the dataplane.
 
-mod balance;
+mod balancer;
 mod listener;
 mod tcp;
 mod udp;
@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
-use netlink::nftables::{Monitor, Touched};
+use netlink::nftables::{ExternalChange, Monitor};
 use plan::{Changes, Family, Plan, Scheduler, ServicePortPlan, Set, Settings, Target};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -29,18 +29,19 @@ use tokio::sync::Semaphore;
 use crate::nftables::{self, NftablesDataplane};
 use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
 
-use balance::Balance;
+use balancer::Balancer;
 use listener::Listener;
 
-/// Threads that pass on connections, and as many that pass on datagrams.
-const THREADS: usize = 2;
+/// Worker threads for TCP, and the same number for UDP.
+const WORKERS: usize = 2;
 
-/// How the dataplane is opened.
+/// Options of the dataplane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The name of the nftables table.
+    /// Name of the nftables table.
     pub table: String,
-    /// Connections and UDP flows at the same time. Each takes two file descriptors, or one for a flow.
+    /// Maximum of concurrent connections and UDP flows. A connection needs two file descriptors, a flow one; the caller
+    /// raises the limit of open files (`netlink::rlimit`).
     pub connections_max: usize,
 }
 
@@ -53,68 +54,74 @@ impl Default for Options {
     }
 }
 
-/// Where one Service port's connections of one policy are passed on from.
+/// Selection of endpoints that a listener and its connections share.
 #[derive(Debug, Default)]
-struct Place(Mutex<Balance>);
+struct SharedBalancer(Mutex<Balancer>);
 
-impl Place {
-    fn balance(&self) -> MutexGuard<'_, Balance> {
+impl SharedBalancer {
+    fn lock(&self) -> MutexGuard<'_, Balancer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A plan in force by way of this process, in the network namespace that it was opened in.
+/// A userspace dataplane in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct UserspaceDataplane {
-    capture: NftablesDataplane,
+    ruleset: NftablesDataplane,
     listeners: HashMap<ObjectKey, Vec<Listener>>,
-    /// Listeners that rules may lead to until the next change is in force.
-    leaving: Vec<Listener>,
-    /// The node's addresses that listeners are bound to, by family.
+    /// Listeners that the rules may refer to until the next change is applied.
+    closing: Vec<Listener>,
+    /// Addresses of this node that listeners bind to, by IP family.
     addresses: [Option<IpAddr>; 2],
-    open: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     congestion: tcp::CongestionControl,
-    /// What passes on TCP.
-    threads: tcp::Threads,
-    /// What passes on UDP. `None` only while it is dropped.
+    /// Threads that relay TCP.
+    workers: tcp::Workers,
+    /// Runtime that relays UDP; `None` only during drop.
     runtime: Option<Runtime>,
 }
 
 impl UserspaceDataplane {
-    /// Connects to the kernel and starts the threads. Listeners and connections are in the network namespace of the
-    /// calling thread; [`Dataplane::apply`] is to be called in it, too.
+    /// Connects to the kernel and starts the threads.
+    ///
+    /// Listeners and connections live in the network namespace of the calling thread; [`Dataplane::apply`] has to be
+    /// called in the same one.
+    ///
+    /// # Errors
+    ///
+    /// An error if the kernel is not reachable, or if threads cannot start.
     pub fn open(options: Options) -> Result<Self, DataplaneError> {
-        let capture = NftablesDataplane::open_for_stand_ins(nftables::Options { table: options.table })?;
-        listener::raise_descriptor_limit();
-        let threads = tcp::Threads::start(THREADS).map_err(|source| DataplaneError::Threads { source })?;
+        let ruleset =
+            NftablesDataplane::open_for_local_redirects(nftables::Options { table: options.table })?;
+        let workers = tcp::Workers::start(WORKERS).map_err(|source| DataplaneError::Threads { source })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
+            .worker_threads(WORKERS)
             .thread_name("userspace-udp")
             .enable_all()
             .build()
             .map_err(|source| DataplaneError::Threads { source })?;
         Ok(Self {
-            capture,
+            ruleset,
             listeners: HashMap::new(),
-            leaving: Vec::new(),
+            closing: Vec::new(),
             addresses: [None; 2],
-            open: Arc::new(Semaphore::new(options.connections_max)),
-            congestion: tcp::CongestionControl::of_machine(),
-            threads,
+            permits: Arc::new(Semaphore::new(options.connections_max)),
+            congestion: tcp::CongestionControl::detect(),
+            workers,
             runtime: Some(runtime),
         })
     }
 
-    /// Opens, changes and closes the listeners of a Service.
-    fn prepare(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), Skipped> {
+    /// Opens, updates and closes the listeners of a Service.
+    fn update_listeners(&mut self, plan: &Plan, service: &ObjectKey) -> Result<(), Skipped> {
         let mut former = self.listeners.remove(service).unwrap_or_default();
-        let mut now = Vec::new();
+        let mut current = Vec::new();
         let mut result = Ok(());
         for listener in &former {
-            self.capture.stand_ins().set(&listener.port, [None; 2]);
+            self.ruleset.local_redirects().set(&listener.port, [None; 2]);
         }
         for port in plan.ports_of(service) {
-            let mut stand_ins = [None; 2];
+            let mut local_redirects = [None; 2];
             for set in [Set::Cluster, Set::Local] {
                 if !is_used(port, set) {
                     continue;
@@ -137,15 +144,15 @@ impl UserspaceDataplane {
                         }
                     },
                 };
-                listener.place.balance().set(port, set);
-                stand_ins[set as usize] = Some(listener.address);
-                now.push(listener);
+                listener.balancer.lock().set(port, set);
+                local_redirects[set as usize] = Some(listener.address);
+                current.push(listener);
             }
-            self.capture.stand_ins().set(&port.key, stand_ins);
+            self.ruleset.local_redirects().set(&port.key, local_redirects);
         }
-        self.leaving.append(&mut former);
-        if !now.is_empty() {
-            self.listeners.insert(service.clone(), now);
+        self.closing.append(&mut former);
+        if !current.is_empty() {
+            self.listeners.insert(service.clone(), current);
         }
         result
     }
@@ -153,10 +160,10 @@ impl UserspaceDataplane {
     fn listen(&self, port: &ServicePortPlan, set: Set) -> Result<Listener, String> {
         let address = self
             .address(port)
-            .ok_or("this node has no address of that family")?;
+            .ok_or("this node has no address of the IP family")?;
         let runtime = self.runtime.as_ref().ok_or("the dataplane is closing")?;
-        let (open, congestion) = (&self.open, &self.congestion);
-        Listener::open(port, set, address, &self.threads, runtime, open, congestion)
+        let (permits, congestion) = (&self.permits, &self.congestion);
+        Listener::open(port, set, address, &self.workers, runtime, permits, congestion)
             .map_err(|error| format!("no listener: {error}"))
     }
 
@@ -172,15 +179,15 @@ impl UserspaceDataplane {
     ) -> Result<Applied, DataplaneError> {
         let mut skipped = Vec::new();
         for service in services {
-            skipped.extend(self.prepare(plan, service).err());
+            skipped.extend(self.update_listeners(plan, service).err());
         }
-        let mut applied = self.capture.apply(plan, changes)?;
-        self.leaving.clear();
+        let mut applied = self.ruleset.apply(plan, changes)?;
+        self.closing.clear();
         applied.skipped.extend(skipped);
         Ok(applied)
     }
 
-    /// All Services, those that are gone as well.
+    /// Returns all Services of the plan, and those that have listeners but are deleted.
     fn all_services(&self, plan: &Plan) -> Vec<ObjectKey> {
         let mut services: Vec<ObjectKey> = plan.services().chain(self.listeners.keys()).cloned().collect();
         services.sort_unstable();
@@ -211,19 +218,19 @@ impl Dataplane for UserspaceDataplane {
         } else {
             self.apply(plan, &Changes::default())?.elements
         };
-        Ok(moved + self.capture.repair(plan)?)
+        Ok(moved + self.ruleset.repair(plan)?)
     }
 
     fn watch(&mut self) -> std::io::Result<Option<Monitor>> {
-        self.capture.watch()
+        self.ruleset.watch()
     }
 
-    fn mend(&mut self, plan: &Plan, touched: &[Touched]) -> Result<usize, DataplaneError> {
-        self.capture.mend(plan, touched)
+    fn repair_external(&mut self, plan: &Plan, changes: &[ExternalChange]) -> Result<usize, DataplaneError> {
+        self.ruleset.repair_external(plan, changes)
     }
 
     fn counts(&self) -> Counts {
-        self.capture.counts()
+        self.ruleset.counts()
     }
 
     fn supports(&self, _: Scheduler) -> bool {
@@ -239,8 +246,8 @@ impl Drop for UserspaceDataplane {
     }
 }
 
-/// The address that listeners are bound to: one of the node's own that others can reach, so that rules may send
-/// packets there wherever they come in.
+/// Returns the address that listeners bind to. It is reachable from other nodes, because rules send packets there
+/// from every interface.
 fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
     let is_usable = |ip: &&IpAddr| match ip {
         IpAddr::V4(ip) => family == Family::V4 && !ip.is_loopback() && !ip.is_link_local(),
@@ -249,7 +256,7 @@ fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
     settings.node_addresses.iter().filter(is_usable).min().copied()
 }
 
-/// Whether connections of a Service port go to a set. SCTP cannot be passed on: it is refused.
+/// Returns true if connections of a Service port go to a set. SCTP cannot be relayed and is rejected.
 fn is_used(port: &ServicePortPlan, set: Set) -> bool {
     let leads_there = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
     port.key.protocol != Protocol::Sctp
@@ -259,8 +266,8 @@ fn is_used(port: &ServicePortPlan, set: Set) -> bool {
             .any(|frontend| frontend.targets.iter().any(leads_there))
 }
 
-/// Any number.
-fn chance() -> u64 {
+/// Returns a random number.
+fn random() -> u64 {
     fastrand::u64(..)
 }
 

@@ -1,60 +1,59 @@
-//! TCP: threads that take connections and join them with endpoints.
+//! TCP workers: threads that accept connections and relay them to endpoints.
 //!
-//! All threads wait at each listener, and the kernel wakes one that has nothing else to do. Who takes a connection keeps
-//! it: one that is opened, answered and closed wakes nobody else. Only one that lasts is handed over, when its thread has
-//! more of these than another one. Each thread waits for all of its sockets at once, and does what is possible without
-//! waiting for any of them.
+//! All workers wait at each listener, and the kernel wakes one that is idle. The worker that accepts a connection
+//! keeps it, so that a short connection wakes no other thread. Only a long-lived connection moves, if its worker has
+//! more of these than another one. Each worker waits for all of its sockets at once and never blocks on one of them.
 
-mod calls;
 mod congestion;
-mod connection;
-mod direction;
-mod door;
+mod connecting;
+mod event_loop;
+mod listener;
+mod outbound_sockets;
 mod pipe;
-mod search;
-mod turns;
+mod pump;
+mod relay;
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use connection::Joined;
+use event_loop::EventLoop;
 use mio::Waker;
-use turns::Turns;
+use relay::Relay;
 
 pub use congestion::CongestionControl;
-pub use door::Door;
+pub use listener::SharedListener;
 
-/// What a thread is asked to do.
+/// Request to a worker.
 #[derive(Debug)]
 enum Request {
-    /// Take connections.
-    Listen(usize, Arc<Door>),
-    /// Take those that wait, and no more.
+    /// Accept connections from this listener.
+    Listen(usize, Arc<SharedListener>),
+    /// Accept the backlog of this listener, then no more.
     Close(usize),
-    /// Go on with a connection that lasts, and that another thread has begun.
-    GoOn(Box<Joined>),
-    /// End, with all connections.
-    End,
+    /// Continue a long-lived connection that another worker accepted.
+    Adopt(Box<Relay>),
+    /// Stop, and close all connections.
+    Stop,
 }
 
-/// A thread, as others see it.
+/// Handle of a worker for the other threads.
 #[derive(Debug)]
-struct Hand {
+struct WorkerHandle {
     waker: Waker,
-    /// What it is asked. Bounded by listeners, and by the connections that may be open at the same time.
+    /// Pending requests, bounded by the number of listeners and of connection permits.
     requests: Mutex<Vec<Request>>,
-    /// Its connections that last.
+    /// Number of long-lived connections.
     load: AtomicUsize,
 }
 
-impl Hand {
-    fn ask(&self, request: Request) {
+impl WorkerHandle {
+    fn send(&self, request: Request) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.push(request);
         drop(requests);
         if let Err(error) = self.waker.wake() {
-            tracing::error!(%error, "a thread of the userspace mode cannot be woken");
+            tracing::error!(%error, "userspace worker not woken");
         }
     }
 
@@ -67,81 +66,85 @@ impl Hand {
     }
 }
 
-/// The threads. Dropping this ends them and all connections.
+/// The workers. Dropping them closes all connections.
 #[derive(Debug)]
-pub struct Threads {
-    hands: Arc<[Hand]>,
-    /// The number of the next listener.
+pub struct Workers {
+    handles: Arc<[WorkerHandle]>,
+    /// Number of the next listener.
     next: AtomicUsize,
 }
 
-/// A listener's place with the threads. When it is dropped, connections that wait are taken, and no more.
+/// Registration of a listener with all workers. Dropping it accepts the backlog, then no more.
 #[derive(Debug)]
-pub struct Listening {
-    hands: Arc<[Hand]>,
+pub struct ListenerGuard {
+    handles: Arc<[WorkerHandle]>,
     number: usize,
 }
 
-impl Threads {
-    /// Starts so many threads, in the calling thread's network namespace.
+impl Workers {
+    /// Starts `count` workers in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// An error if an epoll instance or a thread cannot be created.
     pub fn start(count: usize) -> io::Result<Self> {
-        let mut turns = Vec::new();
-        let mut hands = Vec::new();
+        let mut event_loops = Vec::new();
+        let mut handles = Vec::new();
         for index in 0..count {
-            let (turn, waker) = Turns::new(index)?;
-            turns.push(turn);
-            hands.push(Hand {
+            let (event_loop, waker) = EventLoop::new(index)?;
+            event_loops.push(event_loop);
+            handles.push(WorkerHandle {
                 waker,
                 requests: Mutex::default(),
                 load: AtomicUsize::new(0),
             });
         }
         let this = Self {
-            hands: hands.into(),
+            handles: handles.into(),
             next: AtomicUsize::new(0),
         };
-        for turn in turns {
-            let hands = this.hands.clone();
+        for event_loop in event_loops {
+            let handles = this.handles.clone();
             let thread = std::thread::Builder::new().name("userspace".to_owned());
-            thread.spawn(move || turn.run(&hands))?;
+            thread.spawn(move || event_loop.run(&handles))?;
         }
         Ok(this)
     }
 
-    /// Has connections taken.
-    pub fn listen(&self, door: Door) -> Listening {
+    /// Accepts connections from a listener until the guard is dropped.
+    pub fn listen(&self, listener: SharedListener) -> ListenerGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let door = Arc::new(door);
-        for hand in self.hands.iter() {
-            hand.ask(Request::Listen(number, door.clone()));
+        let listener = Arc::new(listener);
+        for handle in self.handles.iter() {
+            handle.send(Request::Listen(number, listener.clone()));
         }
-        Listening {
-            hands: self.hands.clone(),
+        ListenerGuard {
+            handles: self.handles.clone(),
             number,
         }
     }
 }
 
 #[cfg(test)]
-impl Threads {
-    /// How many connections that last each has.
+impl Workers {
+    /// Returns the number of long-lived connections of each worker.
     pub fn loads(&self) -> Vec<usize> {
-        self.hands.iter().map(Hand::load).collect()
+        self.handles.iter().map(WorkerHandle::load).collect()
     }
 }
 
-impl Drop for Threads {
+impl Drop for Workers {
     fn drop(&mut self) {
-        for hand in self.hands.iter() {
-            hand.ask(Request::End);
+        for handle in self.handles.iter() {
+            handle.send(Request::Stop);
         }
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        for hand in self.hands.iter() {
-            hand.ask(Request::Close(self.number));
+        for handle in self.handles.iter() {
+            handle.send(Request::Close(self.number));
         }
     }
 }

@@ -277,7 +277,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
 fn who_breaks_off_is_not_taken_for_having_said_all() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        let (telling, told) = std::sync::mpsc::sync_channel(1);
+        let (telling, read_changes) = std::sync::mpsc::sync_channel(1);
         let endpoint = endpoint(move |mut stream, _| {
             stream.write_all(b"!").unwrap();
             let result = stream.read_to_end(&mut Vec::new());
@@ -292,7 +292,7 @@ fn who_breaks_off_is_not_taken_for_having_said_all() {
                 .set_linger(Some(Duration::ZERO))
                 .unwrap();
             drop(stream);
-            let result = told.recv_timeout(PATIENCE).unwrap();
+            let result = read_changes.recv_timeout(PATIENCE).unwrap();
             assert_eq!(result, Err(ErrorKind::ConnectionReset));
         }
     });
@@ -420,8 +420,8 @@ fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let loads = machine.dataplane.threads.loads();
-            assert_eq!(loads.len(), THREADS);
+            let loads = machine.dataplane.workers.loads();
+            assert_eq!(loads.len(), WORKERS);
             if loads.iter().sum::<usize>() == open.len() {
                 assert!(loads.iter().all(|load| *load >= 8), "{loads:?}");
                 break;

@@ -1,4 +1,4 @@
-//! UDP: a flow is a client's address; each has a socket of its own towards its endpoint, until it is idle.
+//! UDP relay. A flow is identified by the client's address; each has its own socket to an endpoint until it is idle.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,62 +11,61 @@ use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::balance::Counted;
-use super::{Place, chance};
+use super::balancer::ConnectionCount;
+use super::{SharedBalancer, random};
 
-/// The longest datagram.
+/// Maximum size of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// A flow in which nobody has said anything for so long is forgotten: as long as the kernel remembers flows that
-/// have answers.
-const IDLE: Duration = Duration::from_secs(120);
-/// Most flows of one place, so that one Service leaves room for others.
+/// Idle time after which a flow ends: the conntrack timeout of flows with replies.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum of flows per listener, so that one Service leaves room for others.
 const FLOWS_MAX: usize = 4_096;
-/// Pause after a socket could not be read.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a receive error.
+const RECEIVE_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// One client's flow.
+/// Flow of one client.
 struct Flow {
     endpoint: SocketAddr,
     socket: Arc<UdpSocket>,
-    /// Milliseconds since the start of the place's loop at which somebody last said something.
+    /// Time of the last datagram, in milliseconds since the start of the listener's task.
     last: Arc<AtomicU64>,
-    answers: AbortHandle,
-    /// The flow counts as its endpoint's.
-    _counted: Counted,
+    replies: AbortHandle,
+    /// Count of the endpoint's flows.
+    _connection_count: ConnectionCount,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.answers.abort();
+        self.replies.abort();
     }
 }
 
-/// Passes on datagrams for a place, as long as `open` has room for flows. Its flows end with it.
-pub async fn serve(socket: UdpSocket, place: Arc<Place>, open: Arc<Semaphore>) {
+/// Relays the datagrams of a listener as long as permits are available. The flows end with this future.
+pub async fn serve(socket: UdpSocket, balancer: Arc<SharedBalancer>, permits: Arc<Semaphore>) {
     let mut flows = Flows {
         socket: Arc::new(socket),
-        place,
-        open,
+        balancer,
+        permits,
         flows: HashMap::new(),
-        answers: JoinSet::new(),
+        replies: JoinSet::new(),
         start: Instant::now(),
     };
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    let mut sweep = tokio::time::interval(IDLE / 4);
+    let mut sweep = tokio::time::interval(IDLE_TIMEOUT / 4);
     loop {
         tokio::select! {
             received = flows.socket.recv_from(&mut buffer) => match received {
-                Ok((bytes, client)) => flows.pass_on(client, buffer.get(..bytes).unwrap_or_default()).await,
+                Ok((bytes, client)) => flows.forward(client, buffer.get(..bytes).unwrap_or_default()).await,
                 Err(error) => {
-                    tracing::debug!(%error, "a datagram is not taken");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::debug!(%error, "datagram not received");
+                    tokio::time::sleep(RECEIVE_RETRY_PAUSE).await;
                 }
             },
-            Some(ended) = flows.answers.join_next() => {
+            Some(ended) = flows.replies.join_next() => {
                 if let Ok((client, endpoint)) = ended {
                     flows.flows.remove(&client);
-                    flows.place.balance().forget(client.ip(), endpoint);
+                    flows.balancer.lock().forget_affinity(client.ip(), endpoint);
                 }
             }
             _ = sweep.tick() => flows.sweep(),
@@ -76,32 +75,32 @@ pub async fn serve(socket: UdpSocket, place: Arc<Place>, open: Arc<Semaphore>) {
 
 struct Flows {
     socket: Arc<UdpSocket>,
-    place: Arc<Place>,
-    open: Arc<Semaphore>,
+    balancer: Arc<SharedBalancer>,
+    permits: Arc<Semaphore>,
     flows: HashMap<SocketAddr, Flow>,
-    /// The tasks that wait for answers; each tells its client and its endpoint when that refuses.
-    answers: JoinSet<(SocketAddr, SocketAddr)>,
+    /// Tasks that relay replies. Each returns its client and endpoint when the endpoint refuses.
+    replies: JoinSet<(SocketAddr, SocketAddr)>,
     start: Instant,
 }
 
 impl Flows {
-    /// Passes on what a client says. What cannot be passed on is lost, as datagrams may be.
-    async fn pass_on(&mut self, client: SocketAddr, datagram: &[u8]) {
-        let may_go_on = |flow: &Flow| self.place.balance().serves(flow.endpoint);
-        if self.flows.get(&client).is_some_and(|flow| !may_go_on(flow)) {
+    /// Forwards a datagram of a client. Undeliverable datagrams are dropped.
+    async fn forward(&mut self, client: SocketAddr, datagram: &[u8]) {
+        let is_served = |flow: &Flow| self.balancer.lock().serves(flow.endpoint);
+        if self.flows.get(&client).is_some_and(|flow| !is_served(flow)) {
             self.flows.remove(&client);
         }
         let now = milliseconds(self.start);
         let mut tried = Vec::new();
         while let Some(flow) = self.flow(client, &tried).await {
             flow.last.store(now, Ordering::Relaxed);
-            // A new socket is not known to be writable yet, though it is.
+            // The runtime does not know yet that a new socket is writable, so this bypasses it.
             match SockRef::from(&*flow.socket).send(datagram) {
                 Ok(_) => return,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                // The endpoint has refused an earlier datagram: another one gets this.
+                // The endpoint refused an earlier datagram; another endpoint gets this one.
                 Err(error) => {
-                    tracing::debug!(%error, endpoint = %flow.endpoint, "an endpoint refuses");
+                    tracing::debug!(%error, endpoint = %flow.endpoint, "endpoint refused a datagram");
                     tried.push(flow.endpoint);
                     self.flows.remove(&client);
                 }
@@ -109,24 +108,24 @@ impl Flows {
         }
     }
 
-    /// The flow of a client; a new one if it has none.
+    /// Returns the flow of a client; opens one if needed.
     async fn flow(&mut self, client: SocketAddr, tried: &[SocketAddr]) -> Option<&Flow> {
         if !self.flows.contains_key(&client) {
-            let flow = self.begin(client, tried).await?;
+            let flow = self.open_flow(client, tried).await?;
             self.flows.insert(client, flow);
         }
         self.flows.get(&client)
     }
 
-    async fn begin(&mut self, client: SocketAddr, tried: &[SocketAddr]) -> Option<Flow> {
+    async fn open_flow(&mut self, client: SocketAddr, tried: &[SocketAddr]) -> Option<Flow> {
         if self.flows.len() >= FLOWS_MAX {
-            self.forget_oldest();
+            self.evict_oldest();
         }
-        let permit = self.open.clone().try_acquire_owned().ok()?;
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
         let endpoint = self
-            .place
-            .balance()
-            .choose(client, tried, Instant::now(), chance())?;
+            .balancer
+            .lock()
+            .choose(client, tried, Instant::now(), random())?;
         let any: SocketAddr = match endpoint.address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -134,13 +133,13 @@ impl Flows {
         let socket = match UdpSocket::bind(any).await {
             Ok(socket) => Arc::new(socket),
             Err(error) => {
-                tracing::debug!(%error, "no socket for a flow");
+                tracing::debug!(%error, "no socket for a UDP flow");
                 return None;
             }
         };
         socket.connect(endpoint.address).await.ok()?;
         let last = Arc::new(AtomicU64::new(milliseconds(self.start)));
-        let answers = Answers {
+        let replies = ReplyRelay {
             client,
             endpoint: endpoint.address,
             from: socket.clone(),
@@ -152,8 +151,8 @@ impl Flows {
             endpoint: endpoint.address,
             socket,
             last,
-            answers: self.answers.spawn(answers.pass_on()),
-            _counted: endpoint.count(),
+            replies: self.replies.spawn(replies.run()),
+            _connection_count: endpoint.count_connection(),
             _permit: permit,
         })
     }
@@ -162,12 +161,12 @@ impl Flows {
         let now = milliseconds(self.start);
         let is_fresh = |flow: &Flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
-            Duration::from_millis(idle) < IDLE && self.place.balance().serves(flow.endpoint)
+            Duration::from_millis(idle) < IDLE_TIMEOUT && self.balancer.lock().serves(flow.endpoint)
         };
         self.flows.retain(|_, flow| is_fresh(flow));
     }
 
-    fn forget_oldest(&mut self) {
+    fn evict_oldest(&mut self) {
         let oldest = self
             .flows
             .iter()
@@ -178,8 +177,8 @@ impl Flows {
     }
 }
 
-/// What an endpoint answers to a client.
-struct Answers {
+/// Relay of replies from an endpoint to a client.
+struct ReplyRelay {
     client: SocketAddr,
     endpoint: SocketAddr,
     from: Arc<UdpSocket>,
@@ -188,22 +187,22 @@ struct Answers {
     start: Instant,
 }
 
-impl Answers {
-    /// Passes them on until the endpoint refuses.
-    async fn pass_on(self) -> (SocketAddr, SocketAddr) {
+impl ReplyRelay {
+    /// Relays replies until the endpoint refuses.
+    async fn run(self) -> (SocketAddr, SocketAddr) {
         loop {
             if self.from.readable().await.is_err() {
                 return (self.client, self.endpoint);
             }
-            // Only as long as there is something to read does a buffer cost memory.
+            // The buffer exists only while datagrams are readable, to save memory.
             let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
             loop {
                 match self.from.try_recv(&mut buffer) {
                     Ok(bytes) => {
                         self.last.store(milliseconds(self.start), Ordering::Relaxed);
-                        let answer = buffer.get(..bytes).unwrap_or_default();
-                        if let Err(error) = self.to.send_to(answer, self.client).await {
-                            tracing::trace!(%error, "an answer is lost");
+                        let reply = buffer.get(..bytes).unwrap_or_default();
+                        if let Err(error) = self.to.send_to(reply, self.client).await {
+                            tracing::trace!(%error, "reply not sent");
                         }
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,

@@ -352,7 +352,7 @@ pub enum Expression {
         into: Register,
     },
     /// Loads the next number of 0 to `modulus` - 1, which the rule counts, 32 bits of this machine's byte order.
-    InTurn {
+    Increment {
         /// How many different numbers.
         modulus: u32,
         /// Into.

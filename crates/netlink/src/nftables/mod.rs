@@ -25,7 +25,7 @@ pub use expression::{
     Comparison, CtKey, CtState, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase,
     Register, Rejection, Verdict,
 };
-pub use monitor::{Monitor, Touched};
+pub use monitor::{ExternalChange, Monitor};
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
 

@@ -21,7 +21,7 @@ const DATAGRAMS_MAX: usize = 256;
 
 /// Something that another program did to the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Touched {
+pub enum ExternalChange {
     /// Elements of a set or map came or went.
     Elements {
         /// Which set.
@@ -69,7 +69,7 @@ impl Monitor {
     }
 
     /// What has been done since the last call. Does not wait.
-    pub fn read(&mut self) -> io::Result<Vec<Touched>> {
+    pub fn read(&mut self) -> io::Result<Vec<ExternalChange>> {
         let mut touched = Vec::new();
         for _ in 0..DATAGRAMS_MAX {
             match self.socket.receive_now() {
@@ -79,7 +79,7 @@ impl Monitor {
                 }
                 // More happened than the queue takes.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    touched.push(Touched::Everything)
+                    touched.push(ExternalChange::Everything)
                 }
                 Err(error) => return Err(error),
             }
@@ -89,9 +89,9 @@ impl Monitor {
 }
 
 /// What a message tells of the table, or of the ruleset. In all those of tables their name is the attribute of number 1.
-fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
+fn read(table: &str, message: &Message<'_>) -> Option<ExternalChange> {
     if message.kind == wire::kind(wire::NEWGEN) {
-        return Generation::decode(message.attributes(wire::GENERIC_BYTES)).map(Touched::Transaction);
+        return Generation::decode(message.attributes(wire::GENERIC_BYTES)).map(ExternalChange::Transaction);
     }
     if message.kind >> 8 != wire::SUBSYSTEM || message.payload.first() != Some(&wire::NFPROTO_INET) {
         return None;
@@ -103,7 +103,7 @@ fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
         return None;
     }
     Some(match message.kind & 0xff {
-        wire::NEWCHAIN | wire::DELCHAIN | wire::NEWRULE | wire::DELRULE => Touched::Rules,
+        wire::NEWCHAIN | wire::DELCHAIN | wire::NEWRULE | wire::DELRULE => ExternalChange::Rules,
         wire::NEWSETELEM | wire::DELSETELEM => {
             let (mut set, mut keys) = (None, Vec::new());
             for attribute in message.attributes(wire::GENERIC_BYTES) {
@@ -117,7 +117,7 @@ fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
                     _ => {}
                 }
             }
-            Touched::Elements {
+            ExternalChange::Elements {
                 set: set?.to_owned(),
                 keys,
             }
@@ -125,11 +125,11 @@ fn read(table: &str, message: &Message<'_>) -> Option<Touched> {
         wire::NEWSET | wire::DELSET => {
             let mut attributes = message.attributes(wire::GENERIC_BYTES);
             let name = attributes.find(|attribute| attribute.kind == wire::SET_NAME)?;
-            Touched::Set {
+            ExternalChange::Set {
                 set: name.text()?.to_owned(),
             }
         }
-        wire::NEWTABLE | wire::DELTABLE => Touched::Everything,
+        wire::NEWTABLE | wire::DELTABLE => ExternalChange::Everything,
         // Counters, quotas and flow tables are no part of what is kept here.
         _ => return None,
     })

@@ -9,9 +9,9 @@ use std::time::Duration;
 use apiserver::{EndpointReconciler, KubernetesService};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
+use proxy::configuration::FeatureGates;
 
 use super::access::AccessFlags;
-use super::proxy::Gates;
 use super::store::engine::EngineFlags;
 use super::{Failure, runtime};
 use crate::flags::{BadValue, PortRange, at_most_one_a_family, cidr, port_range};
@@ -48,7 +48,7 @@ pub struct Flags {
         value_name = "NAME=BOOL,…",
         hide_default_value = true
     )]
-    feature_gates: Gates,
+    feature_gates: FeatureGates,
 }
 
 /// Flags that concern Services.

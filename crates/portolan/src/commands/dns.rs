@@ -141,7 +141,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         return query::run(flags);
     }
     let config = config(&flags)?;
-    crate::descriptors::allow_all();
+    crate::rlimit::raise_open_files();
     let runtime = runtime(2)?;
     runtime.block_on(async {
         let client = flags.client.client()?.named("portolan-dns");

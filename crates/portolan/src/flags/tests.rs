@@ -26,7 +26,7 @@ fn port_ranges() {
 #[test]
 fn cidrs_have_no_host_bits() {
     assert!(cidr("10.96.0.0/16").is_ok());
-    assert!(cidr("10.96.0.1/16").is_err_and(|e| e.contains("10.96.0.0/16")));
+    assert!(cidr("10.96.0.1/16").is_err_and(|e| e.to_string().contains("10.96.0.0/16")));
     assert!(cidr("10.96.0.0").is_err());
 }
 

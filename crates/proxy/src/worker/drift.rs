@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dataplane::Dataplane;
-use netlink::nftables::Touched;
+use netlink::nftables::ExternalChange;
 
 use super::Worker;
 use crate::sources::tampering;
@@ -36,7 +36,7 @@ impl<D: Dataplane> Worker<D> {
         }
         self.mend_at = now + MEND_PAUSE;
         let touched = std::mem::take(&mut self.tampered);
-        match self.dataplane.mend(&self.plan, &touched) {
+        match self.dataplane.repair_external(&self.plan, &touched) {
             Ok(0) => {}
             Ok(elements) => {
                 tracing::warn!(
@@ -49,7 +49,7 @@ impl<D: Dataplane> Worker<D> {
             }
             Err(error) => {
                 tracing::error!(%error, "cannot mend what another program changed");
-                self.tampered = vec![Touched::Everything];
+                self.tampered = vec![ExternalChange::Everything];
             }
         }
     }

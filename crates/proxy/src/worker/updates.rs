@@ -7,7 +7,7 @@ use api::object::{EndpointSlice, Node, ObjectKey, Service, ServiceCidr};
 use client::Event;
 use ipnet::IpNet;
 use jiff::Timestamp;
-use netlink::nftables::Touched;
+use netlink::nftables::ExternalChange;
 use plan::Family;
 
 use super::Worker;
@@ -36,7 +36,7 @@ pub(crate) enum Update {
     /// Another configuration.
     Config(Box<Config>),
     /// Others changed what is in force.
-    Tampered(Vec<Touched>),
+    Tampered(Vec<ExternalChange>),
     /// Somebody asks for the busiest Services.
     Traffic(TrafficQuestion),
 }
@@ -168,9 +168,9 @@ impl<D> Worker<D> {
         self.choose_addresses();
     }
 
-    fn take_tampering(&mut self, touched: Vec<Touched>) {
+    fn take_tampering(&mut self, touched: Vec<ExternalChange>) {
         if self.tampered.len() + touched.len() > TAMPERED_MAX {
-            self.tampered = vec![Touched::Everything];
+            self.tampered = vec![ExternalChange::Everything];
         } else {
             self.tampered.extend(touched);
         }

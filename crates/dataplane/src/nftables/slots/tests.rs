@@ -20,8 +20,8 @@ fn addresses(slots: &Slots) -> Vec<SocketAddr> {
 
 #[test]
 fn a_replaced_endpoint_leaves_the_others_where_they_are() {
-    let former = Slots::place(Family::V4, &[], &backends(&[1, 3, 5]));
-    let now = Slots::place(Family::V4, &addresses(&former), &backends(&[1, 4, 5]));
+    let former = Slots::assign(Family::V4, &[], &backends(&[1, 3, 5]));
+    let now = Slots::assign(Family::V4, &addresses(&former), &backends(&[1, 4, 5]));
     let last: Vec<u8> = now
         .iter()
         .map(|backend| match backend.address.ip() {
@@ -38,7 +38,7 @@ fn ipv6_endpoints_keep_their_address() {
         address: "[fd00::1]:8080".parse().unwrap(),
         local: true,
     };
-    let slots = Slots::place(Family::V6, &[], &[backend]);
+    let slots = Slots::assign(Family::V6, &[], &[backend]);
     assert_eq!(slots.iter().collect::<Vec<_>>(), [backend]);
 }
 
@@ -49,8 +49,8 @@ proptest! {
         after in proptest::collection::vec(any::<u8>(), 0..20),
     ) {
         let (before, after) = (backends(&before), backends(&after));
-        let former = Slots::place(Family::V4, &[], &before);
-        let now = Slots::place(Family::V4, &addresses(&former), &after);
+        let former = Slots::assign(Family::V4, &[], &before);
+        let now = Slots::assign(Family::V4, &addresses(&former), &after);
 
         let mut sorted: Vec<Backend> = now.iter().collect();
         sorted.sort_unstable();

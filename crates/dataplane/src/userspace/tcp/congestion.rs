@@ -1,6 +1,8 @@
-//! How streams make room for others. BBR lets packets go by a timer. That pays over long lines; within a machine or a rack a
-//! stream only waits for it, and the timer takes the processor from those who talk. So where BBR is what this machine
-//! uses, connections begin without, and get it back if they have much to say over a longer line.
+//! Congestion control of relayed connections.
+//!
+//! BBR paces packets by a timer. This pays on long-distance paths. Within a host or a rack, a bulk stream only waits
+//! for the timer, and the timer costs CPU time. On hosts with BBR, connections therefore start without pacing, and
+//! switch to BBR if they carry bulk data over a long-distance path.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -8,60 +10,62 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// What this machine uses, in the calling thread's network namespace.
-const IN_USE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// How the names of those begin that have a timer.
-const TIMED: &str = "bbr";
-/// Those without, in the order of preference.
-const UNTIMED: [&str; 2] = ["cubic", "reno"];
-/// The shortest round trip of a longer line.
-const FAR: Duration = Duration::from_millis(1);
+/// Default algorithm of the network namespace of the calling thread.
+const ALGORITHM_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Name prefix of algorithms that pace by a timer.
+const PACED: &str = "bbr";
+/// Algorithms without a timer, in order of preference.
+const UNPACED: [&str; 2] = ["cubic", "reno"];
+/// Shortest round-trip time of a long-distance path.
+const REMOTE_ROUND_TRIP_MIN: Duration = Duration::from_millis(1);
 
-/// The congestion control of connections.
+/// Congestion control of connections; empty if the default of the host is kept.
 #[derive(Clone, Debug, Default)]
-pub struct CongestionControl(Option<Choice>);
+pub struct CongestionControl(Option<Algorithms>);
 
 #[derive(Clone, Debug)]
-struct Choice {
-    near: &'static str,
-    far: Arc<str>,
+struct Algorithms {
+    local: &'static str,
+    remote: Arc<str>,
 }
 
 impl CongestionControl {
-    /// What is to be used on this machine: what it uses, unless that has a timer.
-    pub fn of_machine() -> Self {
-        let in_use = std::fs::read_to_string(IN_USE).unwrap_or_default();
-        let far = in_use.trim();
-        if !far.starts_with(TIMED) {
+    /// Reads the default algorithm of this host, and selects another one if that paces by a timer.
+    pub fn detect() -> Self {
+        let algorithm = std::fs::read_to_string(ALGORITHM_FILE).unwrap_or_default();
+        let remote = algorithm.trim();
+        if !remote.starts_with(PACED) {
             return Self(None);
         }
-        let is_permitted = |near: &&str| {
+        let is_permitted = |local: &&str| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None);
-            socket.is_ok_and(|socket| socket.set_tcp_congestion(near.as_bytes()).is_ok())
+            socket.is_ok_and(|socket| socket.set_tcp_congestion(local.as_bytes()).is_ok())
         };
-        let near = UNTIMED.into_iter().find(is_permitted);
-        Self(near.map(|near| Choice {
-            near,
-            far: far.into(),
+        let local = UNPACED.into_iter().find(is_permitted);
+        Self(local.map(|local| Algorithms {
+            local,
+            remote: remote.into(),
         }))
     }
 
-    /// Has a connection begin, or all those that a listener will take.
-    pub fn begin(&self, socket: &Socket) {
-        if let Some(choice) = &self.0
-            && let Err(error) = socket.set_tcp_congestion(choice.near.as_bytes())
+    /// Sets the initial algorithm of a connection, or of all connections of a listener.
+    pub fn apply_initial(&self, socket: &Socket) {
+        if let Some(algorithms) = &self.0
+            && let Err(error) = socket.set_tcp_congestion(algorithms.local.as_bytes())
         {
-            tracing::debug!(%error, "a connection keeps the machine's congestion control");
+            tracing::debug!(%error, "initial congestion control not set");
         }
     }
 
-    /// Settles how a connection goes on that is sent much.
-    pub fn settle(&self, connection: &impl AsFd) {
-        let Some(choice) = &self.0 else { return };
-        let is_far = netlink::tcp::min_round_trip(connection.as_fd())
-            .is_ok_and(|round_trip| round_trip.is_some_and(|round_trip| round_trip >= FAR));
-        if is_far && let Err(error) = SockRef::from(connection).set_tcp_congestion(choice.far.as_bytes()) {
-            tracing::debug!(%error, "a connection goes on without the machine's congestion control");
+    /// Selects the algorithm for a connection that turned out to carry bulk data.
+    pub fn apply_bulk(&self, connection: &impl AsFd) {
+        let Some(algorithms) = &self.0 else { return };
+        let is_remote = netlink::tcp::min_round_trip(connection.as_fd())
+            .is_ok_and(|round_trip| round_trip.is_some_and(|round_trip| round_trip >= REMOTE_ROUND_TRIP_MIN));
+        if is_remote
+            && let Err(error) = SockRef::from(connection).set_tcp_congestion(algorithms.remote.as_bytes())
+        {
+            tracing::debug!(%error, "congestion control for bulk data not set");
         }
     }
 }

@@ -1,31 +1,31 @@
-//! A pipe for a stream with much to say: the kernel passes its pages on without copying them into this process and back.
-//! For a stream that says little a pipe costs more than it saves.
+//! Pipe for bulk streams: `splice(2)` moves pages in the kernel without a copy into this process. For other streams,
+//! a pipe costs more than it saves.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// Pipes at the same time: each holds two descriptors and up to [`PIPE_BYTES`] of the kernel's memory. Further streams
+/// Maximum of pipes. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel memory. Further streams
 /// are copied.
 const PIPES_MAX: usize = 64;
-/// What a pipe is made to hold: the more goes at once, the less it costs. The kernel may allow less; it allows everybody
-/// this much.
+/// Requested capacity of a pipe, which is the default limit for unprivileged users. Larger steps cost less per byte.
+/// The kernel may allow less.
 const PIPE_BYTES: usize = 1 << 20;
 
 static PIPES: AtomicUsize = AtomicUsize::new(0);
 
-/// A pipe of one direction of a connection.
+/// Pipe for one direction of a connection.
 #[derive(Debug)]
 pub struct Pipe {
     out: OwnedFd,
     into: OwnedFd,
-    /// Bytes that are in it.
-    pub held: usize,
+    /// Bytes in the pipe.
+    pub buffered: usize,
 }
 
 impl Pipe {
-    /// Opens a pipe; `None` if there are too many, or no descriptors are left.
+    /// Opens a pipe. Returns `None` if there are too many, or no file descriptor is left.
     pub fn open() -> Option<Self> {
         let is_room = PIPES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < PIPES_MAX).then_some(open + 1)
@@ -34,30 +34,34 @@ impl Pipe {
         match pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC) {
             Ok((out, into)) => {
                 if let Err(error) = fcntl_setpipe_size(&into, PIPE_BYTES) {
-                    tracing::trace!(%error, "a pipe stays as small as it is");
+                    tracing::trace!(%error, "pipe not enlarged");
                 }
-                Some(Self { out, into, held: 0 })
+                Some(Self {
+                    out,
+                    into,
+                    buffered: 0,
+                })
             }
             Err(error) => {
                 PIPES.fetch_sub(1, Ordering::Relaxed);
-                tracing::debug!(%error, "no pipe for a stream");
+                tracing::debug!(%error, "pipe not opened");
                 None
             }
         }
     }
 
-    /// Takes what a sender has said into an empty pipe; how much. Nothing if it has ended.
+    /// Moves data from the sender into an empty pipe. Returns the number of bytes; zero at end of stream.
     pub fn fill(&mut self, from: &impl AsFd) -> rustix::io::Result<usize> {
         let bytes = splice(from, None, &self.into, None, PIPE_BYTES, flags())?;
-        self.held += bytes;
+        self.buffered += bytes;
         Ok(bytes)
     }
 
-    /// Passes on what is in it, as far as the reader takes it.
+    /// Moves data from the pipe to the receiver until the pipe is empty or the receiver blocks.
     pub fn drain(&mut self, to: &impl AsFd) -> rustix::io::Result<()> {
-        while self.held > 0 {
-            let passed = splice(&self.out, None, to, None, self.held, flags())?;
-            self.held = self.held.saturating_sub(passed);
+        while self.buffered > 0 {
+            let written = splice(&self.out, None, to, None, self.buffered, flags())?;
+            self.buffered = self.buffered.saturating_sub(written);
         }
         Ok(())
     }

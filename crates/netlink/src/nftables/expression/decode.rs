@@ -120,7 +120,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             into: fields.register(1)?,
         },
         "immediate" => Expression::Verdict(Verdict::decode(fields.get(2)?)?.to_owned()),
-        "numgen" if fields.number(3)? == INCREMENTAL => Expression::InTurn {
+        "numgen" if fields.number(3)? == INCREMENTAL => Expression::Increment {
             modulus: fields.number(2)?,
             into: fields.register(1)?,
         },

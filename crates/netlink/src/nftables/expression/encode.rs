@@ -38,7 +38,7 @@ impl Expression {
             Self::Mask { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
             Self::Verdict(_) | Self::Load { .. } => "immediate",
-            Self::Random { .. } | Self::InTurn { .. } => "numgen",
+            Self::Random { .. } | Self::Increment { .. } => "numgen",
             Self::Hash { .. } => "hash",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
@@ -123,7 +123,7 @@ impl Expression {
                 writer.u32_be(1, into.number());
                 encode_value(writer, 2, value);
             }
-            Self::Random { .. } | Self::InTurn { .. } | Self::Hash { .. } => self.encode_number(writer),
+            Self::Random { .. } | Self::Increment { .. } | Self::Hash { .. } => self.encode_number(writer),
             Self::Dnat { .. }
             | Self::Masquerade
             | Self::Dup { .. }
@@ -145,7 +145,7 @@ impl Expression {
                     .u32_be(3, RANDOM)
                     .u32_be(4, 0);
             }
-            Self::InTurn { modulus, into } => {
+            Self::Increment { modulus, into } => {
                 writer
                     .u32_be(1, into.number())
                     .u32_be(2, *modulus)

@@ -158,7 +158,7 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
     ]);
     let in_turn = with_ipv4(vec![
         meta(MetaKey::Mark, r(4)),
-        Expression::InTurn {
+        Expression::Increment {
             modulus: 3,
             into: r(5),
         },

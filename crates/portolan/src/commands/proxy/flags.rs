@@ -1,122 +1,123 @@
-//! The flags of `portolan proxy`: kube-proxy's (KPF), written into the same configuration as its file.
+//! Flags of `portolan proxy`, which are kube-proxy's (KPF). They fill the same configuration as the file.
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, ValueEnum};
 use ipnet::IpNet;
+use proxy::configuration::{
+    FeatureGates, GoDuration, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
+    METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, set_default_port,
+};
 
-use super::Mode;
-use super::configuration::{Configuration, HEALTHZ_ADDRESS, METRICS_ADDRESS, METRICS_ADDRESS_V6, with_port};
-use super::duration::GoDuration;
-use super::gates::Gates;
-use super::validation::{IPVS, node_name, socket_address};
-use crate::flags::cidr;
+use crate::flags::{cidr, host_name};
 
-/// Flags that concern this node's dataplane.
+/// Flags of the dataplane of this node.
 #[derive(Clone, Debug, Args)]
 pub struct NodeFlags {
-    /// Name of this Node; the host's name if not given
+    /// Name of this Node [default: the host name]
     #[arg(long, visible_alias = "node-name", value_name = "NAME")]
     pub hostname_override: Option<String>,
-    /// How Services are put into the kernel
+    /// Kernel interface that implements Services
     #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE")]
     pub proxy_mode: String,
-    /// Ranges of Pod addresses, one a family: who is not in them is masqueraded towards cluster IPs
+    /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     pub cluster_cidr: Vec<IpNet>,
-    /// Addresses on which node ports answer: `primary`, the Node's own, or those in a list of CIDRs; if not given,
-    /// `primary` in mode nftables and all in mode iptables
+    /// Addresses on which node ports answer: `primary` for the Node's own addresses, or a list of CIDRs [default:
+    /// `primary` in nftables mode, all addresses in iptables mode]
     #[arg(long, value_delimiter = ',', value_name = "CIDRs")]
     pub nodeport_addresses: Vec<String>,
-    /// Masquerade everything that goes to a cluster IP
+    /// Masquerade all traffic to cluster IPs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub masquerade_all: bool,
-    /// Address that overrides the Node's primary one; nothing listens on it
+    /// Primary address of the Node, if it is not 0.0.0.0 or ::; nothing listens on it
     #[arg(long, default_value = "0.0.0.0", value_name = "ADDRESS")]
     pub bind_address: std::net::IpAddr,
-    /// Where /healthz and /livez are served, 0.0.0.0 meaning both families; empty for nowhere
+    /// Address of the health server (/healthz, /livez); 0.0.0.0 serves both IP families, empty disables it
     #[arg(long, default_value = HEALTHZ_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub healthz_bind_address: String,
-    /// Where /metrics is served; empty for nowhere. If not given, [::1]:10249 where --bind-address is of IPv6
+    /// Address of the metrics server (/metrics); empty disables it. The default is [::1]:10249 if --bind-address is an IPv6
+    /// address
     #[arg(long, default_value = METRICS_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub metrics_bind_address: String,
-    /// AllowServiceExternalIPs=false passes over external IPs of Services. Of portolan proxy alone: ComponentStatusz=true
-    /// serves /statusz beside the metrics, ComponentFlagz=true /flagz. Other gates have no effect
+    /// Feature gates: AllowServiceExternalIPs=false ignores external IPs of Services. In `portolan proxy` only,
+    /// ComponentStatusz=true serves /statusz and ComponentFlagz=true serves /flagz on the metrics server. Other gates have
+    /// no effect
     #[arg(
         long,
         default_value = "",
         value_name = "NAME=BOOL,…",
         hide_default_value = true
     )]
-    pub feature_gates: Gates,
+    pub feature_gates: FeatureGates,
 }
 
-/// The other flags of kube-proxy.
+/// Further flags of kube-proxy.
 #[derive(Clone, Debug, Args)]
 pub struct ProxyFlags {
-    /// KubeProxyConfiguration file; but for --hostname-override and --kubeconfig, other flags are then not looked
-    /// at. It is read again when it changes
+    /// KubeProxyConfiguration file; it replaces all flags but --hostname-override and --kubeconfig, and is reloaded when
+    /// it changes
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Write the configuration that the flags and defaults make to a file, and end
+    /// Write the configuration from flags and defaults to a file, and exit
     #[arg(long, value_name = "FILE")]
     pub write_config_to: Option<PathBuf>,
-    /// Take all rules of Portolan and of kube-proxy out of the kernel, and end
+    /// Remove all rules of Portolan and of kube-proxy from the kernel, and exit
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub cleanup: bool,
-    /// Set the machine up (connection tracking), which needs root, and end; CAP_NET_ADMIN is enough afterwards
+    /// Configure connection tracking, which needs root, and exit; the proxy itself needs only CAP_NET_ADMIN
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub init_only: bool,
-    /// How Pods are told from others: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix
+    /// Detection of local Pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix
     #[arg(long, default_value = "ClusterCIDR", value_name = "MODE")]
     detect_local_mode: String,
-    /// The bridge of this node's Pods, for BridgeInterface
+    /// Bridge of the Pods of this node, for BridgeInterface
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     pod_bridge_interface: String,
-    /// How the names of this node's Pods' interfaces begin, for InterfaceNamePrefix
+    /// Name prefix of the interfaces of the Pods of this node, for InterfaceNamePrefix
     #[arg(long, default_value = "", value_name = "PREFIX", hide_default_value = true)]
     pod_interface_name_prefix: String,
-    /// Let TCP node ports answer on 127.0.0.1 too, in every mode
+    /// Serve TCP node ports on 127.0.0.1 too, in every mode
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     iptables_localhost_nodeports: bool,
-    /// The bit of the packet mark that asks for masquerading, in iptables mode
+    /// Bit of the packet mark that requests masquerading, in iptables mode
     #[arg(long, default_value_t = 14, value_name = "BIT")]
     iptables_masquerade_bit: i32,
-    /// Twice this long may a change wait before the proxy says that it is not healthy, in every mode
+    /// The proxy reports unhealthy if a change is not applied within twice this period, in every mode
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     iptables_sync_period: GoDuration,
-    /// The least time between two changes of rules, in iptables mode
+    /// Minimum time between two changes of rules, in iptables mode
     #[arg(long, default_value = "1s", value_name = "DURATION")]
     iptables_min_sync_period: GoDuration,
-    /// End if the addresses of health and metrics cannot be bound; else they are tried again
+    /// Exit if the address of the health or metrics server cannot be bound; otherwise binding is retried
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     bind_address_hard_fail: bool,
-    /// How this process ranks when memory runs out, -1000 to 1000
+    /// OOM score adjustment of this process, -1000 to 1000
     #[arg(long, default_value_t = -999, allow_negative_numbers = true, value_name = "SCORE")]
     oom_score_adj: i32,
-    /// Connections that the kernel tracks, for each core; 0 leaves the limit as it is
+    /// Maximum of tracked connections per CPU core; 0 keeps the kernel's limit
     #[arg(long, default_value_t = 32_768, value_name = "COUNT")]
     conntrack_max_per_core: i32,
-    /// The least limit of connections, whatever the number of cores
+    /// Lower bound for the maximum of tracked connections, regardless of the number of cores
     #[arg(long, default_value_t = 131_072, value_name = "COUNT")]
     conntrack_min: i32,
-    /// How long the kernel keeps idle TCP connections; 0 leaves it as it is
+    /// Conntrack timeout of idle TCP connections; 0 keeps the kernel's value
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     conntrack_tcp_timeout_established: GoDuration,
-    /// How long the kernel keeps TCP connections in CLOSE_WAIT; 0 leaves it as it is
+    /// Conntrack timeout of TCP connections in CLOSE_WAIT; 0 keeps the kernel's value
     #[arg(long, default_value = "1h0m0s", value_name = "DURATION")]
     conntrack_tcp_timeout_close_wait: GoDuration,
-    /// Let the kernel track TCP connections whose segments are out of their window
+    /// Accept out-of-window TCP segments in connection tracking
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     conntrack_tcp_be_liberal: bool,
-    /// How long the kernel keeps UDP flows without an answer; 0 leaves it as it is
+    /// Conntrack timeout of UDP flows without a reply; 0 keeps the kernel's value
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     conntrack_udp_timeout: GoDuration,
-    /// How long the kernel keeps UDP flows with answers; 0 leaves it as it is
+    /// Conntrack timeout of UDP flows with replies; 0 keeps the kernel's value
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     conntrack_udp_timeout_stream: GoDuration,
-    /// Deprecated: the port where --healthz-bind-address has none; 0 is for not serving health at all
+    /// Deprecated: port for --healthz-bind-address if that has none; 0 disables the health server
     #[arg(
         long,
         default_value_t = 10_256,
@@ -124,7 +125,7 @@ pub struct ProxyFlags {
         hide_default_value = true
     )]
     healthz_port: u16,
-    /// Deprecated: the port where --metrics-bind-address has none; 0 is for not serving metrics at all
+    /// Deprecated: port for --metrics-bind-address if that has none; 0 disables the metrics server
     #[arg(
         long,
         default_value_t = 10_249,
@@ -132,27 +133,27 @@ pub struct ProxyFlags {
         hide_default_value = true
     )]
     metrics_port: u16,
-    /// The API server's URL, in the place of the one that kubeconfig names; without kubeconfig no credentials are sent
+    /// URL of the API server, instead of the one in the kubeconfig; without a kubeconfig, no credentials are sent
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
 
-/// Flags that kube-proxy has and that do nothing here; each is said in the log if it is given.
+/// Flags of kube-proxy without effect here; each one that is given causes a log message.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Accepted for kube-proxy's sake, without effect")]
+#[command(next_help_heading = "Accepted for compatibility with kube-proxy, without effect")]
 struct WithoutEffect {
-    /// The API is watched, so that nothing is to be asked for again
+    /// The proxy watches the API and needs no resync
     #[arg(long, value_name = "DURATION")]
     config_sync_period: Option<GoDuration>,
-    /// JSON is spoken
+    /// The client uses JSON
     #[arg(long, value_name = "TYPE")]
     kube_api_content_type: Option<String>,
-    /// Watches need no limit
+    /// The client only watches and has no rate limit
     #[arg(long, value_name = "RATE")]
     kube_api_qps: Option<f32>,
-    /// Watches need no limit
+    /// The client only watches and has no rate limit
     #[arg(long, value_name = "COUNT")]
     kube_api_burst: Option<i32>,
     /// There is no profiling server
@@ -167,7 +168,7 @@ struct WithoutEffect {
     /// There is no ipvs mode
     #[arg(long, value_name = "DURATION")]
     ipvs_min_sync_period: Option<GoDuration>,
-    /// There is no ipvs mode; a Service's annotation service.portolan.dev/scheduler chooses
+    /// There is no ipvs mode; the annotation service.portolan.dev/scheduler of a Service selects the scheduler
     #[arg(long, value_name = "NAME")]
     ipvs_scheduler: Option<String>,
     /// There is no ipvs mode
@@ -185,39 +186,54 @@ struct WithoutEffect {
     /// There is no ipvs mode
     #[arg(long, value_name = "DURATION")]
     ipvs_udp_timeout: Option<GoDuration>,
-    /// --log-level takes filters
+    /// --log-level accepts filters
     #[arg(long, value_name = "PATTERNS")]
     vmodule: Option<String>,
-    /// Every line is written at once
+    /// Log lines are not buffered
     #[arg(long, value_name = "DURATION")]
     log_flush_frequency: Option<GoDuration>,
-    /// --log-level chooses what is logged
+    /// Use --log-level
     #[arg(long, short = 'v', value_name = "LEVEL")]
     v: Option<i32>,
 }
 
-/// An address to listen on, with a port or without (KPF-34).
-fn address(text: &str) -> Result<String, String> {
-    match text.parse::<std::net::IpAddr>() {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => socket_address(text).map(|_| text.to_owned()),
+/// Parses an address to listen on, with or without a port (KPF-34).
+fn address(text: &str) -> Result<String, ListenAddressError> {
+    if text.parse::<std::net::IpAddr>().is_err() {
+        parse_listen_address(text)?;
     }
+    Ok(text.to_owned())
 }
 
-/// The names of modes, and that of the one which another stands in for (KPF-16).
+/// Returns the names of the modes; `ipvs` is accepted, too, and another mode replaces it (KPF-16).
 fn modes() -> PossibleValuesParser {
-    let ours = Mode::value_variants().iter().filter_map(Mode::to_possible_value);
-    PossibleValuesParser::new(ours.chain([PossibleValue::new(IPVS).hide(true)]))
+    let modes = Mode::ALL.map(|mode| {
+        PossibleValue::new(mode.name()).help(match mode {
+            Mode::Nftables => "nftables, by netlink",
+            Mode::Iptables => "iptables, by iptables-restore, in kube-proxy's chains",
+            Mode::Userspace => {
+                "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
+            }
+        })
+    });
+    PossibleValuesParser::new(
+        modes
+            .into_iter()
+            .chain([PossibleValue::new(Mode::IPVS).hide(true)]),
+    )
 }
 
 impl NodeFlags {
-    /// This Node's name.
+    /// Returns the name of this Node.
     pub fn node_name(&self) -> String {
-        node_name(self.hostname_override.as_deref().unwrap_or_default())
+        node_name(
+            self.hostname_override.as_deref().unwrap_or_default(),
+            &host_name(),
+        )
     }
 
-    /// Writes what they say into a configuration.
-    pub fn write(&self, configuration: &mut Configuration) {
+    /// Writes the flags into a configuration.
+    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
         let cidrs: Vec<String> = self.cluster_cidr.iter().map(ToString::to_string).collect();
         configuration.hostname_override = self.hostname_override.clone().unwrap_or_default();
         configuration.mode.clone_from(&self.proxy_mode);
@@ -238,14 +254,14 @@ impl NodeFlags {
             .metrics_bind_address
             .clone_from(&self.metrics_bind_address);
         if self.bind_address.is_ipv6() && self.metrics_bind_address == METRICS_ADDRESS {
-            configuration.metrics_bind_address = METRICS_ADDRESS_V6.to_owned();
+            configuration.metrics_bind_address = METRICS_ADDRESS_IPV6.to_owned();
         }
     }
 }
 
 impl ProxyFlags {
-    /// Writes what they say into a configuration.
-    pub fn write(&self, configuration: &mut Configuration) {
+    /// Writes the flags into a configuration.
+    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
         configuration
             .detect_local_mode
             .clone_from(&self.detect_local_mode);
@@ -254,21 +270,21 @@ impl ProxyFlags {
         detect
             .interface_name_prefix
             .clone_from(&self.pod_interface_name_prefix);
-        // KPF-34: what the address says wins, but for zero.
+        // KPF-34: a port in the address takes precedence, except over port 0.
         for (port, address) in [
             (self.healthz_port, &mut configuration.healthz_bind_address),
             (self.metrics_port, &mut configuration.metrics_bind_address),
         ] {
             match port {
                 0 => address.clear(),
-                port => with_port(address, port),
+                port => set_default_port(address, port),
             }
         }
         configuration.iptables.localhost_node_ports = self.iptables_localhost_nodeports;
         configuration.iptables.masquerade_bit = self.iptables_masquerade_bit;
         configuration.iptables.sync_period = self.iptables_sync_period;
         configuration.iptables.min_sync_period = self.iptables_min_sync_period;
-        // There are no such flags for nftables: upstream has these for all modes but ipvs (KPF-20).
+        // nftables has no such flags of its own: upstream applies these to all modes but ipvs (KPF-20).
         configuration.nftables.sync_period = self.iptables_sync_period;
         configuration.nftables.min_sync_period = self.iptables_min_sync_period;
         configuration.bind_address_hard_fail = self.bind_address_hard_fail;
@@ -283,7 +299,7 @@ impl ProxyFlags {
         conntrack.udp_stream_timeout = self.conntrack_udp_timeout_stream;
     }
 
-    /// The flags that were given and do nothing.
+    /// Returns the flags that are given and have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let flags = &self.without_effect;
         [

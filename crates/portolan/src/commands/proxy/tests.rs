@@ -1,19 +1,20 @@
 use clap::Parser;
 
+use std::time::Duration;
+
 use super::*;
 use crate::cli::{Cli, Command};
 
 fn flags(arguments: &[&str]) -> Flags {
     let all = ["portolan", "proxy"].iter().chain(arguments);
-    match Cli::try_parse_from(all).expect("flags").command {
+    match Cli::try_parse_from(all).expect("valid flags").command {
         Command::Proxy(flags) => *flags,
         other => panic!("{other:?}"),
     }
 }
 
-/// As kubeadm starts kube-proxy, and as people do by hand.
 #[test]
-fn kube_proxys_command_lines_are_understood() {
+fn parses_kube_proxy_command_lines() {
     let flags = flags(&[
         "--hostname-override=Node-A",
         "--masquerade-all=true",
@@ -28,8 +29,8 @@ fn kube_proxys_command_lines_are_understood() {
         "--metrics-bind-address=",
         "--healthz-port=0",
     ]);
-    let configuration = flags.configuration().expect("a configuration");
-    let (mode, config) = validation::check(&configuration).expect("a configuration");
+    let configuration = flags.configuration().expect("a valid configuration");
+    let (mode, config) = checked(&configuration).expect("a valid configuration");
     assert_eq!(mode, Mode::Nftables);
     assert_eq!(config.node_name, "node-a");
     assert!(config.masquerade_all && !config.localhost_node_ports);
@@ -47,20 +48,20 @@ fn kube_proxys_command_lines_are_understood() {
     );
 }
 
-fn checked(arguments: &[&str]) -> (Mode, proxy::Config) {
-    let configuration = flags(arguments).configuration().expect("a configuration");
-    validation::check(&configuration).expect("a configuration")
+fn checked_flags(arguments: &[&str]) -> (Mode, proxy::Config) {
+    let configuration = flags(arguments).configuration().expect("a valid configuration");
+    checked(&configuration).expect("a valid configuration")
 }
 
 #[test]
-fn addresses_may_leave_out_their_ports() {
+fn bind_addresses_without_port_get_default_port() {
     let address = |text: &str| Some(text.parse().expect("an address"));
-    let (_, config) = checked(&["--metrics-bind-address=0.0.0.0", "--healthz-bind-address=::1"]);
+    let (_, config) = checked_flags(&["--metrics-bind-address=0.0.0.0", "--healthz-bind-address=::1"]);
     assert_eq!(config.metrics_bind_address, address("0.0.0.0:10249"));
     assert_eq!(config.healthz_bind_address, address("[::1]:10256"));
-    let (_, config) = checked(&["--metrics-bind-address=10.0.0.1", "--metrics-port=9100"]);
+    let (_, config) = checked_flags(&["--metrics-bind-address=10.0.0.1", "--metrics-port=9100"]);
     assert_eq!(config.metrics_bind_address, address("10.0.0.1:9100"));
-    let (_, config) = checked(&["--bind-address=::"]);
+    let (_, config) = checked_flags(&["--bind-address=::"]);
     assert_eq!(config.metrics_bind_address, address("[::1]:10249"));
     assert_eq!(
         config.healthz_bind_address,
@@ -71,25 +72,25 @@ fn addresses_may_leave_out_their_ports() {
 }
 
 #[test]
-fn another_mode_stands_in_for_ipvs() {
-    assert_eq!(checked(&["--proxy-mode=ipvs"]).0, Mode::Nftables);
-    assert_eq!(checked(&["--proxy-mode=userspace"]).0, Mode::Userspace);
+fn nftables_replaces_ipvs() {
+    assert_eq!(checked_flags(&["--proxy-mode=ipvs"]).0, Mode::Nftables);
+    assert_eq!(checked_flags(&["--proxy-mode=userspace"]).0, Mode::Userspace);
     assert!(Cli::try_parse_from(["portolan", "proxy", "--proxy-mode=magic"]).is_err());
 }
 
 #[test]
-fn the_sync_period_holds_for_every_mode() {
+fn sync_period_applies_to_every_mode() {
     for mode in ["iptables", "nftables"] {
-        let (_, config) = checked(&[&format!("--proxy-mode={mode}"), "--iptables-sync-period=10s"]);
+        let (_, config) = checked_flags(&[&format!("--proxy-mode={mode}"), "--iptables-sync-period=10s"]);
         assert_eq!(config.sync_period, Duration::from_secs(10));
     }
 }
 
 #[test]
-fn a_server_named_by_flag_takes_the_place_of_the_kubeconfigs() {
+fn master_flag_overrides_kubeconfig_server() {
     let connection = |arguments: &[&str]| {
         let flags = flags(arguments);
-        flags.connection(&flags.configuration().expect("a configuration"))
+        flags.connection(&flags.configuration().expect("a valid configuration"))
     };
     let alone = connection(&["--master=http://127.0.0.1:8080"]).expect("a connection");
     assert_eq!(alone.server, "http://127.0.0.1:8080");
@@ -109,7 +110,7 @@ fn a_server_named_by_flag_takes_the_place_of_the_kubeconfigs() {
 }
 
 #[test]
-fn feature_gates_open_pages() {
+fn feature_gates_enable_debug_pages() {
     let command_line = [
         "portolan",
         "proxy",
@@ -117,8 +118,8 @@ fn feature_gates_open_pages() {
     ];
     let given = flags(&command_line[2..]);
     assert_eq!(given.node.feature_gates.without_effect(), Vec::<&str>::new());
-    let configuration = given.configuration().expect("a configuration");
-    let pages = gates::pages(&configuration, command_line.iter().map(Into::into));
+    let configuration = given.configuration().expect("a valid configuration");
+    let pages = pages::pages(&configuration, command_line.iter().map(Into::into));
     assert!(pages.statusz);
     let flagz = pages.flagz.expect("a page");
     let value = |name: &str| {
@@ -134,30 +135,29 @@ fn feature_gates_open_pages() {
 
     let others = flags(&["--feature-gates=Other=true,ComponentStatusz=False"]);
     assert_eq!(others.node.feature_gates.without_effect(), ["Other"]);
-    let configuration = others.configuration().expect("a configuration");
+    let configuration = others.configuration().expect("a valid configuration");
     assert_eq!(
-        gates::pages(&configuration, std::iter::empty()),
+        pages::pages(&configuration, std::iter::empty()),
         proxy::Pages::default()
     );
-    assert!("ComponentStatusz=maybe".parse::<gates::Gates>().is_err());
 }
 
 #[test]
-fn a_closed_gate_passes_over_external_ips() {
+fn disabled_gate_ignores_external_ips() {
     let allows = |arguments: &[&str]| {
-        let configuration = flags(arguments).configuration().expect("a configuration");
-        let (_, config) = validation::check(&configuration).expect("a node's configuration");
+        let configuration = flags(arguments).configuration().expect("a valid configuration");
+        let (_, config) = checked(&configuration).expect("a node's configuration");
         config.allows_external_ips
     };
     assert!(allows(&[]));
     assert!(allows(&["--feature-gates=AllowServiceExternalIPs=true"]));
     assert!(!allows(&["--feature-gates=AllowServiceExternalIPs=false"]));
-    let closed = flags(&["--feature-gates=AllowServiceExternalIPs=false,ComponentFlagz=true"]);
-    let gates = &closed.node.feature_gates;
+    let disabled = flags(&["--feature-gates=AllowServiceExternalIPs=false,ComponentFlagz=true"]);
+    let gates = &disabled.node.feature_gates;
     assert_eq!(gates.without_effect(), [""; 0]);
     assert_eq!(gates.without_effect_on_machines(), ["ComponentFlagz"]);
     assert!(
-        !closed
+        !disabled
             .node
             .config()
             .expect("a machine's proxy")
@@ -166,7 +166,7 @@ fn a_closed_gate_passes_over_external_ips() {
 }
 
 #[test]
-fn a_file_takes_the_place_of_flags_but_the_name() {
+fn config_file_replaces_flags_except_hostname_override() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("config.conf");
     let text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.0.0.0/8\n";
@@ -180,7 +180,7 @@ fn a_file_takes_the_place_of_flags_but_the_name() {
         "--cluster-cidr",
         "10.1.0.0/16",
     ]);
-    let configuration = flags.configuration().expect("a configuration");
+    let configuration = flags.configuration().expect("a valid configuration");
     assert_eq!(configuration.hostname_override, "n1");
     assert_eq!(configuration.cluster_cidr, "10.0.0.0/8");
 }

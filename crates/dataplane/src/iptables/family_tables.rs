@@ -1,0 +1,263 @@
+//! Tables of one IP family: synchronization, repair and counters.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use api::object::ObjectKey;
+use netlink::accounting::Accounting;
+use plan::{Changes, Family, Plan};
+
+use crate::{Applied, DataplaneError, IptablesCounts, Skipped, TableCounts};
+
+use super::context::{Context, InvalidPackets};
+use super::edit::{Edit, Footprints, Script, Source, Spellings, owner_of, record_footprints};
+use super::fixed;
+use super::names::Table;
+use super::program::{ProgramError, Programs};
+use super::{INVALID_DROPPED_COUNTER, Options};
+
+/// Attempts of a change, each without one more refused Service; the programs report one at a time.
+const ROUNDS_MAX: usize = 8;
+/// Reports that connection tracking accepts out-of-window segments.
+const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+
+/// Tables of one IP family.
+#[derive(Debug)]
+pub struct FamilyTables {
+    family: Family,
+    programs: Programs,
+    /// Footprints of the applied Services; `None` if they are unknown.
+    applied: Option<Footprints>,
+    /// Services that are not applied, because they were refused.
+    skipped: BTreeSet<ObjectKey>,
+    spellings: Spellings,
+    /// False if the kernel is known to lack counters by name.
+    has_counter_match: bool,
+    failures: u64,
+    partial_failures: u64,
+    /// Rules that the last sync wrote, by table.
+    rules_last: [u64; Table::ALL.len()],
+    /// Rules that belong to no Service, by table.
+    fixed_rules: [u64; Table::ALL.len()],
+}
+
+impl FamilyTables {
+    /// Creates the state of tables with unknown content.
+    pub fn new(family: Family, programs: Programs) -> Self {
+        Self {
+            family,
+            programs,
+            applied: None,
+            skipped: BTreeSet::new(),
+            spellings: Spellings::new(),
+            has_counter_match: true,
+            failures: 0,
+            partial_failures: 0,
+            rules_last: Default::default(),
+            fixed_rules: Default::default(),
+        }
+    }
+
+    /// Applies changes.
+    pub fn apply(
+        &mut self,
+        plan: &Plan,
+        changes: &Changes,
+        options: &Options,
+    ) -> Result<Applied, DataplaneError> {
+        if self.applied.is_none() || changes.everything {
+            return self.synchronize(plan, options);
+        }
+        for service in &changes.services {
+            self.skipped.remove(service);
+        }
+        let context = self.context(plan, options);
+        let make = |source: Source<'_>, tables: &Self| {
+            let nothing = Footprints::new();
+            Ok(Edit::from_changes(
+                source,
+                changes,
+                tables.applied.as_ref().unwrap_or(&nothing),
+            ))
+        };
+        match self.change(plan, &context, make) {
+            Err(error @ (ProgramError::Refused { .. } | ProgramError::Pipe { .. })) => {
+                self.partial_failures += 1;
+                tracing::warn!(%error, "change failed; reading the tables back");
+                self.synchronize(plan, options)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Repairs what differs from the plan. Returns the number of changed chains and jumps.
+    pub fn repair(&mut self, plan: &Plan, options: &Options) -> Result<usize, DataplaneError> {
+        let context = self.context(plan, options);
+        let saved = self.programs.save()?;
+        let edit = Edit::from_saved(self.source(plan, &context), saved, &self.spellings);
+        let count = edit.count();
+        if count == 0 {
+            return Ok(0);
+        }
+        let rewritten = edit.rewritten(self.source(plan, &context));
+        let applied = self.synchronize(plan, options)?;
+        // Rules that differ directly after they were written are only printed differently.
+        let mut saved = self.programs.save()?;
+        for (table, name, desired) in rewritten {
+            if let Some(found) = saved.take(table, &name).filter(|found| *found != desired) {
+                self.spellings.insert((table, name), (desired, found));
+            }
+        }
+        Ok(applied.elements)
+    }
+
+    /// Returns true if the canaries and the main jumps exist.
+    pub fn has_main_jumps(&self) -> Result<bool, ProgramError> {
+        for table in Table::ALL {
+            if !self.programs.has_canary(table)? {
+                return Ok(false);
+            }
+        }
+        for jump in fixed::main_jumps() {
+            if !self
+                .programs
+                .has_rule(jump.table, jump.from, jump.to, jump.comment)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Applies the whole plan as differences to the current tables.
+    fn synchronize(&mut self, plan: &Plan, options: &Options) -> Result<Applied, DataplaneError> {
+        self.applied = None;
+        self.skipped.clear();
+        self.has_counter_match = self.has_counter_match && has_counter();
+        let make = |source: Source<'_>, tables: &Self| {
+            let saved = tables.programs.save()?;
+            Ok(Edit::from_saved(source, saved, &tables.spellings))
+        };
+        let mut context = self.context(plan, options);
+        let mut changed = self.change(plan, &context, make);
+        if self.has_counter_match && matches!(changed, Err(ProgramError::Refused { .. })) {
+            // The kernel may have counters, but lack the match that adds to them. A second attempt without it shows
+            // which Services are refused.
+            self.skipped.clear();
+            self.has_counter_match = false;
+            context = self.context(plan, options);
+            changed = self.change(plan, &context, make);
+            self.has_counter_match = changed.is_err();
+        }
+        self.failures += u64::from(changed.is_err());
+        self.fixed_rules = fixed::counts(plan, &context);
+        Ok(changed?)
+    }
+
+    /// Returns true if dropped invalid packets are counted.
+    #[cfg(test)]
+    pub fn counts_invalid_packets(&self) -> bool {
+        self.has_counter_match
+    }
+
+    /// Returns counters for metrics.
+    pub fn counts(&self) -> IptablesCounts {
+        let of_services = |table| {
+            let footprints = self.applied.iter().flat_map(|applied| applied.values());
+            footprints.map(|footprint| footprint.rules_in(table)).sum::<u64>()
+        };
+        let tables = Table::ALL.into_iter().map(|table| TableCounts {
+            table: table.name(),
+            rules: self.fixed_rules[table as usize] + of_services(table),
+            rules_last: self.rules_last[table as usize],
+        });
+        IptablesCounts {
+            family: self.family,
+            failures: self.failures,
+            partial_failures: self.partial_failures,
+            tables: tables.collect(),
+        }
+    }
+
+    /// Applies an edit without the Services that are refused.
+    fn change(
+        &mut self,
+        plan: &Plan,
+        context: &Context,
+        make: impl Fn(Source<'_>, &Self) -> Result<Edit, ProgramError>,
+    ) -> Result<Applied, ProgramError> {
+        let mut refused = Vec::new();
+        loop {
+            let source = self.source(plan, context);
+            let edit = make(source, self)?;
+            let (mut parts, mut rules) = Default::default();
+            let result = match edit.count() {
+                0 => Ok(()),
+                _ => self.programs.restore(|out| {
+                    let mut script = Script::new(out);
+                    let written = edit.write(source, &mut script);
+                    (parts, rules) = script.into_parts();
+                    written
+                }),
+            };
+            let error = match result {
+                Ok(()) => {
+                    let elements = edit.count();
+                    self.rules_last = rules;
+                    record_footprints(self.applied.get_or_insert_default(), edit.footprints);
+                    return Ok(Applied {
+                        elements,
+                        skipped: refused,
+                    });
+                }
+                Err(error) => error,
+            };
+            match refused_service(&error, &parts) {
+                Some(service) if refused.len() < ROUNDS_MAX && self.skipped.insert(service.clone()) => {
+                    refused.push(Skipped {
+                        service,
+                        reason: error.to_string(),
+                    });
+                }
+                _ => {
+                    self.applied = None;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn context(&self, plan: &Plan, options: &Options) -> Context {
+        let is_liberal = fs::read_to_string(TCP_BE_LIBERAL).is_ok_and(|value| value.trim() == "1");
+        let invalid = match (is_liberal, self.has_counter_match) {
+            (true, _) => InvalidPackets::Accepted,
+            (false, true) => InvalidPackets::Counted,
+            (false, false) => InvalidPackets::Dropped,
+        };
+        Context::new(self.family, plan.settings(), options, invalid)
+    }
+
+    fn source<'a>(&'a self, plan: &'a Plan, context: &'a Context) -> Source<'a> {
+        Source {
+            plan,
+            context,
+            skipped: &self.skipped,
+        }
+    }
+}
+
+/// Creates the counter of dropped packets if needed. Returns true if it exists.
+fn has_counter() -> bool {
+    let made = Accounting::open().and_then(|mut accounting| accounting.ensure(INVALID_DROPPED_COUNTER));
+    if let Err(error) = &made {
+        tracing::info!(%error, "counter of dropped invalid packets not available");
+    }
+    made.is_ok()
+}
+
+fn refused_service(error: &ProgramError, parts: &[(usize, Option<ObjectKey>)]) -> Option<ObjectKey> {
+    match error {
+        ProgramError::Refused { line: Some(line), .. } => owner_of(parts, *line),
+        _ => None,
+    }
+}

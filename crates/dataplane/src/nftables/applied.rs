@@ -1,0 +1,147 @@
+//! Applied state: the Services that the kernel holds, as last written by this process.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use api::object::ObjectKey;
+use plan::{Family, Plan, Set};
+
+use super::bytes::Bytes;
+use super::layout::Map;
+use super::local_redirects::{LocalRedirects, redirected};
+use super::map_element::{MapElement, difference};
+use super::port::{Port, Shared};
+use super::verdict_codes::VerdictCodes;
+
+/// The applied Services.
+#[derive(Debug, Default)]
+pub struct AppliedServices {
+    services: HashMap<ObjectKey, Box<[Port]>>,
+    /// Number of Service ports that use each shared element.
+    counts: HashMap<Shared, u32>,
+}
+
+/// Elements to remove and to add.
+#[derive(Debug, Default)]
+pub struct Difference {
+    /// Elements to remove.
+    pub removed: Vec<MapElement>,
+    /// Elements to add, after all removals.
+    pub added: Vec<MapElement>,
+}
+
+impl AppliedServices {
+    /// Returns the Services with their ports.
+    pub fn services(&self) -> impl Iterator<Item = (&ObjectKey, &[Port])> {
+        self.services.iter().map(|(key, ports)| (key, &**ports))
+    }
+
+    /// Returns the shared elements that at least one Service port uses.
+    pub fn shared(&self) -> impl Iterator<Item = Shared> + '_ {
+        self.counts.keys().copied()
+    }
+
+    /// Returns true if a Service port uses this shared element.
+    pub fn has_shared(&self, shared: Shared) -> bool {
+        self.counts.contains_key(&shared)
+    }
+
+    /// Passes each element of a map that belongs to a Service port to `each`.
+    pub fn each_element(&self, map: Map, family: Family, each: &mut dyn FnMut(MapElement)) {
+        let mut elements = Vec::new();
+        for (service, ports) in self.services() {
+            for port in ports.iter().filter(|port| port.family() == family) {
+                port.append_elements(map, &comment(service, port), &mut elements);
+            }
+            elements.drain(..).for_each(&mut *each);
+        }
+    }
+
+    /// Returns the ports of a Service.
+    pub fn ports(&self, service: &ObjectKey) -> &[Port] {
+        self.services
+            .get(service)
+            .map(|ports| &**ports)
+            .unwrap_or_default()
+    }
+
+    /// Returns the ports that the plan has for a Service. Endpoints keep their applied indexes.
+    pub fn planned(
+        &self,
+        plan: &Plan,
+        service: &ObjectKey,
+        local_redirects: Option<&LocalRedirects>,
+        codes: &mut VerdictCodes,
+    ) -> Box<[Port]> {
+        let former = |key: &Bytes, set: Set| -> Vec<SocketAddr> {
+            let port = self.ports(service).iter().find(|port| port.key() == *key);
+            let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
+            endpoints.map(|backend| backend.address).collect()
+        };
+        plan.ports_of(service)
+            .map(|port| {
+                Port::new(&redirected(local_redirects, port), former, |verdict_chain| {
+                    codes.code(verdict_chain)
+                })
+            })
+            .collect()
+    }
+
+    /// Replaces the ports of a Service and returns the former ones. Changed elements are appended: those of the
+    /// Service to `own`, shared ones to `common`.
+    pub fn replace(
+        &mut self,
+        service: &ObjectKey,
+        ports: Box<[Port]>,
+        own: &mut Difference,
+        common: &mut Difference,
+    ) -> Box<[Port]> {
+        let former = if ports.is_empty() {
+            self.services.remove(service).unwrap_or_default()
+        } else {
+            self.services.insert(service.clone(), ports).unwrap_or_default()
+        };
+        let now = self
+            .services
+            .get(service)
+            .map(|ports| &**ports)
+            .unwrap_or_default();
+        let (removed, added) = difference(elements(service, &former), elements(service, now));
+        own.removed.extend(removed);
+        own.added.extend(added);
+        for shared in now.iter().flat_map(Port::shared) {
+            let count = self.counts.entry(shared).or_default();
+            *count += 1;
+            if *count == 1 {
+                common.added.push(shared.element());
+            }
+        }
+        for shared in former.iter().flat_map(Port::shared) {
+            if let Some(count) = self.counts.get_mut(&shared) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&shared);
+                    common.removed.push(shared.element());
+                }
+            }
+        }
+        former
+    }
+}
+
+/// Returns the comment on the elements of a Service port.
+pub fn comment(service: &ObjectKey, port: &Port) -> Arc<str> {
+    match port.name() {
+        "" => service.to_string().into(),
+        name => format!("{service}:{name}").into(),
+    }
+}
+
+fn elements(service: &ObjectKey, ports: &[Port]) -> Vec<MapElement> {
+    let mut elements = Vec::new();
+    for port in ports {
+        port.append_all_elements(&comment(service, port), &mut elements);
+    }
+    elements
+}

@@ -1,0 +1,219 @@
+//! Base ruleset: the table, its base chains and the chains that do not depend on Services.
+
+use netlink::nftables::{BaseChain, Chain, ChainKind, FibAddress, Hook, Rejection, Rule, Table, Verdict};
+use plan::{Family, NodePortAddresses, PodDetection, Settings};
+
+use super::bytes::Bytes;
+use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
+use super::map_element::{Datum, MapElement, MapId};
+use super::rules::{MASQUERADE_BITS, RuleBuilder};
+
+/// Chain that rejects packets.
+pub const REJECT: &str = "reject";
+const SERVICES: &str = "services";
+const REDIRECTED: &str = "redirected";
+const MASQUERADE: &str = "masquerade";
+
+/// Priorities `dstnat` and `srcnat` of nft.
+const PRIORITY_DSTNAT: i32 = -100;
+const PRIORITY_SRCNAT: i32 = 100;
+
+/// Version of the layout, part of the table's comment. A table of another version is replaced, not taken over.
+const LAYOUT_VERSION: u32 = 1;
+
+/// Returns the declaration of the table.
+pub fn table(name: &str) -> Table {
+    Table {
+        name: name.to_owned(),
+        comment: format!("Services, by Portolan (layout {LAYOUT_VERSION})"),
+        is_dormant: false,
+    }
+}
+
+/// Returns the chains with their rules; each chain jumps only to earlier ones.
+pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
+    let mut chains = vec![reject(), masquerade()];
+    chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, &settings.pods)));
+    chains.push(services(settings));
+    chains.push(redirected());
+    let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
+    let base = |name, hook, priority, comment: &str| Chain {
+        name: String::from(name),
+        base: Some(BaseChain {
+            kind: ChainKind::Nat,
+            hook,
+            priority,
+        }),
+        comment: comment.to_owned(),
+    };
+    chains.push((
+        base(
+            "prerouting",
+            Hook::Prerouting,
+            PRIORITY_DSTNAT,
+            "connections that come in",
+        ),
+        to_services(),
+    ));
+    chains.push((
+        base(
+            "output",
+            Hook::Output,
+            PRIORITY_DSTNAT,
+            "connections of this node",
+        ),
+        to_services(),
+    ));
+    chains.push((
+        base(
+            "postrouting",
+            Hook::Postrouting,
+            PRIORITY_SRCNAT,
+            "connections that go out",
+        ),
+        vec![RuleBuilder::any_family().match_dnat().goto(REDIRECTED).finish()],
+    ));
+    chains
+}
+
+/// Returns the elements of the map from masquerade bits to verdicts, which are constant.
+pub fn masqueraded() -> Vec<MapElement> {
+    let verdict = |bits: u32| match bits {
+        0 => Verdict::Return,
+        MASQUERADE_BITS => Verdict::Goto(MASQUERADE.to_owned()),
+        bits => Verdict::Goto(masquerade_name(bits)),
+    };
+    (0..=MASQUERADE_BITS)
+        .map(|bits| MapElement {
+            datum: Datum::Verdict(verdict(bits)),
+            ..MapElement::key(MapId::Masqueraded, Bytes::new().mark(bits))
+        })
+        .collect()
+}
+
+fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
+    let mut rules = Vec::new();
+    for family in FAMILIES {
+        let addresses = RuleBuilder::for_family(family).verdict_by_address(family, VERDICTS);
+        rules.push(addresses.comment("by the treatment of the address; the mark is put back"));
+        rules.push(node_ports(family, settings));
+        let refused = RuleBuilder::for_family(family).match_destination_in(Map::ClusterIps, family);
+        rules.push(
+            refused
+                .goto(REJECT)
+                .comment("a port that the Service does not have"),
+        );
+        let unknown = RuleBuilder::for_family(family).match_destination_in(Map::ServiceCidrs, family);
+        rules.push(
+            unknown
+                .verdict(Verdict::Drop)
+                .comment("no Service has this address"),
+        );
+    }
+    (chain(SERVICES, "new connections to Services"), rules)
+}
+
+fn node_ports(family: Family, settings: &Settings) -> Rule {
+    let rule = match settings.node_port_addresses {
+        NodePortAddresses::All => RuleBuilder::for_family(family)
+            .match_local(FibAddress::Destination)
+            .exclude_loopback(family),
+        NodePortAddresses::Primary(_) | NodePortAddresses::Within(_) => {
+            RuleBuilder::for_family(family).match_destination_in(Map::NodePortAddresses, family)
+        }
+    };
+    rule.verdict_by_node_port(family, VERDICTS)
+        .comment("by the treatment of the node port; the mark is put back")
+}
+
+fn redirected() -> (Chain, Vec<Rule>) {
+    let mut rules = Vec::new();
+    for family in FAMILIES {
+        rules.push(
+            RuleBuilder::for_family(family)
+                .match_hairpin(family)
+                .goto(MASQUERADE)
+                .finish(),
+        );
+        rules.push(
+            RuleBuilder::for_family(family)
+                .masquerade_by_address(family, MASQUERADED)
+                .finish(),
+        );
+        rules.push(
+            RuleBuilder::for_family(family)
+                .masquerade_by_node_port(family, MASQUERADED)
+                .finish(),
+        );
+    }
+    (
+        chain(REDIRECTED, "connections that were sent to an endpoint"),
+        rules,
+    )
+}
+
+fn reject() -> (Chain, Vec<Rule>) {
+    let rules = vec![
+        RuleBuilder::any_family()
+            .tcp()
+            .reject(Rejection::TcpReset)
+            .finish(),
+        RuleBuilder::any_family()
+            .reject(Rejection::PortUnreachable)
+            .finish(),
+    ];
+    (chain(REJECT, "connections are refused"), rules)
+}
+
+fn masquerade() -> (Chain, Vec<Rule>) {
+    let rules = vec![RuleBuilder::any_family().masquerade().finish()];
+    (chain(MASQUERADE, "the source becomes this node's address"), rules)
+}
+
+/// Builds a chain that masquerades by the origin of the connection; `bits` are those of a verdict code.
+fn masquerade_origins(bits: u32, pods: &PodDetection) -> (Chain, Vec<Rule>) {
+    let verdict = |origin: u32| {
+        if bits & 1 << origin == 0 {
+            Verdict::Return
+        } else {
+            Verdict::Goto(MASQUERADE.to_owned())
+        }
+    };
+    let mut rules: Vec<Rule> = FAMILIES
+        .into_iter()
+        .map(|family| {
+            let rule = RuleBuilder::for_family(family).match_pods(family, pods);
+            rule.verdict(verdict(1)).finish()
+        })
+        .collect();
+    if verdict(2) != verdict(0) {
+        let rule = RuleBuilder::any_family().match_local(FibAddress::Source);
+        rules.push(rule.verdict(verdict(2)).finish());
+    }
+    rules.push(RuleBuilder::any_family().verdict(verdict(0)).finish());
+    (
+        chain(
+            &masquerade_name(bits),
+            "masquerades by where connections come from",
+        ),
+        rules,
+    )
+}
+
+fn masquerade_name(bits: u32) -> String {
+    let words = ["-outside", "-pods", "-node"];
+    let names = words.into_iter().enumerate();
+    let chosen: String = names
+        .filter(|(origin, _)| bits & 1 << origin != 0)
+        .map(|(_, word)| word)
+        .collect();
+    format!("{MASQUERADE}{chosen}")
+}
+
+fn chain(name: &str, comment: &str) -> Chain {
+    Chain {
+        name: name.to_owned(),
+        base: None,
+        comment: comment.to_owned(),
+    }
+}

@@ -1,0 +1,136 @@
+use std::net::{Shutdown, TcpListener};
+use std::time::Duration;
+
+use mio::{Events, Poll};
+use socket2::SockRef;
+
+use super::*;
+
+const READABLE: Interest = Interest::READABLE;
+
+/// A thread's sockets, and an endpoint.
+struct Setting {
+    poll: Poll,
+    sockets: OutboundSockets,
+    listener: TcpListener,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let mut sockets = OutboundSockets::default();
+        sockets.next_poll();
+        Self {
+            poll: Poll::new().unwrap(),
+            sockets,
+            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+        }
+    }
+
+    /// A socket for a connection, connected, and the endpoint's side.
+    fn socket(&mut self, connection: usize) -> (OutboundSocket, std::net::TcpStream) {
+        let address = self.listener.local_addr().unwrap();
+        let mut socket = self
+            .sockets
+            .acquire(address, &CongestionControl::default())
+            .unwrap();
+        let connected = SockRef::from(&socket.stream).connect(&address.into());
+        assert!(
+            connected.is_ok() || connected.unwrap_err().raw_os_error() == Some(115),
+            "EINPROGRESS"
+        );
+        socket.register(self.poll.registry(), READABLE).unwrap();
+        self.sockets.assign(&socket, connection);
+        (socket, self.listener.accept().unwrap().0)
+    }
+
+    /// Whom the kernel has news for.
+    fn news(&mut self) -> Vec<Option<usize>> {
+        let mut events = Events::with_capacity(8);
+        self.poll
+            .poll(&mut events, Some(Duration::from_millis(100)))
+            .unwrap();
+        self.sockets.next_poll();
+        let tokens = events.iter().map(|event| event.token().0);
+        tokens.map(|token| self.sockets.owner(token / 2)).collect()
+    }
+}
+
+#[test]
+fn a_socket_whose_connection_is_over_calls_again() {
+    let mut setting = Setting::new();
+    let (first, endpoint) = setting.socket(1);
+    let number = descriptor(&first.stream);
+    drop(endpoint);
+    assert_eq!(setting.news(), [Some(1)]);
+    first.stream.shutdown(Shutdown::Write).unwrap();
+    setting.sockets.release(first, READABLE);
+    assert!(setting.news().iter().all(Option::is_none), "nobody has it");
+    let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let another = setting
+        .sockets
+        .acquire(other, &CongestionControl::default())
+        .unwrap();
+    assert_ne!(
+        descriptor(&another.stream),
+        number,
+        "it sockets its endpoint only"
+    );
+    let (second, mut endpoint) = setting.socket(2);
+    assert_eq!(descriptor(&second.stream), number);
+    std::io::Write::write_all(&mut endpoint, b"a").unwrap();
+    assert_eq!(setting.news(), [Some(2)]);
+}
+
+#[test]
+fn a_socket_whose_end_is_not_known_to_the_other_side_is_closed() {
+    let mut setting = Setting::new();
+    let (socket, _endpoint) = setting.socket(1);
+    socket.stream.shutdown(Shutdown::Write).unwrap();
+    setting.sockets.release(socket, READABLE);
+    assert!(setting.sockets.idle.is_empty());
+}
+
+#[test]
+fn a_socket_of_which_more_is_told_is_closed() {
+    let mut setting = Setting::new();
+    let (mut socket, endpoint) = setting.socket(1);
+    socket
+        .register(setting.poll.registry(), READABLE | Interest::WRITABLE)
+        .unwrap();
+    drop(endpoint);
+    socket.stream.shutdown(Shutdown::Write).unwrap();
+    setting.sockets.release(socket, READABLE);
+    assert!(setting.sockets.idle.is_empty());
+}
+
+#[test]
+fn no_more_sockets_are_kept_than_may_be() {
+    let mut setting = Setting::new();
+    let open: Vec<_> = (0..IDLE_SOCKETS_MAX + 2)
+        .map(|number| setting.socket(number))
+        .collect();
+    let last = descriptor(&open.last().unwrap().0.stream);
+    for (socket, endpoint) in open {
+        drop(endpoint);
+        socket.stream.shutdown(Shutdown::Write).unwrap();
+        setting.sockets.release(socket, READABLE);
+    }
+    assert_eq!(setting.sockets.idle.len(), IDLE_SOCKETS_MAX);
+    assert_eq!(descriptor(&setting.socket(0).0.stream), last);
+    setting.sockets.close_idle();
+    assert!(setting.sockets.idle.is_empty());
+}
+
+#[test]
+fn news_from_before_a_socket_was_used_anew_are_nobodys() {
+    let mut setting = Setting::new();
+    let (socket, _endpoint) = setting.socket(1);
+    setting.sockets.next_poll();
+    let number = descriptor(&socket.stream).unwrap();
+    assert_eq!(setting.sockets.owner(number), Some(1));
+    // In the same turn, others of its news may still wait.
+    setting.sockets.assign(&socket, 2);
+    assert_eq!(setting.sockets.owner(number), None);
+    setting.sockets.next_poll();
+    assert_eq!(setting.sockets.owner(number), Some(2));
+}

@@ -1,0 +1,36 @@
+//! Proxy modes: the kernel interfaces that can implement Services.
+
+/// Implementation of Services in the kernel or in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// nftables, by netlink.
+    #[default]
+    Nftables,
+    /// iptables, by iptables-restore, in kube-proxy's chains.
+    Iptables,
+    /// A relay in this process: it replaces endpoints that do not answer, but hides client addresses from them.
+    Userspace,
+}
+
+impl Mode {
+    /// All modes, the default first.
+    pub const ALL: [Self; 3] = [Self::Nftables, Self::Iptables, Self::Userspace];
+    /// All names, for messages.
+    pub const NAMES: &str = "nftables, iptables, userspace";
+    /// A mode of kube-proxy that Portolan lacks; the default mode replaces it (KPF-16).
+    pub const IPVS: &str = "ipvs";
+
+    /// Returns the name that flags, the configuration file and `/proxyMode` use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+            Self::Userspace => "userspace",
+        }
+    }
+
+    /// Returns the mode with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}

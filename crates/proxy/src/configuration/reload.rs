@@ -1,0 +1,77 @@
+//! Reload of the configuration file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::file::{FileError, load};
+use super::validation::{InvalidConfiguration, validate};
+use crate::config::Config;
+
+/// Pause between two reads of the configuration file.
+const READ_PERIOD: Duration = Duration::from_secs(2);
+
+/// Reasons for which a changed configuration file is not applied. A change of the file helps.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The file is unreadable or malformed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file has invalid values.
+    #[error(transparent)]
+    Invalid(#[from] InvalidConfiguration),
+}
+
+/// Reads the file periodically and sends each new valid configuration. An invalid file is logged once, and the previous
+/// configuration stays applied. Runs until it is dropped.
+///
+/// `hostname_override` is the flag, which takes precedence over the file; `host_name` is the name of the machine.
+pub async fn watch_file(
+    path: PathBuf,
+    hostname_override: Option<String>,
+    host_name: String,
+    configs: watch::Sender<Config>,
+) {
+    let mut previous = std::fs::read(&path).ok();
+    loop {
+        tokio::time::sleep(READ_PERIOD).await;
+        let current = std::fs::read(&path).ok();
+        if current == previous {
+            continue;
+        }
+        previous = current;
+        match reload(&path, hostname_override.as_deref(), &host_name) {
+            Ok(config) => send_if_changed(&configs, config),
+            Err(error) => {
+                tracing::error!(%error, "changed configuration file rejected; the previous configuration stays applied");
+            }
+        }
+    }
+}
+
+fn reload(path: &Path, hostname_override: Option<&str>, host_name: &str) -> Result<Config, ReloadError> {
+    let (mut configuration, warnings) = load(path)?;
+    for warning in warnings {
+        tracing::warn!(path = %path.display(), "{warning}");
+    }
+    if let Some(name) = hostname_override {
+        name.clone_into(&mut configuration.hostname_override);
+    }
+    let (_, config) = validate(&configuration, host_name)?;
+    Ok(config)
+}
+
+fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
+    configs.send_if_modified(|before| {
+        // The takeover from kube-proxy and the debug pages are decided at the start only.
+        let config = Config {
+            takes_over: before.takes_over,
+            pages: before.pages.clone(),
+            ..config
+        };
+        let is_changed = *before != config;
+        *before = config;
+        is_changed
+    });
+}

@@ -1,0 +1,369 @@
+//! Validation of a configuration (KPC-08 to KPC-13), and its translation into the settings of the proxy.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use plan::PodDetection;
+
+use super::cidr::{CidrError, parse_cidr, require_one_per_family};
+use super::mode::Mode;
+use super::v1alpha1::{Conntrack, KubeProxyConfiguration};
+use crate::config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
+use crate::sysctl::ConntrackSettings;
+
+/// Range of `oom_score_adj` in the kernel (KPC-10).
+const OOM_SCORES: std::ops::RangeInclusive<i32> = -1000..=1000;
+/// Bits of a packet mark (KPC-10).
+const MARK_BITS: std::ops::Range<i32> = 0..32;
+
+/// A configuration with invalid values. The message lists every invalid field. No retry helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .problems.join("; "))]
+pub struct InvalidConfiguration {
+    /// One message for each problem, the field first.
+    pub problems: Vec<String>,
+}
+
+/// Address to listen on that is invalid. No retry helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListenAddressError {
+    /// The text is not an address with a port.
+    #[error("{text:?} is not ADDRESS:PORT; an example is 0.0.0.0:10256")]
+    Syntax {
+        /// The text as given.
+        text: String,
+    },
+    /// The port is 0, which would select any free port.
+    #[error("{text:?} has no port within 1 to 65535")]
+    Port {
+        /// The text as given.
+        text: String,
+    },
+}
+
+/// Value of a single field that is invalid.
+#[derive(Debug, thiserror::Error)]
+enum FieldError {
+    #[error("{0:?} is not an IP address")]
+    Ip(String),
+    #[error("{0:?} is none of {names}", names = Mode::NAMES)]
+    Mode(String),
+    #[error("can't use both 'primary' and CIDRs")]
+    PrimaryWithCidrs,
+    #[error(transparent)]
+    NodePorts(#[from] NodePortSelectionError),
+}
+
+/// Collector of problems, so that one message lists all of them.
+#[derive(Debug, Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn add(&mut self, field: &str, problem: impl std::fmt::Display) {
+        self.0.push(format!("{field}: {problem}"));
+    }
+
+    /// Returns the value of a field, or records why it is invalid.
+    fn check<T, E: std::fmt::Display>(&mut self, field: &str, value: Result<T, E>) -> Option<T> {
+        value.map_err(|error| self.add(field, error)).ok()
+    }
+}
+
+/// Validates a configuration. Returns its mode and the settings of the proxy.
+///
+/// `host_name` names the Node if the configuration has no `hostnameOverride`.
+///
+/// # Errors
+///
+/// [`InvalidConfiguration`] with every invalid field.
+pub fn validate(
+    configuration: &KubeProxyConfiguration,
+    host_name: &str,
+) -> Result<(Mode, Config), InvalidConfiguration> {
+    let mut problems = Problems::default();
+    check_numbers(configuration, &mut problems);
+    let bind_address = problems.check("bindAddress", parse_ip(&configuration.bind_address));
+    let healthz = parse_listen_address(&configuration.healthz_bind_address);
+    let healthz = problems.check("healthzBindAddress", healthz);
+    let metrics = parse_listen_address(&configuration.metrics_bind_address);
+    let metrics = problems.check("metricsBindAddress", metrics);
+    let mode = problems.check("mode", parse_mode(&configuration.mode));
+    let pods = pod_selection(configuration, &mut problems);
+    let node_ports = node_port_addresses(&configuration.node_port_addresses, mode);
+    let node_ports = problems.check("nodePortAddresses", node_ports);
+    let (Some(bind_address), Some(healthz), Some(metrics), Some(mode), Some(pods), Some(node_ports), []) = (
+        bind_address,
+        healthz,
+        metrics,
+        mode,
+        pods,
+        node_ports,
+        problems.0.as_slice(),
+    ) else {
+        return Err(InvalidConfiguration { problems: problems.0 });
+    };
+    let config = Config {
+        node_name: node_name(&configuration.hostname_override, host_name),
+        pods,
+        node_port_addresses: node_ports,
+        masquerade_all: masquerade_all(configuration),
+        bind_address,
+        healthz_bind_address: healthz,
+        metrics_bind_address: metrics,
+        bind_address_hard_fail: configuration.bind_address_hard_fail,
+        proxy_mode: mode.name().to_owned(),
+        sync_period: match mode {
+            Mode::Nftables | Mode::Userspace => configuration.nftables.sync_period.0,
+            Mode::Iptables => configuration.iptables.sync_period.0,
+        },
+        localhost_node_ports: configuration.iptables.localhost_node_ports,
+        conntrack: conntrack_settings(&configuration.conntrack),
+        oom_score_adj: Some(configuration.oom_score_adj),
+        takes_over: true,
+        allows_external_ips: configuration.allows_external_ips(),
+        configuration: serde_json::to_value(configuration).unwrap_or_default(),
+        ..config_with_periods(mode, configuration)
+    };
+    Ok((mode, config))
+}
+
+/// Returns true if all traffic to cluster IPs is masqueraded, as the section of the named mode states. Upstream reads the
+/// iptables section for other modes; either section counts here, because files without a mode may mean either.
+fn masquerade_all(configuration: &KubeProxyConfiguration) -> bool {
+    let (iptables, nftables) = (&configuration.iptables, &configuration.nftables);
+    match Mode::from_name(&configuration.mode) {
+        Some(Mode::Nftables) => nftables.masquerade_all,
+        Some(Mode::Iptables) => iptables.masquerade_all,
+        Some(Mode::Userspace) | None => iptables.masquerade_all || nftables.masquerade_all,
+    }
+}
+
+/// Returns warnings about a valid configuration that is probably not intended (KPC-14, KPC-15).
+pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let cluster_cidrs: Vec<String> = configuration.cluster_cidr.split(',').map(str::to_owned).collect();
+    let node_ports = &configuration.node_port_addresses;
+    if node_ports.is_empty() && mode == Mode::Iptables {
+        warnings.push(
+            "nodePortAddresses is not set: node ports answer on all addresses of this node; consider \"primary\""
+                .to_owned(),
+        );
+    }
+    if let (true, false) | (false, true) = families(node_ports)
+        && families(&cluster_cidrs) == (true, true)
+    {
+        warnings.push(format!(
+            "nodePortAddresses has one IP family only, {}, but clusterCIDR has both: node ports of the other family \
+             answer nowhere",
+            node_ports.join(",")
+        ));
+    }
+    warnings.extend(bind_address_warning(configuration, families(&cluster_cidrs)));
+    warnings
+}
+
+/// Returns a warning if Pods of the family of the bind address cannot be recognized.
+fn bind_address_warning(
+    configuration: &KubeProxyConfiguration,
+    (has_ipv4, has_ipv6): (bool, bool),
+) -> Option<String> {
+    let is_by_range = matches!(configuration.detect_local_mode.as_str(), "" | "ClusterCIDR");
+    let bind_address: IpAddr = configuration.bind_address.parse().ok()?;
+    if !is_by_range || bind_address.is_unspecified() {
+        return None;
+    }
+    let has_own = if bind_address.is_ipv4() {
+        has_ipv4
+    } else {
+        has_ipv6
+    };
+    ((has_ipv4 || has_ipv6) && !has_own).then(|| {
+        format!(
+            "clusterCIDR has no range of the IP family of bindAddress, {bind_address}: the proxy cannot tell Pods from \
+             other clients there, and masquerades no traffic to cluster IPs"
+        )
+    })
+}
+
+/// Returns whether a list of CIDRs has IPv4 and IPv6 ones.
+fn families(cidrs: &[String]) -> (bool, bool) {
+    let networks: Vec<IpNet> = cidrs.iter().filter_map(|text| text.trim().parse().ok()).collect();
+    let has = |is_ipv4| networks.iter().any(|network| network.addr().is_ipv4() == is_ipv4);
+    (has(true), has(false))
+}
+
+/// Returns default settings with the periods of the mode. nftables changes are cheap and external changes are reported by
+/// the kernel, so only iptables mode needs the periods of the file.
+fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
+    let defaults = Config::default();
+    match mode {
+        Mode::Nftables | Mode::Userspace => defaults,
+        Mode::Iptables => Config {
+            repair_period: configuration.iptables.sync_period.0,
+            min_sync_period: configuration.iptables.min_sync_period.0,
+            ..defaults
+        },
+    }
+}
+
+/// Returns the Node's name: the override, or else the host name, in lower case (KPF-09).
+pub fn node_name(hostname_override: &str, host_name: &str) -> String {
+    match hostname_override.trim() {
+        "" => host_name.to_ascii_lowercase(),
+        name => name.to_ascii_lowercase(),
+    }
+}
+
+fn check_numbers(configuration: &KubeProxyConfiguration, problems: &mut Problems) {
+    let (iptables, nftables, ipvs) = (
+        &configuration.iptables,
+        &configuration.nftables,
+        &configuration.ipvs,
+    );
+    for (section, period, min_period) in [
+        ("iptables", iptables.sync_period, iptables.min_sync_period),
+        ("nftables", nftables.sync_period, nftables.min_sync_period),
+        ("ipvs", ipvs.sync_period, ipvs.min_sync_period),
+    ] {
+        if period.0.is_zero() {
+            problems.add(&format!("{section}.syncPeriod"), "must be greater than 0");
+        }
+        if min_period > period {
+            problems.add(
+                &format!("{section}.minSyncPeriod"),
+                format_args!("{min_period} is longer than syncPeriod, {period}"),
+            );
+        }
+    }
+    if configuration.config_sync_period.0.is_zero() {
+        problems.add("configSyncPeriod", "must be greater than 0");
+    }
+    for (section, bit) in [
+        ("iptables", iptables.masquerade_bit),
+        ("nftables", nftables.masquerade_bit),
+    ] {
+        if !MARK_BITS.contains(&bit) {
+            problems.add(
+                &format!("{section}.masqueradeBit"),
+                format_args!("{bit} is not within 0 to 31"),
+            );
+        }
+    }
+    let score = configuration.oom_score_adj;
+    if !OOM_SCORES.contains(&score) {
+        problems.add("oomScoreAdj", format_args!("{score} is not within -1000 to 1000"));
+    }
+    for (field, number) in [
+        ("conntrack.maxPerCore", configuration.conntrack.max_per_core),
+        ("conntrack.min", configuration.conntrack.min),
+    ] {
+        if number < 0 {
+            problems.add(field, format_args!("{number} is less than 0"));
+        }
+    }
+    for cidr in &ipvs.exclude_cidrs {
+        if cidr.parse::<IpNet>().is_err() {
+            problems.add("ipvs.excludeCIDRs", format_args!("{cidr:?} is not a CIDR"));
+        }
+    }
+}
+
+/// Parses the name of a mode. Empty selects the default, and so does `ipvs`, with a warning.
+fn parse_mode(text: &str) -> Result<Mode, FieldError> {
+    match text {
+        "" => Ok(Mode::default()),
+        Mode::IPVS => {
+            tracing::warn!(mode = Mode::default().name(), "ipvs mode replaced");
+            Ok(Mode::default())
+        }
+        text => Mode::from_name(text).ok_or_else(|| FieldError::Mode(text.to_owned())),
+    }
+}
+
+fn pod_selection(configuration: &KubeProxyConfiguration, problems: &mut Problems) -> Option<PodSelection> {
+    let interfaces = &configuration.detect_local;
+    let detection = match configuration.detect_local_mode.as_str() {
+        "" | "ClusterCIDR" => {
+            let ranges = problems.check("clusterCIDR", parse_cluster_cidrs(&configuration.cluster_cidr))?;
+            PodDetection::Ranges(ranges)
+        }
+        "NodeCIDR" => return Some(PodSelection::NodeCidrs),
+        "BridgeInterface" => {
+            let name = interfaces.bridge_interface.parse();
+            PodDetection::Interface(problems.check("detectLocal.bridgeInterface", name)?)
+        }
+        "InterfaceNamePrefix" => {
+            let prefix = interfaces.interface_name_prefix.parse();
+            PodDetection::InterfacePrefix(problems.check("detectLocal.interfaceNamePrefix", prefix)?)
+        }
+        other => {
+            problems.add(
+                "detectLocalMode",
+                format_args!(
+                    "{other:?} is none of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix"
+                ),
+            );
+            return None;
+        }
+    };
+    Some(PodSelection::Given(detection))
+}
+
+/// Parses a list of CIDRs separated by commas; none, one, or one of each IP family.
+fn parse_cluster_cidrs(text: &str) -> Result<Vec<IpNet>, CidrError> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let networks: Vec<IpNet> = parts.map(parse_cidr).collect::<Result<_, _>>()?;
+    if !networks.is_empty() {
+        require_one_per_family(&networks)?;
+    }
+    Ok(networks)
+}
+
+/// Parses `primary` or ranges, but not both (KPC-11). The default depends on the mode, as upstream (KPF-28).
+fn node_port_addresses(texts: &[String], mode: Option<Mode>) -> Result<NodePortSelection, FieldError> {
+    match texts {
+        [] if mode == Some(Mode::Iptables) => Ok(NodePortSelection::All),
+        [] => Ok(NodePortSelection::Primary),
+        [_, _, ..] if texts.iter().any(|text| text == "primary") => Err(FieldError::PrimaryWithCidrs),
+        texts => Ok(texts.join(",").parse()?),
+    }
+}
+
+fn parse_ip(text: &str) -> Result<IpAddr, FieldError> {
+    text.parse().map_err(|_| FieldError::Ip(text.to_owned()))
+}
+
+/// Parses an address to listen on; empty means none (KPC-09).
+///
+/// # Errors
+///
+/// A [`ListenAddressError`] if the text is not `ADDRESS:PORT`, or if the port is 0.
+pub fn parse_listen_address(text: &str) -> Result<Option<SocketAddr>, ListenAddressError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address: SocketAddr = text.parse().map_err(|_| ListenAddressError::Syntax {
+        text: text.to_owned(),
+    })?;
+    if address.port() == 0 {
+        return Err(ListenAddressError::Port {
+            text: text.to_owned(),
+        });
+    }
+    Ok(Some(address))
+}
+
+fn conntrack_settings(conntrack: &Conntrack) -> ConntrackSettings {
+    ConntrackSettings {
+        max_per_core: u32::try_from(conntrack.max_per_core).ok(),
+        min: u32::try_from(conntrack.min).ok(),
+        tcp_timeout_established: conntrack.tcp_established_timeout.non_zero(),
+        tcp_timeout_close_wait: conntrack.tcp_close_wait_timeout.non_zero(),
+        tcp_be_liberal: conntrack.tcp_be_liberal,
+        udp_timeout: conntrack.udp_timeout.non_zero(),
+        udp_timeout_stream: conntrack.udp_stream_timeout.non_zero(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use super::super::go_duration::GoDuration;
+use super::*;
+
+fn validated(change: impl FnOnce(&mut KubeProxyConfiguration)) -> Result<Config, String> {
+    let mut configuration = KubeProxyConfiguration::default();
+    change(&mut configuration);
+    validate(&configuration, "Host")
+        .map(|(_, config)| config)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn defaults_are_valid() {
+    let config = validated(|_| {}).expect("a valid configuration");
+    assert_eq!(config.node_port_addresses, NodePortSelection::Primary);
+    assert_eq!(config.pods, PodSelection::default());
+    assert_eq!(config.conntrack.max_per_core, Some(32_768));
+    assert_eq!(config.conntrack.udp_timeout, None);
+    assert!(config.takes_over && config.localhost_node_ports);
+}
+
+#[test]
+fn masquerade_all_comes_from_the_section_of_the_mode() {
+    let masquerades_all = |mode: &str, iptables, nftables| {
+        let config = validated(|configuration| {
+            mode.clone_into(&mut configuration.mode);
+            configuration.iptables.masquerade_all = iptables;
+            configuration.nftables.masquerade_all = nftables;
+        });
+        config.expect("a valid configuration").masquerade_all
+    };
+    assert!(!masquerades_all("nftables", true, false) && masquerades_all("nftables", false, true));
+    assert!(masquerades_all("iptables", true, false) && !masquerades_all("iptables", false, true));
+    // kubeadm's file names no mode; upstream reads the iptables section then.
+    assert!(masquerades_all("", true, false) && masquerades_all("ipvs", true, false));
+}
+
+#[test]
+fn parses_every_pod_detection_mode() {
+    let detect = |mode: &str| {
+        validated(|configuration| {
+            mode.clone_into(&mut configuration.detect_local_mode);
+            configuration.cluster_cidr = "10.244.0.0/16,fd00:244::/32".to_owned();
+            configuration.detect_local.bridge_interface = "cni0".to_owned();
+            configuration.detect_local.interface_name_prefix = "veth".to_owned();
+        })
+        .map(|config| format!("{:?}", config.pods))
+    };
+    for (mode, pods) in [
+        ("ClusterCIDR", "Given(Ranges([10.244.0.0/16, fd00:244::/32]))"),
+        ("NodeCIDR", "NodeCidrs"),
+        ("BridgeInterface", "Given(Interface(\"cni0\"))"),
+        ("InterfaceNamePrefix", "Given(InterfacePrefix(\"veth\"))"),
+    ] {
+        assert_eq!(detect(mode).as_deref(), Ok(pods));
+    }
+    assert!(detect("Guess").is_err());
+}
+
+#[test]
+fn error_lists_every_invalid_field() {
+    let error = validated(|configuration| {
+        configuration.bind_address = "localhost".to_owned();
+        configuration.healthz_bind_address = "0.0.0.0:0".to_owned();
+        configuration.iptables.masquerade_bit = 32;
+        configuration.nftables.min_sync_period = GoDuration::from_secs(31);
+        configuration.oom_score_adj = 1001;
+        configuration.conntrack.min = -1;
+        configuration.detect_local_mode = "BridgeInterface".to_owned();
+        configuration.node_port_addresses = vec!["primary".to_owned(), "10.0.0.0/8".to_owned()];
+        configuration.mode = "magic".to_owned();
+    })
+    .expect_err("an invalid configuration");
+    for part in [
+        "bindAddress: \"localhost\"",
+        "healthzBindAddress: \"0.0.0.0:0\"",
+        "iptables.masqueradeBit: 32",
+        "nftables.minSyncPeriod: 31s is longer than syncPeriod, 30s",
+        "oomScoreAdj: 1001",
+        "conntrack.min: -1",
+        "detectLocal.bridgeInterface: \"\"",
+        "nodePortAddresses: can't use both 'primary' and CIDRs",
+        "mode: \"magic\"",
+    ] {
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+    }
+}
+
+#[test]
+fn accepts_one_cluster_cidr_per_family() {
+    let with = |cidrs: &str| validated(|configuration| cidrs.clone_into(&mut configuration.cluster_cidr));
+    assert!(with("10.0.0.0/8,10.1.0.0/16").is_err());
+    assert!(with("10.0.0.0/8,fd00::/8").is_ok());
+    assert!(with("10.0.0.1/8").is_err());
+}
+
+#[test]
+fn warns_of_probably_unintended_settings() {
+    let fields = |mode, change: fn(&mut KubeProxyConfiguration)| {
+        let mut configuration = KubeProxyConfiguration {
+            cluster_cidr: "10.244.0.0/16,fd00:244::/32".to_owned(),
+            ..KubeProxyConfiguration::default()
+        };
+        change(&mut configuration);
+        let warnings = warnings(&configuration, mode).into_iter();
+        warnings
+            .map(|warning| warning.split(' ').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(fields(Mode::Nftables, |_| {}), Vec::<String>::new());
+    assert_eq!(fields(Mode::Iptables, |_| {}), ["nodePortAddresses"]);
+    let one_family = |configuration: &mut KubeProxyConfiguration| {
+        configuration.node_port_addresses = vec!["10.0.0.0/8".to_owned()];
+    };
+    assert_eq!(fields(Mode::Nftables, one_family), ["nodePortAddresses"]);
+    let other_family = |configuration: &mut KubeProxyConfiguration| {
+        configuration.bind_address = "fd00::1".to_owned();
+        configuration.cluster_cidr = "10.244.0.0/16".to_owned();
+    };
+    assert_eq!(fields(Mode::Nftables, other_family), ["clusterCIDR"]);
+}
