@@ -87,7 +87,7 @@ fn play(attack: Attack, flags: &Flags, directory: &Path) -> Result<(), Failure> 
     let images = directory.join("images.yaml");
     fs::write(&images, "images:\n  python: [/usr/bin/env, python3, -c]\n")?;
     let mut up_flags = flags.up_flags.clone();
-    up_flags.push(format!("--images={}", images.display()));
+    up_flags.push(format!("--image-table={}", images.display()));
     let data = directory.join("data");
     fs::create_dir(&data)?;
     let mut machine = Machine::start(&data, &up_flags)?;
