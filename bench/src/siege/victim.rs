@@ -84,10 +84,12 @@ impl Victim<'_> {
 
     async fn lease_gap(&self, is_over: &AtomicBool) -> Result<Duration, Failure> {
         let client = (self.administrator)()?;
-        let path = format!(
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}",
-            self.node.plan.name
-        );
+        let nodes: Value = client.get("/api/v1/nodes").await?;
+        let name = nodes["items"][0]["metadata"]["name"]
+            .as_str()
+            .ok_or("the machine has no Node")?;
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}");
+        client.get::<Value>(&path).await?;
         let (mut last, mut renewed, mut longest) = (Value::Null, Instant::now(), Duration::ZERO);
         while !is_over.load(Ordering::Relaxed) {
             if let Ok(Ok(lease)) = tokio::time::timeout(READ_LIMIT, client.get::<Value>(&path)).await
