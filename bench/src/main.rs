@@ -5,6 +5,7 @@
 
 mod at_once;
 mod balancer;
+mod compare;
 mod controllers;
 mod dns;
 mod edge;
@@ -74,6 +75,8 @@ enum Benchmark {
     /// The attacker of `bench siege`
     #[command(hide = true)]
     SiegeAttacker(siege::AttackerFlags),
+    /// Run a benchmark with two builds by turns: each figure as a ratio
+    Compare(compare::Flags),
     /// Ask DNS for cluster IPs: server CPU a query, and memory
     Dns(dns::Flags),
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Benchmark::EdgeUnderTest(flags) => edge::under_test(&flags),
         Benchmark::Siege(flags) => siege::run(&flags),
         Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
+        Benchmark::Compare(flags) => compare::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

@@ -52,6 +52,16 @@ impl Flow {
     }
 }
 
+/// Returns true if capacity is reserved for the user: administrators, nodes and components of the cluster.
+pub(crate) fn is_reserved_for(user: &Identity) -> bool {
+    let subject = Subject {
+        verb: "get",
+        group: "",
+        resource: "",
+    };
+    FlowSchema::of(user, subject).level().claim() != Claim::Common
+}
+
 /// A short request's sort of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {

@@ -12,16 +12,19 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::{Activity, Counted};
+use super::background_threads::BackgroundThreads;
 use super::corked::{Cork, cork};
 use super::limits::*;
 use super::standing::{Arrived, Connection, Connections, Refusal};
 use super::streams::{Executor, Streams};
 use crate::authentication::Identity;
+use crate::flow_control::is_reserved_for;
 use crate::handler::Handler;
 use crate::resource::Shutdown;
 
@@ -31,6 +34,8 @@ pub(super) struct Shared {
     pub(super) acceptor: TlsAcceptor,
     pub(super) handler: Arc<Handler>,
     pub(super) connections: Arc<Connections>,
+    /// Threads of connections without a client certificate.
+    pub(super) background_threads: Arc<BackgroundThreads>,
     pub(super) shutdown: Shutdown,
 }
 
@@ -60,13 +65,41 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, arrived: Arrived,
             return;
         }
     };
-    let Some(connection) = arrived.shake(identity(&stream)) else {
+    let identity = identity(&stream);
+    let is_reserved = identity.as_deref().is_some_and(is_reserved_for);
+    let Some(connection) = arrived.shake(identity) else {
         tracing::debug!(%peer, "a connection was refused: there are too many such");
         return;
     };
     let activity = Arc::new(Activity::new(Instant::now()));
-    if let Err(error) = converse(stream, peer, Arc::new(connection), activity, shared).await {
+    let threads = shared.background_threads.clone();
+    let conversation = converse(stream, peer, Arc::new(connection), activity, shared);
+    let ended = if is_reserved {
+        conversation.await
+    } else {
+        on_threads(&threads, conversation).await
+    };
+    if let Err(error) = ended {
         tracing::debug!(%peer, %error, "a connection ended with an error");
+    }
+}
+
+/// Runs a connection on other threads. It ends when the returned future is dropped.
+async fn on_threads(
+    threads: &BackgroundThreads,
+    conversation: impl Future<Output = hyper::Result<()>> + Send + 'static,
+) -> hyper::Result<()> {
+    let mut task = JoinSet::new();
+    task.spawn_on(conversation, threads.handle());
+    match task.join_next().await {
+        Some(Ok(ended)) => ended,
+        Some(Err(error)) => {
+            if error.is_panic() {
+                tracing::error!(%error, "serving a connection panicked");
+            }
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 

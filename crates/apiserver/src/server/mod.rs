@@ -1,6 +1,7 @@
 //! The server as its owner sees it: started with a configuration and a store, drained at the end.
 
 mod activity;
+mod background_threads;
 mod census;
 mod connection;
 mod corked;
@@ -46,6 +47,7 @@ use crate::repair::Repair;
 use crate::request_body::BodyRoom;
 use crate::resource::{Resources, Shutdown};
 use crate::service::{self, Registry, RegistryError, ServiceConfig};
+use background_threads::BackgroundThreads;
 use connection::Shared;
 use limits::{ACCEPT_PAUSE, BACKLOG};
 use tls::Serving;
@@ -70,6 +72,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The system starts no thread.
+    #[error("cannot start threads for requests: {0}")]
+    Threads(std::io::Error),
     /// Certificates cannot be had.
     #[error(transparent)]
     Pki(#[from] PkiError),
@@ -190,6 +195,7 @@ impl Server {
                 acceptor,
                 connections: handler.connections.clone(),
                 handler,
+                background_threads: Arc::new(BackgroundThreads::start().map_err(StartError::Threads)?),
                 shutdown,
             },
         ));

@@ -1,0 +1,148 @@
+//! Two builds by turns: every figure that a benchmark prints, as a ratio of medians with the spread of the rounds.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+
+use crate::Failure;
+
+#[cfg(test)]
+mod tests;
+
+/// Flags of `bench compare`.
+#[derive(Clone, Debug, Args)]
+pub struct Flags {
+    /// The `bench` of the other build, with its `portolan` beside it
+    #[arg(long, value_name = "FILE")]
+    other_build: PathBuf,
+    /// Rounds; each build has one turn a round, and the order changes
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+    /// The benchmark with its flags
+    #[arg(last = true, required = true)]
+    benchmark: Vec<String>,
+}
+
+/// One figure: the printed line without its numbers, and the position of the number in it.
+type Figure = (String, usize);
+
+/// Values of one figure, in the order of the rounds.
+#[derive(Debug, Default, PartialEq)]
+struct Values {
+    this: Vec<f64>,
+    other: Vec<f64>,
+}
+
+/// Runs the benchmark with both builds by turns and prints the figures.
+///
+/// # Errors
+/// A build does not start, or a run fails.
+pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+    let this = std::env::current_exe()?;
+    let mut figures = BTreeMap::<Figure, Values>::new();
+    for round in 0..flags.rounds.max(1) {
+        let is_other_first = round % 2 == 1;
+        for is_other in [is_other_first, !is_other_first] {
+            let program = if is_other { &flags.other_build } else { &this };
+            let printed = print_of(program, &flags.benchmark)?;
+            for (figure, value) in printed.lines().flat_map(figures_of) {
+                let values = figures.entry(figure).or_default();
+                let series = if is_other { &mut values.other } else { &mut values.this };
+                series.push(value);
+            }
+        }
+        eprintln!("round {} of {}", round + 1, flags.rounds.max(1));
+    }
+    println!("this / other: ratio of medians (lowest - highest ratio of a round)");
+    for ((line, position), values) in &figures {
+        if let Some(row) = row(values) {
+            println!("{row} | {}", mark(line, *position));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_of(program: &Path, arguments: &[String]) -> Result<String, Failure> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("{} ended: {}", program.display(), output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The numbers of a line. A number is a word of its own, with or without a unit behind it.
+fn figures_of(line: &str) -> Vec<(Figure, f64)> {
+    let mut label = String::new();
+    let mut values = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
+        let is_word_start = rest[..start]
+            .chars()
+            .next_back()
+            .is_none_or(|before| !before.is_alphanumeric());
+        let length = rest[start..]
+            .find(|character: char| !character.is_ascii_digit() && character != '.')
+            .unwrap_or(rest.len() - start);
+        let number = rest[start..start + length].trim_end_matches('.');
+        label.push_str(&rest[..start]);
+        match number.parse() {
+            Ok(value) if is_word_start => {
+                values.push(value);
+                label.push('#');
+            }
+            _ => label.push_str(number),
+        }
+        rest = &rest[start + number.len()..];
+    }
+    label.push_str(rest);
+    let numbered = values.into_iter().enumerate();
+    numbered
+        .map(|(position, value)| ((label.clone(), position), value))
+        .collect()
+}
+
+/// The line with the number at a position in brackets.
+fn mark(line: &str, position: usize) -> String {
+    let mut number = 0;
+    let marked = line.chars().map(|character| {
+        if character != '#' {
+            return character.to_string();
+        }
+        number += 1;
+        if number == position + 1 { "[#]" } else { "#" }.to_owned()
+    });
+    marked.collect()
+}
+
+/// Nothing for a figure that is the same in each run, such as a count of the benchmark's own, or that one build lacks.
+fn row(values: &Values) -> Option<String> {
+    let (this, other) = (median(&values.this)?, median(&values.other)?);
+    let all = values.this.iter().chain(&values.other);
+    let is_constant = all.clone().all(|value| Some(value) == all.clone().next());
+    if is_constant || other == 0.0 {
+        return None;
+    }
+    let ratios = values.this.iter().zip(&values.other).map(|(this, other)| this / other);
+    let lowest = ratios.clone().fold(f64::INFINITY, f64::min);
+    let highest = ratios.fold(f64::NEG_INFINITY, f64::max);
+    Some(format!(
+        "{this:10.2} / {other:10.2}: {:.3} ({lowest:.2} - {highest:.2})",
+        this / other
+    ))
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return sorted.get(middle).copied();
+    }
+    let lower = sorted.get(middle.checked_sub(1)?)?;
+    Some((lower + sorted.get(middle)?) / 2.0)
+}
