@@ -41,7 +41,7 @@ static RESPONDER: LazyLock<Responder> = LazyLock::new(|| {
 
 fuzz_target!(|message: &[u8]| {
     let mut buffer = vec![0; 65_535];
-    let mut lane = RESPONDER.lane_apart();
+    let mut lane = RESPONDER.uncounted_state();
     for transport in [Transport::Udp, Transport::Tcp] {
         let peer = Peer {
             address: [192, 0, 2, 1].into(),

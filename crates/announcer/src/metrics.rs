@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use telemetry::{Counted, Text};
+use telemetry::{MetricType, MetricsText};
 use tokio::sync::watch;
 
 use crate::Status;
@@ -110,35 +110,78 @@ impl Metrics {
 
     /// All in Prometheus' text format.
     pub fn render(&self) -> String {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         let counters = [
-            ("portolan_announcer_requests_received_total", &self.requests),
-            ("portolan_announcer_responses_sent_total", &self.answers),
-            ("portolan_announcer_gratuitous_sent_total", &self.announcements),
-            ("portolan_announcer_addresses_gained_total", &self.gains),
-            ("portolan_announcer_addresses_lost_total", &self.losses),
-            ("portolan_announcer_probes_sent_total", &self.probes_sent),
-            ("portolan_announcer_probes_received_total", &self.probes_received),
-            ("portolan_announcer_probes_refused_total", &self.probes_refused),
-            ("portolan_announcer_connections_forgotten_total", &self.forgotten),
+            (
+                "portolan_announcer_requests_received_total",
+                "Number of ARP requests and neighbour solicitations received for announced addresses.",
+                &self.requests,
+            ),
+            (
+                "portolan_announcer_responses_sent_total",
+                "Number of ARP replies and neighbour advertisements sent in response to requests.",
+                &self.answers,
+            ),
+            (
+                "portolan_announcer_gratuitous_sent_total",
+                "Number of unsolicited ARP announcements and neighbour advertisements sent.",
+                &self.announcements,
+            ),
+            (
+                "portolan_announcer_addresses_gained_total",
+                "Number of times this node became the owner of an address.",
+                &self.gains,
+            ),
+            (
+                "portolan_announcer_addresses_lost_total",
+                "Number of times this node stopped being the owner of an address.",
+                &self.losses,
+            ),
+            (
+                "portolan_announcer_probes_sent_total",
+                "Number of probes sent to other announcers.",
+                &self.probes_sent,
+            ),
+            (
+                "portolan_announcer_probes_received_total",
+                "Number of valid probes received from other announcers.",
+                &self.probes_received,
+            ),
+            (
+                "portolan_announcer_probes_refused_total",
+                "Number of probes refused because they were malformed or not authentic.",
+                &self.probes_refused,
+            ),
+            (
+                "portolan_announcer_connections_forgotten_total",
+                "Number of stale connection tracking entries deleted.",
+                &self.forgotten,
+            ),
         ];
-        for (name, counter) in counters {
-            text.family(name, Counted::Counter);
-            text.sample(name, "", counter.load(Ordering::Relaxed));
+        for (name, help, counter) in counters {
+            text.single(name, MetricType::Counter, help, counter.load(Ordering::Relaxed));
         }
         let gauges = [
             (
                 "portolan_announcer_led_addresses",
+                "Number of addresses for which this node forwards packets of earlier connections to previous owners.",
                 self.led.load(Ordering::Relaxed),
             ),
-            ("portolan_announcer_families_not_led", self.cannot_lead().len()),
+            (
+                "portolan_announcer_families_not_led",
+                "Number of IP families for which the kernel cannot forward packets of earlier connections.",
+                self.cannot_lead().len(),
+            ),
         ];
-        for (name, value) in gauges {
-            text.family(name, Counted::Gauge);
-            text.sample(name, "", value);
+        for (name, help, value) in gauges {
+            text.single(name, MetricType::Gauge, help, value);
         }
         let name = "portolan_announcer_withheld_addresses";
-        text.family(name, Counted::Gauge);
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of addresses that this node does not announce, by reason.",
+        );
         for (label, counter) in Withheld::LABELS.iter().zip(&self.withheld) {
             text.sample(
                 name,
@@ -147,7 +190,11 @@ impl Metrics {
             );
         }
         let name = "portolan_announcer_announced";
-        text.family(name, Counted::Gauge);
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Addresses that this node announces; always 1.",
+        );
         for address in self.held() {
             text.sample(name, &format!("ip=\"{address}\""), 1);
         }

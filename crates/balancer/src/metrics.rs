@@ -1,24 +1,23 @@
-//! What the assigner tells about its work, under upstream's names (CCM-12).
+//! Metrics of the assigner, with the names and help texts of upstream's service controller (CCM-12).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use telemetry::{Counted, Histogram, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
 /// Counters and times of the work on Services.
 #[derive(Debug)]
 pub struct Metrics {
     syncs: AtomicU64,
     node_sync_errors: AtomicU64,
-    node_syncs: Mutex<Histogram>,
-    host_updates: Mutex<Histogram>,
+    node_syncs: Histogram,
+    host_updates: Histogram,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         // Upstream's buckets: 1 s, doubled fourteen times.
-        let seconds = || Mutex::new(Histogram::exponential(1.0, 2.0, 15));
+        let seconds = || Histogram::exponential(1.0, 2.0, 15);
         Self {
             syncs: AtomicU64::default(),
             node_sync_errors: AtomicU64::default(),
@@ -41,12 +40,12 @@ impl Metrics {
 
     /// All Services were told of other nodes.
     pub(crate) fn nodes_synced(&self, took: Duration) {
-        observe(&self.node_syncs, took);
+        self.node_syncs.observe(took.as_secs_f64());
     }
 
     /// A Service was told of other nodes.
     pub(crate) fn host_updated(&self, took: Duration) {
-        observe(&self.host_updates, took);
+        self.host_updates.observe(took.as_secs_f64());
     }
 
     /// How often a Service was brought to what it should be.
@@ -56,34 +55,42 @@ impl Metrics {
 
     /// All in Prometheus' text format.
     pub fn render(&self) -> String {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         let counters = [
-            ("service_controller_loadbalancer_sync_total", &self.syncs),
-            ("service_controller_nodesync_error_total", &self.node_sync_errors),
+            (
+                "service_controller_loadbalancer_sync_total",
+                "A metric counting the amount of times any load balancer has been configured, as an effect of \
+                 service/node changes on the cluster",
+                &self.syncs,
+            ),
+            (
+                "service_controller_nodesync_error_total",
+                "A metric counting the amount of times any load balancer has been configured and errored, as an effect \
+                 of node changes on the cluster",
+                &self.node_sync_errors,
+            ),
         ];
-        for (name, counter) in counters {
-            text.family(name, Counted::Counter);
-            text.sample(name, "", counter.load(Ordering::Relaxed));
+        for (name, help, counter) in counters {
+            text.single(name, MetricType::Counter, help, counter.load(Ordering::Relaxed));
         }
         let histograms = [
-            ("service_controller_nodesync_latency_seconds", &self.node_syncs),
+            (
+                "service_controller_nodesync_latency_seconds",
+                "A metric measuring the latency for nodesync which updates loadbalancer hosts on cluster node updates.",
+                &self.node_syncs,
+            ),
             (
                 "service_controller_update_loadbalancer_host_latency_seconds",
+                "A metric measuring the latency for updating each load balancer hosts.",
                 &self.host_updates,
             ),
         ];
-        for (name, histogram) in histograms {
-            text.family(name, Counted::Histogram);
-            let histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
-            text.observations(name, "", &histogram);
+        for (name, help, histogram) in histograms {
+            text.family(name, MetricType::Histogram, help);
+            text.histogram(name, "", histogram);
         }
         text.finish()
     }
-}
-
-fn observe(histogram: &Mutex<Histogram>, took: Duration) {
-    let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
-    histogram.observe(took.as_secs_f64());
 }
 
 #[cfg(test)]

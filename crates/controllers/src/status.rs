@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{StatusCode, Uri};
-use telemetry::{Answer, Respond, listen, serve};
+use telemetry::{Handler, Response, listen, serve};
 
 use crate::metrics::Metrics;
 use crate::run::now;
@@ -16,10 +16,10 @@ const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
 /// Serves `/healthz`, `/livez`, `/readyz` and `/metrics` until it is dropped. An address that cannot be listened on is
 /// tried again: endpoints are kept all the same.
 pub async fn serve_status(address: SocketAddr, metrics: Arc<Metrics>) {
-    let respond: Respond = Arc::new(move |uri| answer(&metrics, uri));
+    let handler: Handler = Arc::new(move |uri| answer(&metrics, uri));
     loop {
         match listen(address) {
-            Ok(listener) => return serve(listener, respond).await,
+            Ok(listener) => return serve(listener, handler).await,
             Err(error) => {
                 tracing::warn!(%address, %error, "cannot listen for metrics and health, trying again")
             }
@@ -28,13 +28,13 @@ pub async fn serve_status(address: SocketAddr, metrics: Arc<Metrics>) {
     }
 }
 
-fn answer(metrics: &Metrics, uri: &Uri) -> Answer {
+fn answer(metrics: &Metrics, uri: &Uri) -> Response {
     match uri.path() {
-        "/metrics" => Answer::metrics(metrics.render(now())),
-        "/healthz" | "/livez" => Answer::text(StatusCode::OK, "ok"),
-        "/readyz" if metrics.is_ready() => Answer::text(StatusCode::OK, "ok"),
-        "/readyz" => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "[-]caches are being read\n"),
-        _ => Answer::not_found(),
+        "/metrics" => Response::metrics(metrics.render(now())),
+        "/healthz" | "/livez" => Response::text(StatusCode::OK, "ok"),
+        "/readyz" if metrics.is_ready() => Response::text(StatusCode::OK, "ok"),
+        "/readyz" => Response::text(StatusCode::SERVICE_UNAVAILABLE, "[-]caches are being read\n"),
+        _ => Response::not_found(),
     }
 }
 

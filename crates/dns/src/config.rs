@@ -1,4 +1,4 @@
-//! What the DNS server is told at its start.
+//! Configuration of the DNS server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -6,88 +6,87 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::forward::{CacheSettings, Policy, Protocol, ResolvConfError, Spelling, StubZone};
+use crate::forward::{CacheSettings, Policy, Protocol, QueryCase, ResolvConfError, StubZone};
 use crate::node_local::NodeLocalError;
 use crate::records::PodNames;
 use crate::server::ListenError;
 use crate::wire::Name;
 
-/// What the DNS server is told at its start.
+/// Configuration of the DNS server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Addresses and ports to listen on, over UDP and TCP. `[::]` does not include IPv4.
+    /// Addresses and ports for UDP and TCP. `[::]` does not include IPv4.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that are put on a link of this node's own, past connection tracking, and listened on at port 53
-    /// (DNS-30).
+    /// Addresses for node-local DNS at port 53, on a link of its own and without connection tracking (DNS-30).
     pub node_local: Vec<IpAddr>,
-    /// Whether a node on which that cannot be set up is served without it.
+    /// Serves without node-local DNS if it cannot be set up.
     pub node_local_is_optional: bool,
-    /// Whether that link and its rules stay behind at the end, for a successor.
+    /// Keeps the link and its rules at exit, for a successor.
     pub skip_teardown: bool,
     /// Addresses for DNS over TLS, with their certificate.
     pub tls: Option<(Vec<SocketAddr>, TlsFiles)>,
-    /// The cluster's zone, in lower case.
+    /// Domain of the cluster in lower case.
     pub cluster_domain: Name,
-    /// Seconds for which answers may be kept (DNS-24: 0 to 3600, 5 by default).
+    /// TTL of records in seconds (DNS-24: 0 to 3600, 5 by default).
     pub ttl_seconds: u32,
-    /// Which names of Pods are answered (DNS-14).
+    /// Mode of Pod names (DNS-14).
     pub pods: PodNames,
-    /// Whether endpoints are named after their Pods (DNS-24).
+    /// Names endpoints after their Pods (DNS-24).
     pub endpoint_pod_names: bool,
-    /// Namespaces that are served; all if none are named (DNS-24).
+    /// Namespaces to serve; all if empty (DNS-24).
     pub namespaces: Vec<String>,
-    /// Label selector of namespaces that are served, or "" (DNS-24).
+    /// Label selector of namespaces to serve, or "" (DNS-24).
     pub namespace_labels: String,
-    /// Label selector of Services, slices and Pods that are served, or "" (DNS-24).
+    /// Label selector of Services, slices and Pods to serve, or "" (DNS-24).
     pub labels: String,
-    /// Whether endpoints have no names, and their slices are not watched (DNS-24).
+    /// Disables names of endpoints, and the watch of their slices (DNS-24).
     pub no_endpoints: bool,
-    /// Whether a cluster IP is answered only while the Service has an endpoint (DNS-24).
+    /// Answers with a cluster IP only while the Service has an endpoint (DNS-24).
     pub ignore_empty_services: bool,
-    /// Who knows the names outside of the cluster.
+    /// Resolvers for names outside of the cluster.
     pub upstreams: Upstreams,
     /// Zones with resolvers of their own.
     pub stubs: Vec<StubZone>,
-    /// In which order resolvers are asked.
+    /// Order of resolvers.
     pub forward_policy: Policy,
-    /// How they are asked.
+    /// Transport of upstream queries.
     pub forward_protocol: Protocol,
-    /// In which spelling they are asked.
-    pub forward_spelling: Spelling,
-    /// Questions that may be open upstream at once.
-    pub forward_open_max: usize,
-    /// What is kept of other names.
+    /// Case of letters in upstream queries.
+    pub forward_query_case: QueryCase,
+    /// Limit of open upstream queries.
+    pub forward_open_queries_max: usize,
+    /// Settings of the cache.
     pub cache: CacheSettings,
-    /// Whether the search list of Pods is walked for them (DNS-25). Watches Pods.
+    /// Walks the search list of Pods on the server (DNS-25). Watches Pods.
     pub server_side_search: bool,
-    /// The Node whose Pods are watched for the search; all if not given.
+    /// Node whose Pods are watched for the search; all if `None`.
     pub node_name: Option<String>,
-    /// Networks that may have the whole zone (DNS-23).
+    /// Networks that may transfer the zone (DNS-23).
     pub transfer_to: Vec<IpNet>,
-    /// Clients that are answered, beside this machine; everybody if not given.
+    /// Allowed clients beside this host; `None` allows all.
     pub allow_from: Option<AllowFrom>,
-    /// Answers over UDP a second for each network of clients; 0 for any number.
-    pub answers_per_second_max: u32,
-    /// Refusals over UDP a second for each network of clients that are not answered; 0 for any number.
+    /// Limit of UDP responses per second for each network of clients; 0 for no limit.
+    pub responses_per_second_max: u32,
+    /// Limit of UDP refusals per second for each network of clients that are not allowed; 0 for no limit.
     pub refusals_per_second_max: u32,
-    /// Octets of an answer over UDP at most.
+    /// Limit of UDP responses in octets.
     pub udp_octets_max: usize,
-    /// Whether every query is logged.
+    /// Logs every query.
     pub log_queries: bool,
-    /// Where `/metrics` and `/explain` are served.
+    /// Address for `/metrics` and `/explain`.
     pub metrics_address: Option<SocketAddr>,
-    /// Where `/health` is served.
+    /// Address for `/health`.
     pub health_address: Option<SocketAddr>,
-    /// Where `/ready` is served.
+    /// Address for `/ready`.
     pub ready_address: Option<SocketAddr>,
-    /// How long queries are still answered after the end was asked for, while `/health` says that it is near.
+    /// Period after the shutdown request in which the server still answers, while `/health` reports `lameduck`.
     pub lameduck: Duration,
-    /// The last good state on disk, if it is kept.
+    /// Snapshot on disk, if enabled.
     pub snapshot: Option<SnapshotSettings>,
 }
 
 impl Config {
-    /// A server on these addresses that answers for a zone, and nothing out of the ordinary.
+    /// Returns the default configuration for these addresses and this zone.
     pub fn new(listen: Vec<SocketAddr>, cluster_domain: Name) -> Self {
         Self {
             listen,
@@ -108,14 +107,14 @@ impl Config {
             stubs: Vec::new(),
             forward_policy: Policy::default(),
             forward_protocol: Protocol::default(),
-            forward_spelling: Spelling::default(),
-            forward_open_max: 0,
+            forward_query_case: QueryCase::default(),
+            forward_open_queries_max: 0,
             cache: CacheSettings::default(),
             server_side_search: false,
             node_name: None,
             transfer_to: Vec::new(),
             allow_from: None,
-            answers_per_second_max: 0,
+            responses_per_second_max: 0,
             refusals_per_second_max: 0,
             udp_octets_max: 0,
             log_queries: false,
@@ -128,60 +127,60 @@ impl Config {
     }
 }
 
-/// Clients that are answered.
+/// Allowed clients.
 #[derive(Clone, Debug, Default)]
 pub struct AllowFrom {
-    /// Their networks. Those of `transfer_to` are answered as well.
+    /// Networks of clients. Those of `transfer_to` are allowed too.
     pub networks: Vec<IpNet>,
-    /// Whether the machines of the cluster are among them, at the addresses that the API has of its Nodes.
+    /// Allows the nodes of the cluster, by the addresses of their Node objects.
     pub nodes: bool,
 }
 
-/// Certificate chain and key for DNS over TLS, as PEM.
+/// Certificate chain and key for DNS over TLS, as PEM files.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The chain, the server's own certificate first.
+    /// Certificate chain, the certificate of the server first.
     pub certificates: PathBuf,
-    /// Its key.
+    /// Private key.
     pub key: PathBuf,
 }
 
-/// The last good state on disk.
+/// Settings of the snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotSettings {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Seconds after which it is not used any more.
+    /// Maximum age in seconds.
     pub age_seconds_max: u64,
 }
 
-/// Who knows the names outside of the cluster.
+/// Resolvers for names outside of the cluster.
 #[derive(Clone, Debug)]
 pub enum Upstreams {
-    /// The resolvers of a file in the form of `/etc/resolv.conf`.
+    /// Resolvers of a file in the format of `/etc/resolv.conf`.
     ResolvConf(PathBuf),
-    /// These resolvers; with none, names outside of the cluster are refused.
+    /// These resolvers. Without any, queries for names outside of the cluster are refused.
     Addresses(Vec<SocketAddr>),
 }
 
-/// Why the DNS server cannot start.
+/// Failure to start the DNS server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The file of resolvers cannot be read.
+    /// The file with resolvers cannot be read.
     #[error(transparent)]
     ResolvConf(#[from] ResolvConfError),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The node's own link or rules cannot be set up.
+    /// Node-local DNS cannot be set up.
     #[error("node-local DNS: {0}")]
     NodeLocal(#[from] NodeLocalError),
     /// The certificate or its key cannot be used.
     #[error("DNS over TLS: {path}: {reason}", path = path.display())]
     Tls {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the TLS library.
         reason: String,
     },
 }

@@ -1,15 +1,15 @@
-//! Where an answer comes from, in words: for `portolan dns query` and `/explain`.
+//! Explanation of answers, for `portolan dns query` and `/explain`.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::forward::{Cached, EntryKind, Forwarder, Served};
+use crate::forward::{CacheLookup, EntryKind, Forwarder, ServedEntry};
 use crate::metrics::code_name;
 use crate::server::{Peer, Reaction, Responder, Transport};
 use crate::wire::{Name, Question, RecordValue, Records, TCP_OCTETS_MAX, kind};
-use crate::zone::Knowledge;
+use crate::zone::ZoneState;
 
-/// Types that can be written by name.
+/// Query types with a name.
 const TYPES: [(&str, u16); 12] = [
     ("A", kind::A),
     ("AAAA", kind::AAAA),
@@ -25,13 +25,13 @@ const TYPES: [(&str, u16); 12] = [
     ("TXT", kind::TXT),
 ];
 
-/// The type that a text names, or its number.
+/// Returns the query type with a name or number.
 pub fn kind_of_text(text: &str) -> Option<u16> {
     let named = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     named.map(|(_, kind)| *kind).or_else(|| text.parse().ok())
 }
 
-/// Says what a client at `from` would be answered now about a name, and why. Nobody is asked for it.
+/// Explains the present answer for a client at `from`. Sends no upstream query.
 pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAddr>) -> String {
     let mut out = String::new();
     let zone = responder.zone();
@@ -42,14 +42,16 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
         out.write_fmt(text).unwrap_or_default();
         out.push('\n');
     };
-    let state = match zone.knowledge() {
-        Knowledge::Live => "live: the API has told everything",
-        Knowledge::LastGood => "stale: the API has not told its objects since the start; from disk",
-        Knowledge::None => "unknown: the API has not told its objects yet, so names of the cluster fail",
+    let state = match zone.state() {
+        ZoneState::Live => "live: the initial lists are complete",
+        ZoneState::Snapshot => "stale: the initial lists are not complete, answers come from the snapshot",
+        ZoneState::Unknown => {
+            "unknown: the initial lists are not complete and there is no snapshot, queries for the zone fail"
+        }
     };
     line(format_args!("zone {cluster_domain} is {state}"));
     let in_zone = lower.is_within(cluster_domain);
-    if let Some(index) = zone.answered_from() {
+    if let Some(index) = zone.current_index() {
         for sentence in index.describe(&lower) {
             line(format_args!("{sentence}"));
         }
@@ -57,7 +59,7 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
     if let Some(pod) = from.and_then(|address| zone.live().pod_at(address)) {
         let search = match responder.policy().search {
             Some(_) => "the server walks its search list",
-            None => "its search list is its own affair",
+            None => "it walks its search list itself",
         };
         line(format_args!(
             "the client is Pod {}/{}; {search}",
@@ -66,16 +68,14 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
         ));
     }
     if from.is_some_and(|address| !responder.allows(address)) {
-        line(format_args!(
-            "the client is none of those that are answered (--allow-from)"
-        ));
+        line(format_args!("the client is not allowed (--allow-from)"));
     }
     if !in_zone {
         for sentence in describe_upstream(responder.forwarder(), &Question::about(*name, kind)) {
             line(format_args!("{sentence}"));
         }
     }
-    // Without a client, as a client that is answered and is no Pod.
+    // Without an address, the client is allowed and no Pod.
     let address = from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     for sentence in answer(responder, name, kind, address) {
         line(format_args!("{sentence}"));
@@ -83,38 +83,40 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
     out
 }
 
-/// What the cache has, and who would be asked.
+/// Describes the cache entry of a question, and its upstream resolvers.
 fn describe_upstream(forwarder: &Forwarder, question: &Question) -> Vec<String> {
-    let cached = |what: &str, served: &Served| {
+    let cached = |what: &str, served: &ServedEntry| {
         let kind = match served.kind() {
             EntryKind::Success => "with records",
             EntryKind::Denial => "without records",
         };
         let ttl = served.ttl(u32::MAX);
         format!(
-            "cache: an answer {kind}, {what}, {} s old, {ttl} s left",
+            "cache: response {kind}, {what}, {} s old, {ttl} s left",
             served.age_seconds()
         )
     };
     let cache = match forwarder.peek(question) {
-        Cached::Fresh { answer, .. } => cached("fresh", &answer),
-        Cached::Stale(answer) => cached("stale: given out if upstream fails", &answer),
-        Cached::StaleAtOnce(answer) => cached("stale: upstream has just failed", &answer),
-        Cached::Nothing => "cache: nothing".to_owned(),
+        CacheLookup::Fresh { answer, .. } => cached("fresh", &answer),
+        CacheLookup::Stale(answer) => cached("stale: served if upstream fails", &answer),
+        CacheLookup::StaleAfterFailure(answer) => {
+            cached("stale: served, because upstream has just failed", &answer)
+        }
+        CacheLookup::Miss => "cache: no entry".to_owned(),
     };
     let mut lines = vec![cache];
     let group = forwarder.routes().group(&question.name.to_lower());
     if group.is_empty() {
-        lines.push("upstream: nobody is configured for the name".to_owned());
+        lines.push("upstream: no resolver is configured for the name".to_owned());
     }
     for upstream in group.upstreams() {
-        let health = if upstream.is_well() { "well" } else { "down" };
+        let health = if upstream.is_healthy() { "healthy" } else { "down" };
         lines.push(format!("upstream: {} is {health}", upstream.address()));
     }
     lines
 }
 
-/// The answer that would be given at once.
+/// Describes the response that needs no upstream query.
 fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec<String> {
     let peer = Peer {
         address,
@@ -122,10 +124,10 @@ fn answer(responder: &Responder, name: &Name, kind: u16, address: IpAddr) -> Vec
     };
     let message = Question::about(*name, kind).encode(0, None);
     let mut buffer = vec![0; TCP_OCTETS_MAX];
-    let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.lane_apart()) {
-        Reaction::Send(octets) | Reaction::SendAndFetch(octets, _) => octets,
-        Reaction::Ask(_) => return vec!["answer: upstream has to be asked".to_owned()],
-        Reaction::Transfer(_) => return vec!["answer: the whole zone".to_owned()],
+    let octets = match responder.respond(&message, peer, &mut buffer, &mut responder.uncounted_state()) {
+        Reaction::Send(octets) | Reaction::SendAndPrefetch(octets, _) => octets,
+        Reaction::Forward(_) => return vec!["answer: an upstream query is needed".to_owned()],
+        Reaction::Transfer(_) => return vec!["answer: zone transfer".to_owned()],
     };
     let answer = buffer.get(..octets).unwrap_or_default();
     let code = answer.get(3).map_or(0, |flags| u16::from(flags & 0xF));

@@ -1,4 +1,4 @@
-//! Keeps the index up with the API.
+//! Watches that keep the index current.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,40 +13,40 @@ use crate::server::Clients;
 use crate::wire::NameError;
 use crate::zone::Zone;
 
-/// Annotation that says when the change happened that led to a slice.
+/// Annotation with the time of the change behind a slice.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// What is fed.
+/// The watches of an index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feed {
-    /// Which Services are watched.
+    /// Selection of Services.
     pub(crate) services: Query,
-    /// Which slices are watched, if any (`noendpoints` of CoreDNS).
+    /// Selection of slices; `None` disables them (`noendpoints` of CoreDNS).
     pub(crate) slices: Option<Query>,
-    /// Which namespaces are watched.
+    /// Selection of namespaces.
     pub(crate) namespaces: Query,
-    /// Which Pods are watched, if any.
+    /// Selection of Pods; `None` disables them.
     pub(crate) pods: Option<Query>,
-    /// Namespaces that are served; all if none are named (`namespaces` of CoreDNS).
+    /// Namespaces to serve; all if empty (`namespaces` of CoreDNS).
     pub(crate) served: Vec<String>,
-    /// Whether Pods of other namespaces are taken note of as well, since they ask.
-    pub(crate) with_pods_of_others: bool,
-    /// Where the addresses of Nodes are kept, if they are clients that are answered.
+    /// Applies Pods of other namespaces as well, because they may be clients.
+    pub(crate) with_other_pods: bool,
+    /// Receiver of the addresses of Nodes, if Nodes are allowed clients.
     pub(crate) clients: Option<Arc<Clients>>,
 }
 
 impl Feed {
-    /// Applies every change to the live index of `zone`, for ever. The index is synced once all collections were
-    /// told completely.
+    /// Applies all changes to the live index of `zone`; never returns. The index becomes synced when all initial
+    /// lists are complete.
     pub(crate) async fn run(&self, zone: &Zone, metrics: &Arc<Metrics>, client: &Client) {
         let index = zone.live();
         let optional = [&self.slices, &self.pods].into_iter().flatten().count();
         let missing = AtomicUsize::new(2 + optional);
         let complete = || {
             if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-                tracing::info!("the DNS index is complete");
+                tracing::info!("initial lists complete");
                 index.set_synced();
-                zone.set_last_good(None);
+                zone.set_snapshot(None);
             }
         };
         let slices = async {
@@ -56,17 +56,17 @@ impl Feed {
                     false => Ok(()),
                 };
                 let remove = |key: &ObjectKey| index.remove_slice(key);
-                keep_up(watch(client, query.clone()), metrics, put, remove, complete).await;
+                follow(watch(client, query.clone()), metrics, put, remove, complete).await;
             }
         };
         let pods = async {
             if let Some(query) = &self.pods {
-                let put = |pod: Pod| match self.with_pods_of_others || self.serves(&pod.metadata.namespace) {
+                let put = |pod: Pod| match self.with_other_pods || self.serves(&pod.metadata.namespace) {
                     true => index.apply_pod(&pod),
                     false => Ok(()),
                 };
                 let remove = |key: &ObjectKey| index.remove_pod(key);
-                keep_up(watch(client, query.clone()), metrics, put, remove, complete).await;
+                follow(watch(client, query.clone()), metrics, put, remove, complete).await;
             }
         };
         let nodes = async {
@@ -76,13 +76,13 @@ impl Feed {
                     Ok(())
                 };
                 let remove = |key: &ObjectKey| clients.remove_node(&key.name);
-                // The zone is complete without them.
-                keep_up(watch(client, Query::default()), metrics, put, remove, || {}).await;
+                // The zone does not need them.
+                follow(watch(client, Query::default()), metrics, put, remove, || {}).await;
             }
         };
-        // Each watch has a loop of its own, because a request that is dropped half-way is lost.
+        // Each watch has a loop of its own, because dropping a `next` future loses its event.
         tokio::join!(
-            keep_up(
+            follow(
                 watch::<Service>(client, self.services.clone()),
                 metrics,
                 |service| match self.serves(&service.metadata.namespace) {
@@ -92,7 +92,7 @@ impl Feed {
                 |key| index.remove_service(key),
                 complete
             ),
-            keep_up(
+            follow(
                 watch::<Namespace>(client, self.namespaces.clone()),
                 metrics,
                 |namespace| match self.serves(&namespace.metadata.name) {
@@ -113,23 +113,23 @@ impl Feed {
     }
 }
 
-/// Applies a slice, and notes how long it took since the change that led to it.
+/// Applies a slice and records the time since the change behind it.
 fn apply_slice(index: &Index, metrics: &Metrics, slice: &EndpointSlice) -> Result<(), NameError> {
     index.apply_slice(slice)?;
     let trigger = slice.metadata.annotations.get(TRIGGER_TIME);
-    // What the first list tells happened at any time before.
+    // Changes in the initial list happened at an unknown time before.
     if let Some(Ok(at)) = trigger.map(|text| text.parse::<Timestamp>())
         && index.is_synced()
         && let Some(service) = slice.service_name()
         && index.is_headless(&ObjectKey::new(&slice.metadata.namespace, service))
     {
-        metrics.programmed(Timestamp::now().duration_since(at).as_secs_f64());
+        metrics.record_programming(Timestamp::now().duration_since(at).as_secs_f64());
     }
     Ok(())
 }
 
-/// Applies every change of one collection, for ever; calls `complete` when all of it was told once.
-async fn keep_up<T: Resource>(
+/// Applies all changes of one collection; never returns. Calls `complete` once, after the initial list.
+async fn follow<T: Resource>(
     mut objects: client::Watch<T>,
     metrics: &Metrics,
     put: impl Fn(T) -> Result<(), NameError>,
@@ -147,8 +147,7 @@ async fn keep_up<T: Resource>(
     }
 }
 
-/// Applies one event; returns whether it says that the collection is complete. An object that cannot be
-/// read keeps the records that it had.
+/// Applies one event. Returns true if the event completes the list. A malformed object keeps its previous records.
 fn apply<T: Resource>(
     event: Event<T>,
     metrics: &Metrics,
@@ -160,7 +159,7 @@ fn apply<T: Resource>(
             let key = object.metadata().key();
             if let Err(error) = put(object) {
                 metrics.malformed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(kind = T::KIND, %key, %error, "left out of DNS");
+                tracing::warn!(kind = T::KIND, %key, %error, "object without DNS records: invalid name");
             }
             false
         }
@@ -170,7 +169,7 @@ fn apply<T: Resource>(
         }
         Event::Malformed { key, error } => {
             metrics.malformed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(kind = T::KIND, %key, error, "cannot be read; its DNS records stay as they were");
+            tracing::warn!(kind = T::KIND, %key, error, "malformed object, DNS records kept");
             false
         }
         Event::Synced => true,

@@ -1,13 +1,32 @@
-//! The cluster's DNS server.
+//! DNS server of a cluster.
 //!
-//! - `wire` reads queries and writes answers, `records` is the pure index that knows what to answer;
-//! - `zone` chooses between the live index and the last good state (`snapshot`), `feed` keeps the index up with the
-//!   API;
-//! - `forward` asks upstream for what is not the cluster's, and keeps the answers;
-//! - `server` owns the sockets, `transfer` writes whole zones;
-//! - `metrics`, `status` and `explain` tell what goes on;
-//! - `node_local` makes this node's own addresses for DNS;
-//! - `config` and `run` put it together.
+//! - `wire` reads queries and writes responses; `records` is the pure index of the zone.
+//! - `zone` chooses between the live index and the `snapshot`; `feed` keeps the index current by watches.
+//! - `forward` queries upstream resolvers and caches their responses.
+//! - `server` owns the sockets; `transfer` writes zone transfers.
+//! - `metrics`, `status` and `explain` report the state.
+//! - `node_local` sets up node-local DNS.
+//! - `config` and `run` assemble the server.
+//!
+//! A server without an API, which answers from an index:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use dns::forward::Forwarder;
+//! use dns::records::{Index, Settings};
+//! use dns::server::{Responder, Server};
+//! use dns::wire::Name;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let index = Index::new(Settings::of(Name::from_text("cluster.local")?));
+//! index.apply_namespace("default")?;
+//! index.set_synced();
+//! let responder = Arc::new(Responder::new(Arc::new(index), Forwarder::to(Vec::new())));
+//! let server = Server::start(&["127.0.0.1:5300".parse()?], responder)?;
+//! println!("listening on {:?}", server.addresses());
+//! # Ok(())
+//! # }
+//! ```
 
 mod config;
 mod explain;

@@ -1,9 +1,9 @@
-//! DNS on the node itself (DNS-30): a link with the addresses that Pods ask, and rules that keep connection
-//! tracking out of the way.
+//! Node-local DNS (DNS-30): a link with the addresses that Pods query, and rules that exempt them from connection
+//! tracking.
 //!
-//! The Pods' queries then end on their own node. Without entries in connection tracking, two queries of one socket
-//! cannot race for one, which loses a packet and costs the client five seconds; and the rules that lead Services to
-//! endpoints, which need connection tracking, do not see them.
+//! Queries of Pods stay on their node. Without connection tracking, two queries of one socket cannot race for one
+//! conntrack entry, which would lose a packet and cost the client five seconds. The rules of Services, which need
+//! connection tracking, do not apply.
 
 use std::net::IpAddr;
 
@@ -14,11 +14,11 @@ use netlink::nftables::{
 };
 use netlink::route::{Connection, LinkChange, LinkName, RouteError};
 
-/// The link.
+/// Name of the link.
 const LINK: &str = "portolan-dns";
-/// The table, which nobody else writes to.
+/// Name of the nftables table, which belongs to this module.
 const TABLE: &str = "portolan-dns";
-/// Before connection tracking, which is at -200 (`NF_IP_PRI_RAW`).
+/// Priority of the hooks, before connection tracking at -200 (`NF_IP_PRI_RAW`).
 const PRIORITY: i32 = -300;
 const PORT: u16 = 53;
 const TCP: u8 = 6;
@@ -26,65 +26,73 @@ const UDP: u8 = 17;
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
 
-/// Why the node's link or rules could not be set up or taken away.
+/// Failure to set up or remove node-local DNS.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeLocalError {
-    /// The link or its addresses: CAP_NET_ADMIN is missing, most often.
+    /// The link or its addresses cannot be changed. The usual cause is missing CAP_NET_ADMIN.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// The kernel's nftables cannot be reached.
-    #[error("cannot reach nftables: {0}")]
+    /// The nftables socket cannot be opened.
+    #[error("cannot open the nftables socket: {0}")]
     Open(#[source] std::io::Error),
-    /// The rules could not be read.
+    /// The rules cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The rules were refused.
+    /// The kernel rejects the rules.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
-/// Puts `addresses` on a link of this node and keeps connection tracking from packets to and from their port 53.
-/// What is there from before is brought into this state.
+/// Creates the link with `addresses`, and rules that exempt their port 53 from connection tracking. Replaces an
+/// earlier set-up.
+///
+/// # Errors
+///
+/// Returns [`NodeLocalError`] if the kernel rejects the link, an address or the rules.
 pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     let mut routes = Connection::open()?;
     let name: LinkName = LINK.parse()?;
-    let made = match routes.add_dummy(&name) {
+    let added = match routes.add_dummy(&name) {
         Err(error) if !error.is_exists() => {
-            // Some kernels have no dummy links; a bridge without ports holds addresses just as well.
-            tracing::debug!(%error, "a bridge takes the place of a dummy link");
+            // Some kernels have no dummy links; a bridge without ports holds addresses as well.
+            tracing::debug!(%error, "dummy link not available, using a bridge");
             routes.add_bridge(&name)
         }
-        made => made,
+        added => added,
     };
-    match made {
+    match added {
         Err(error) if !error.is_exists() => return Err(error.into()),
         _ => {}
     }
     let link = routes.link_index(&name)?;
     routes.change_link(link, &LinkChange::up())?;
-    let wanted: Vec<IpNet> = addresses.iter().map(|address| IpNet::from(*address)).collect();
+    let networks: Vec<IpNet> = addresses.iter().map(|address| IpNet::from(*address)).collect();
     for present in routes
         .addresses()?
         .into_iter()
         .filter(|address| address.link == link)
     {
-        if !wanted.contains(&present.network) && present.is_global() {
+        if !networks.contains(&present.network) && present.is_global() {
             routes.delete_address(link, present.network)?;
         }
     }
-    for network in wanted {
+    for network in networks {
         match routes.add_address(link, network) {
             Err(error) if !error.is_exists() => return Err(error.into()),
             _ => {}
         }
     }
     let mut nftables = Nftables::open().map_err(NodeLocalError::Open)?;
-    let is_there = nftables.table(TABLE)?.is_some();
-    nftables.commit(rules(addresses, is_there))?;
+    let table_exists = nftables.table(TABLE)?.is_some();
+    nftables.commit(rules(addresses, table_exists))?;
     Ok(())
 }
 
-/// Takes the link and the rules away; that they are not there is no error.
+/// Removes the link and the rules, if they exist.
+///
+/// # Errors
+///
+/// Returns [`NodeLocalError`] if the kernel rejects the removal.
 pub fn tear_down() -> Result<(), NodeLocalError> {
     let mut nftables = Nftables::open().map_err(NodeLocalError::Open)?;
     if nftables.table(TABLE)?.is_some() {
@@ -98,10 +106,10 @@ pub fn tear_down() -> Result<(), NodeLocalError> {
     }
 }
 
-/// All rules in one transaction, in the place of those from before.
-fn rules(addresses: &[IpAddr], is_there: bool) -> Batch {
+/// Returns all rules as one transaction, which replaces earlier ones.
+fn rules(addresses: &[IpAddr], table_exists: bool) -> Batch {
     let mut batch = Batch::new(TABLE, None);
-    if is_there {
+    if table_exists {
         batch.table(Change::Delete, &table(), 0);
     }
     batch.table(Change::Add, &table(), 0);
@@ -130,12 +138,12 @@ fn rules(addresses: &[IpAddr], is_there: bool) -> Batch {
 fn table() -> Table {
     Table {
         name: TABLE.to_owned(),
-        comment: "DNS of this node, past connection tracking".to_owned(),
+        comment: "node-local DNS without connection tracking".to_owned(),
         is_dormant: false,
     }
 }
 
-/// Which end of a packet is ours.
+/// End of a packet that has an address of node-local DNS.
 #[derive(Clone, Copy)]
 enum End {
     Source,

@@ -1,4 +1,4 @@
-//! Putting the server together.
+//! Assembly and main loop of the DNS server.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -18,26 +18,29 @@ use crate::metrics::Metrics;
 use crate::node_local;
 use crate::records::{Index, PodNames, Settings};
 use crate::server::{
-    Clients, Listening, Policy, Responder, SearchList, Server, machine_addresses, own_addresses,
+    Clients, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
 };
 use crate::snapshot;
 use crate::status::{Status, start_servers};
 use crate::wire::Name;
-use crate::zone::{Knowledge, Zone};
+use crate::zone::{Zone, ZoneState};
 
-/// Where node-local DNS is served.
+/// Port of node-local DNS.
 const DNS_PORT: u16 = 53;
-/// How long the first sync is waited for before the last good state is served: longer than any API server that
-/// answers takes for it, shorter than clients wait.
-const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(1);
-/// How often the addresses of this machine are read anew: what a new address may wait until it is answered.
+/// Time that the first sync has before the server answers from the snapshot: longer than a reachable API server
+/// needs, shorter than the timeout of clients.
+const FIRST_SYNC_TIMEOUT: Duration = Duration::from_secs(1);
+/// Period of reading the host's addresses: the delay until a new one is allowed.
 const OWN_ADDRESSES_PERIOD: Duration = Duration::from_secs(10);
-/// How often the state is written to disk, if it has changed: what a restart while the API is away may miss.
+/// Period of writing the snapshot, if the zone has changed: the changes that a restart without the API may miss.
 const SNAPSHOT_PERIOD: Duration = Duration::from_secs(30);
 
-/// Serves the records of the API behind `client` until `shutdown` is ready, and as long again as the lame duck
-/// limps. Queries for the cluster's names fail until all of them are known (DNS-16). Without a client that is for
-/// ever.
+/// Serves the records of the API behind `client` until `shutdown` completes and the lameduck period is over.
+/// Queries for the cluster's names fail until the initial lists are complete (DNS-16); without a client, always.
+///
+/// # Errors
+///
+/// Returns [`StartError`] if the configuration cannot be applied: files, addresses, TLS or node-local DNS.
 pub async fn run(
     config: Config,
     client: Option<Client>,
@@ -47,7 +50,7 @@ pub async fn run(
     if !config.node_local.is_empty() {
         match node_local::set_up(&config.node_local) {
             Err(error) if config.node_local_is_optional => {
-                tracing::warn!(%error, "DNS is not served on a link of this node's own");
+                tracing::warn!(%error, "node-local DNS not available");
                 config.node_local.clear();
             }
             outcome => outcome?,
@@ -77,46 +80,46 @@ async fn serve(
         Some((_, files)) => Some(read_tls(files)?),
         None => None,
     };
-    let listening = Listening {
+    let settings = ServerSettings {
         plain: config.listen.clone(),
         tls: config
             .tls
             .as_ref()
             .map_or_else(Vec::new, |(listen, _)| listen.clone()),
         tls_config,
-        answers_per_second_max: config.answers_per_second_max,
+        responses_per_second_max: config.responses_per_second_max,
         refusals_per_second_max: config.refusals_per_second_max,
     };
-    let server = Server::listen(&listening, responder.clone())?;
-    tracing::info!(addresses = ?server.addresses(), domain = %config.cluster_domain, "DNS is served");
+    let server = Server::listen(&settings, responder.clone())?;
+    tracing::info!(addresses = ?server.addresses(), domain = %config.cluster_domain, "DNS server started");
     let zone = responder.zone();
-    let keep_up = async {
+    let follow_api = async {
         match &client {
             Some(client) => feed.run(zone, responder.metrics(), client).await,
             None => std::future::pending().await,
         }
     };
-    let keep_state = async {
+    let keep_snapshot_current = async {
         match &config.snapshot {
             Some(settings) => keep_snapshot(settings, zone, &index_settings(config), &status).await,
             None => std::future::pending().await,
         }
     };
-    let keep_own = async {
+    let follow_own_addresses = async {
         match &responder.policy().clients {
-            Some(clients) => keep_own_addresses(clients).await,
+            Some(clients) => update_own_addresses(clients).await,
             None => std::future::pending().await,
         }
     };
     let end = async {
         shutdown.await;
-        status.set_lame();
+        status.set_lameduck();
         tokio::time::sleep(config.lameduck).await;
     };
     tokio::select! {
-        () = keep_up => {}
-        () = keep_state => {}
-        () = keep_own => {}
+        () = follow_api => {}
+        () = keep_snapshot_current => {}
+        () = follow_own_addresses => {}
         () = end => {}
     }
     if let Some(settings) = &config.snapshot {
@@ -125,27 +128,31 @@ async fn serve(
     Ok(())
 }
 
-/// Explains the answer for a name as the API behind `client` would have it given, without a server: reads the
-/// collections once. Nothing if the API does not tell them in time.
+/// Explains the answer for a name without a server: reads the objects behind `client` once. Returns `None` if the
+/// API does not respond within `timeout`.
+///
+/// # Errors
+///
+/// Returns [`StartError`] if the configuration cannot be applied.
 pub async fn explain_from_api(
     config: Config,
     client: &Client,
     name: &Name,
     kind: u16,
     from: Option<IpAddr>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<String>, StartError> {
     let (responder, feed) = assemble(&config)?;
     let zone = responder.zone();
-    let told = async {
-        while zone.knowledge() != Knowledge::Live {
+    let synced = async {
+        while zone.state() != ZoneState::Live {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
         () = feed.run(zone, responder.metrics(), client) => Ok(None),
-        () = told => Ok(Some(explain(&responder, name, kind, from))),
-        () = tokio::time::sleep(patience) => Ok(None),
+        () = synced => Ok(Some(explain(&responder, name, kind, from))),
+        () = tokio::time::sleep(timeout) => Ok(None),
     }
 }
 
@@ -164,16 +171,16 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
             stubs: config.stubs.clone(),
             policy: config.forward_policy,
             protocol: config.forward_protocol,
-            spelling: config.forward_spelling,
+            query_case: config.forward_query_case,
         },
         cache: config.cache.clone(),
-        open_max: config.forward_open_max,
+        open_queries_max: config.forward_open_queries_max,
     });
     let index = Arc::new(Index::new(index_settings(config)));
     let clients = config.allow_from.as_ref().map(|allowed| {
         let networks = allowed.networks.iter().chain(&config.transfer_to);
         let clients = Clients::of_networks(networks.copied());
-        clients.set_own(machine_addresses());
+        clients.set_own(host_addresses());
         Arc::new(clients)
     });
     let of_nodes = config.allow_from.as_ref().is_some_and(|allowed| allowed.nodes);
@@ -193,13 +200,14 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
     Ok((Arc::new(responder), feed))
 }
 
-/// What is to be watched.
+/// Returns the watches that the configuration needs.
 fn feed(config: &Config) -> Feed {
     let all_pods = config.pods == PodNames::Verified;
     let own_pods = config.node_name.as_ref().filter(|_| !all_pods);
     let pods = Query {
         field_selector: own_pods.map_or_else(String::new, |node| format!("spec.nodeName={node}")),
-        // Who asks is to be known of every Pod; only names of Pods are chosen by labels.
+        // Server-side search needs all Pods, because each may be a client; labels select only the Pods that have
+        // names.
         label_selector: match config.server_side_search {
             true => String::new(),
             false => config.labels.clone(),
@@ -216,7 +224,7 @@ fn feed(config: &Config) -> Feed {
         namespaces: labelled(&config.namespace_labels),
         pods: (all_pods || config.server_side_search).then_some(pods),
         served: config.namespaces.clone(),
-        with_pods_of_others: config.server_side_search,
+        with_other_pods: config.server_side_search,
         clients: None,
     }
 }
@@ -234,23 +242,23 @@ fn index_settings(config: &Config) -> Settings {
     }
 }
 
-/// Has this machine answered at the addresses that it has at each time.
-async fn keep_own_addresses(clients: &Clients) {
+/// Updates the allowed addresses of this host.
+async fn update_own_addresses(clients: &Clients) {
     loop {
         tokio::time::sleep(OWN_ADDRESSES_PERIOD).await;
-        clients.set_own(machine_addresses());
+        clients.set_own(host_addresses());
     }
 }
 
-/// Serves the last good state until the API has told everything, and writes the present one from time to time.
+/// Serves the snapshot until the initial lists are complete, and writes a snapshot periodically.
 async fn keep_snapshot(
     settings: &SnapshotSettings,
     zone: &Arc<Zone>,
     index: &Settings,
     status: &Arc<Status>,
 ) {
-    tokio::time::sleep(SNAPSHOT_PATIENCE).await;
-    if zone.knowledge() == Knowledge::None {
+    tokio::time::sleep(FIRST_SYNC_TIMEOUT).await;
+    if zone.state() == ZoneState::Unknown {
         match snapshot::read(
             &settings.path,
             index.clone(),
@@ -260,16 +268,16 @@ async fn keep_snapshot(
             Ok((index, written)) => {
                 tracing::warn!(
                     age_seconds = unix_seconds().saturating_sub(written),
-                    "the API has not told its objects; what is known from before is answered"
+                    "initial lists not complete, answering from the snapshot"
                 );
-                status.set_last_good_written(written);
-                zone.set_last_good(Some(Arc::new(index)));
-                // The API may have told everything in the meantime.
+                status.set_snapshot_time(written);
+                zone.set_snapshot(Some(Arc::new(index)));
+                // The initial lists may have completed in the meantime.
                 if zone.live().is_synced() {
-                    zone.set_last_good(None);
+                    zone.set_snapshot(None);
                 }
             }
-            Err(error) => tracing::warn!(%error, "there is no last good state to be answered"),
+            Err(error) => tracing::warn!(%error, "no usable snapshot"),
         }
     }
     let mut saved_serial = None;
@@ -278,24 +286,24 @@ async fn keep_snapshot(
         let serial = zone.live().serial();
         if saved_serial != Some(serial) {
             let (settings, zone) = (settings.clone(), zone.clone());
-            // Writing waits for the disk.
+            // Writing blocks on the disk.
             match tokio::task::spawn_blocking(move || save(&settings, &zone)).await {
                 Ok(true) => saved_serial = Some(serial),
                 Ok(false) => {}
-                Err(error) => tracing::error!(%error, "writing the state ended badly"),
+                Err(error) => tracing::error!(%error, "snapshot task panicked"),
             }
         }
     }
 }
 
-/// Writes the state to disk if it is complete; whether it is there.
+/// Writes a snapshot if the zone is synced; returns true if it was written.
 fn save(settings: &SnapshotSettings, zone: &Zone) -> bool {
     if !zone.live().is_synced() {
         return false;
     }
     let written = snapshot::write(&settings.path, zone.live(), unix_seconds());
     if let Err(error) = &written {
-        tracing::warn!(%error, "the last good state could not be kept");
+        tracing::warn!(%error, "writing the snapshot failed");
     }
     written.is_ok()
 }
@@ -322,7 +330,7 @@ fn read_tls(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
     Ok(Arc::new(config))
 }
 
-/// The present time.
+/// Returns the present time in seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs()

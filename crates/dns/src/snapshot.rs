@@ -1,7 +1,7 @@
-//! The last good state on disk: what is answered when this server starts while the API is away.
+//! Snapshot of the index on disk, which a server answers from if it starts while the API is away.
 //!
-//! The file is replaced as a whole, so a crash leaves the old one or the new one. It says when it was written
-//! and ends with a checksum; a file that is torn, changed or too old is not used.
+//! The file is replaced atomically. It contains the time of writing and a checksum; a torn, modified or old file is
+//! rejected.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,54 +9,58 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::records::{Index, SavedError, Settings};
+use crate::records::{Index, IndexFormatError, Settings};
 
-/// What the file begins with; another number for another form.
+/// Magic number of the file; the digit is the version of the format.
 const MAGIC: &[u8; 16] = b"portolan dns 1\n\n";
-/// Octets of the time and of the checksum.
+/// Sizes of the time and of the checksum in octets.
 const TIME_OCTETS: usize = 8;
 const CHECKSUM_OCTETS: usize = 32;
-/// The largest file that is read or written: 50,000 Services with 250,000 endpoints take a tenth of it.
+/// Limit of the file in octets. 50,000 Services with 250,000 endpoints use a tenth of it.
 const FILE_OCTETS_MAX: u64 = 256 << 20;
 
-/// Why there is no last good state. Only the first may pass by itself.
+/// Failure to read or write a snapshot. Only an I/O error may go away by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The file is none of ours, torn, or changed.
-    #[error("{} is damaged: {what}", path.display())]
+    /// The file is torn, modified or not a snapshot.
+    #[error("{}: expected a snapshot, {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// The content is not understood although it is whole.
+    /// The checksum is valid, but the content is malformed.
     #[error("{}: {source}", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where.
-        source: SavedError,
+        /// Position of the fault.
+        source: IndexFormatError,
     },
-    /// The state is too old to be of use.
-    #[error("{} is {age_seconds} s old, which is too old to be served", path.display())]
+    /// The snapshot is too old.
+    #[error("{}: snapshot is {age_seconds} s old, older than the limit", path.display())]
     TooOld {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How old it is.
+        /// Age in seconds.
         age_seconds: u64,
     },
 }
 
-/// Replaces the file by the present state of `index`.
+/// Writes a snapshot of `index`.
+///
+/// # Errors
+///
+/// Returns [`SnapshotError`] if the file cannot be written or would be too large.
 pub fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), SnapshotError> {
     let mut content = Vec::new();
     content.extend(MAGIC);
@@ -67,37 +71,41 @@ pub fn write(path: &Path, index: &Index, unix_seconds: u64) -> Result<(), Snapsh
     if content.len() as u64 > FILE_OCTETS_MAX {
         return Err(SnapshotError::Damaged {
             path: path.into(),
-            what: "the state is larger than a file may be",
+            what: "but the state exceeds the size limit",
         });
     }
-    let failed = |source| SnapshotError::Io {
+    let io_error = |source| SnapshotError::Io {
         path: path.into(),
         source,
     };
-    let beside = path.with_extension("new");
-    let written = File::create(&beside).and_then(|mut file| {
+    let temporary = path.with_extension("new");
+    let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(&content)?;
         file.sync_all()
     });
     written
-        .and_then(|()| std::fs::rename(&beside, path))
+        .and_then(|()| std::fs::rename(&temporary, path))
         .and_then(
             |()| match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 Some(parent) => File::open(parent)?.sync_all(),
                 None => Ok(()),
             },
         )
-        .map_err(failed)
+        .map_err(io_error)
 }
 
-/// Reads the state back, with the second at which it was written.
+/// Reads a snapshot, and the second at which it was written.
+///
+/// # Errors
+///
+/// Returns [`SnapshotError`] if the file cannot be read, is damaged, or is older than `age_seconds_max`.
 pub fn read(
     path: &Path,
     settings: Settings,
     now_unix_seconds: u64,
     age_seconds_max: u64,
 ) -> Result<(Index, u64), SnapshotError> {
-    let failed = |source| SnapshotError::Io {
+    let io_error = |source| SnapshotError::Io {
         path: path.into(),
         source,
     };
@@ -106,24 +114,24 @@ pub fn read(
         what,
     };
     let mut content = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = File::open(path).map_err(io_error)?;
     file.take(FILE_OCTETS_MAX + 1)
         .read_to_end(&mut content)
-        .map_err(failed)?;
+        .map_err(io_error)?;
     let body = content
         .len()
         .checked_sub(CHECKSUM_OCTETS)
         .and_then(|end| content.split_at_checked(end));
-    let (signed, checksum) = body.ok_or_else(|| damaged("it is too short"))?;
+    let (signed, checksum) = body.ok_or_else(|| damaged("found a file that is too short"))?;
     let rest = signed
         .strip_prefix(MAGIC)
-        .ok_or_else(|| damaged("it is of another form"))?;
+        .ok_or_else(|| damaged("found another format or version"))?;
     if Sha256::digest(signed).as_slice() != checksum {
-        return Err(damaged("its checksum is another one"));
+        return Err(damaged("but the checksum does not match"));
     }
-    let (time, saved) = rest
+    let (time, index_bytes) = rest
         .split_first_chunk::<TIME_OCTETS>()
-        .ok_or_else(|| damaged("it is too short"))?;
+        .ok_or_else(|| damaged("found a file that is too short"))?;
     let written = u64::from_be_bytes(*time);
     let age_seconds = now_unix_seconds.saturating_sub(written);
     if age_seconds > age_seconds_max {
@@ -132,7 +140,7 @@ pub fn read(
             age_seconds,
         });
     }
-    let index = Index::load(settings, saved).map_err(|source| SnapshotError::Content {
+    let index = Index::load(settings, index_bytes).map_err(|source| SnapshotError::Content {
         path: path.into(),
         source,
     })?;

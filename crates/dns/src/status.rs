@@ -1,4 +1,4 @@
-//! Health, readiness, metrics and explanations over HTTP, at CoreDNS' ports and paths.
+//! Health, readiness, metrics and explanations over HTTP, at the ports and paths of CoreDNS.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use client::Client;
 use http::{StatusCode, Uri};
-use telemetry::{Answer, Counted, Respond, Text, listen, serve};
+use telemetry::{Handler, MetricType, MetricsText, Response, listen, serve};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
@@ -16,105 +16,113 @@ use crate::metrics::write_requests;
 use crate::run::unix_seconds;
 use crate::server::Responder;
 use crate::wire::{Name, kind};
-use crate::zone::Knowledge;
+use crate::zone::ZoneState;
 
-/// Pause between two tries to bind an address.
+/// Pause between two attempts to bind an address.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
-/// What is told about the server.
+/// State behind the HTTP endpoints.
 pub(crate) struct Status {
     responder: Arc<Responder>,
     client: Option<Client>,
-    is_lame: AtomicBool,
-    /// Second at which the last good state was written; 0 for none.
-    last_good_written: AtomicU64,
+    is_lameduck: AtomicBool,
+    /// Time at which the snapshot was written, in seconds since 1970; 0 for none.
+    snapshot_unix_seconds: AtomicU64,
 }
 
 impl Status {
-    /// What is told about `responder`, and about the requests of the client that feeds it.
+    /// Creates the state for `responder`, and for the client that feeds it.
     pub(crate) fn new(responder: Arc<Responder>, client: Option<Client>) -> Self {
         Self {
             responder,
             client,
-            is_lame: AtomicBool::new(false),
-            last_good_written: AtomicU64::new(0),
+            is_lameduck: AtomicBool::new(false),
+            snapshot_unix_seconds: AtomicU64::new(0),
         }
     }
 
-    /// Says that the end is near.
-    pub(crate) fn set_lame(&self) {
-        self.is_lame.store(true, Ordering::Release);
+    /// Makes `/health` report the lameduck period.
+    pub(crate) fn set_lameduck(&self) {
+        self.is_lameduck.store(true, Ordering::Release);
     }
 
-    /// Says from when the last good state is.
-    pub(crate) fn set_last_good_written(&self, unix_seconds: u64) {
-        self.last_good_written.store(unix_seconds, Ordering::Release);
+    /// Sets the time at which the snapshot was written.
+    pub(crate) fn set_snapshot_time(&self, unix_seconds: u64) {
+        self.snapshot_unix_seconds.store(unix_seconds, Ordering::Release);
     }
 
-    /// `/health`: whether the process should go on.
-    fn health(&self, uri: &Uri) -> Answer {
+    /// Serves `/health`.
+    fn health(&self, uri: &Uri) -> Response {
         match uri.path() {
-            "/health" if self.is_lame.load(Ordering::Acquire) => {
-                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "lameduck")
+            "/health" if self.is_lameduck.load(Ordering::Acquire) => {
+                Response::text(StatusCode::SERVICE_UNAVAILABLE, "lameduck")
             }
-            "/health" => Answer::text(StatusCode::OK, "OK"),
-            _ => Answer::not_found(),
+            "/health" => Response::text(StatusCode::OK, "OK"),
+            _ => Response::not_found(),
         }
     }
 
-    /// `/ready`: whether names of the cluster are answered.
-    fn ready(&self, uri: &Uri) -> Answer {
-        match (uri.path(), self.responder.zone().knowledge()) {
-            ("/ready", Knowledge::None) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "kubernetes"),
-            ("/ready", Knowledge::LastGood | Knowledge::Live) => Answer::text(StatusCode::OK, "OK"),
-            _ => Answer::not_found(),
+    /// Serves `/ready`: ready means that the zone has data.
+    fn ready(&self, uri: &Uri) -> Response {
+        match (uri.path(), self.responder.zone().state()) {
+            ("/ready", ZoneState::Unknown) => Response::text(StatusCode::SERVICE_UNAVAILABLE, "kubernetes"),
+            ("/ready", ZoneState::Snapshot | ZoneState::Live) => Response::text(StatusCode::OK, "OK"),
+            _ => Response::not_found(),
         }
     }
 
-    fn metrics(&self, uri: &Uri) -> Answer {
+    fn metrics(&self, uri: &Uri) -> Response {
         match uri.path() {
             "/metrics" => {
-                let mut text = Text::default();
+                let mut text = MetricsText::default();
                 self.responder.metrics().write(&mut text);
                 self.responder.forwarder().write_metrics(&mut text);
                 if let Some(client) = &self.client {
                     write_requests(&mut text, client);
                 }
                 self.write_state(&mut text);
-                Answer::metrics(text.finish())
+                Response::metrics(text.finish())
             }
             "/explain" => self.explain(uri.query().unwrap_or_default()),
-            _ => Answer::not_found(),
+            _ => Response::not_found(),
         }
     }
 
-    /// Which state is answered from, and how old the last good one is.
-    fn write_state(&self, text: &mut Text) {
-        let knowledge = self.responder.zone().knowledge();
-        text.family("portolan_dns_zone_state", Counted::Gauge);
+    /// Writes the metrics of the zone's state.
+    fn write_state(&self, text: &mut MetricsText) {
+        let state = self.responder.zone().state();
+        text.family(
+            "portolan_dns_zone_state",
+            MetricType::Gauge,
+            "State that the server answers from: 1 for the current state, otherwise 0.",
+        );
         for (name, state) in [
-            ("none", Knowledge::None),
-            ("stale", Knowledge::LastGood),
-            ("live", Knowledge::Live),
+            ("none", ZoneState::Unknown),
+            ("stale", ZoneState::Snapshot),
+            ("live", ZoneState::Live),
         ] {
-            let value = u8::from(state == knowledge);
+            let value = u8::from(state == state);
             text.sample("portolan_dns_zone_state", &format!("state=\"{name}\""), value);
         }
-        text.family("portolan_dns_zone_stale_seconds", Counted::Gauge);
-        let written = self.last_good_written.load(Ordering::Acquire);
-        let age = match knowledge {
-            Knowledge::LastGood => unix_seconds().saturating_sub(written),
-            Knowledge::None | Knowledge::Live => 0,
+        let written = self.snapshot_unix_seconds.load(Ordering::Acquire);
+        let age = match state {
+            ZoneState::Snapshot => unix_seconds().saturating_sub(written),
+            ZoneState::Unknown | ZoneState::Live => 0,
         };
-        text.sample("portolan_dns_zone_stale_seconds", "", age);
+        text.single(
+            "portolan_dns_zone_stale_seconds",
+            MetricType::Gauge,
+            "Age in seconds of the snapshot that the server answers from; 0 while it answers from live data.",
+            age,
+        );
     }
 
-    /// `/explain?name=NAME&type=TYPE&from=ADDRESS`.
-    fn explain(&self, query: &str) -> Answer {
-        let value = |wanted: &str| {
+    /// Serves `/explain?name=NAME&type=TYPE&from=ADDRESS`.
+    fn explain(&self, query: &str) -> Response {
+        let value = |key_wanted: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             pairs
-                .filter(|(key, _)| *key == wanted)
+                .filter(|(key, _)| *key == key_wanted)
                 .map(|(_, value)| value)
                 .next_back()
         };
@@ -123,36 +131,36 @@ impl Status {
         let from = value("from").map(str::parse::<IpAddr>);
         match (name, kind, from.transpose()) {
             (Some(Ok(name)), Some(kind), Ok(from)) => {
-                Answer::text(StatusCode::OK, explain(&self.responder, &name, kind, from))
+                Response::text(StatusCode::OK, explain(&self.responder, &name, kind, from))
             }
-            _ => Answer::text(
+            _ => Response::text(
                 StatusCode::BAD_REQUEST,
-                "expected /explain?name=NAME&type=TYPE&from=ADDRESS, the last two of which may be left out\n",
+                "expected /explain?name=NAME&type=TYPE&from=ADDRESS; type and from are optional\n",
             ),
         }
     }
 }
 
-/// Starts the servers that are wanted; they end when the set is dropped. An address that cannot be listened on
-/// is tried again: names are answered all the same.
+/// Starts the configured HTTP servers; dropping the set ends them. An address that cannot be bound is retried,
+/// while the DNS server works.
 pub(crate) fn start_servers(config: &Config, status: &Arc<Status>) -> JoinSet<()> {
-    type Page = fn(&Status, &Uri) -> Answer;
+    type Page = fn(&Status, &Uri) -> Response;
     let mut servers = JoinSet::new();
-    let wanted: [(&'static str, Option<SocketAddr>, Page); 3] = [
+    let endpoints: [(&'static str, Option<SocketAddr>, Page); 3] = [
         ("health", config.health_address, Status::health),
         ("readiness", config.ready_address, Status::ready),
         ("metrics", config.metrics_address, Status::metrics),
     ];
-    for (what, address, page) in wanted {
+    for (endpoint, address, page) in endpoints {
         let Some(address) = address else { continue };
         let status = status.clone();
-        let respond: Respond = Arc::new(move |uri| page(&status, uri));
+        let handler: Handler = Arc::new(move |uri| page(&status, uri));
         servers.spawn(async move {
             loop {
                 match listen(address) {
-                    Ok(listener) => return serve(listener, respond).await,
+                    Ok(listener) => return serve(listener, handler).await,
                     Err(error) => {
-                        tracing::warn!(%address, what, %error, "cannot listen, trying again");
+                        tracing::warn!(%address, endpoint, %error, "bind failed, retrying");
                     }
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;

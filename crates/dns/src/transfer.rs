@@ -1,32 +1,32 @@
-//! Zone transfer (RFC 5936; DNS-23): the whole zone as a series of messages, for networks that are allowed to.
+//! Zone transfer (RFC 5936; DNS-23): the zone as a series of messages.
 
 use crate::records::{Index, ZoneRecord};
 use crate::wire::{Full, Name, NameRef, Query, Reply, ResponseCode, Section, kind};
 
-/// Octets of one message: pointers to names reach that far.
+/// Limit of a message in octets: the range of compression pointers.
 const MESSAGE_OCTETS: usize = 16_384;
 
-/// The messages that answer `query`, an AXFR or IXFR for the zone of `index`. Differences are not kept, so an
-/// IXFR gets the whole zone as well (RFC 1995 section 4).
+/// Returns the messages that answer `query`, an AXFR or IXFR for the zone of `index`. The server keeps no
+/// differences, so an IXFR gets the complete zone (RFC 1995 section 4).
 pub fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
-    let mut sender = Writer {
+    let mut writer = Writer {
         query,
         buffer: vec![0; MESSAGE_OCTETS],
         messages: Vec::new(),
     };
     let (ttl, serial) = (index.ttl_seconds(), index.serial());
     let mut records = Vec::new();
-    index.each_record(|record| records.push(record));
+    index.for_each_record(|record| records.push(record));
     let soa = |reply: &mut Reply<'_>| reply.soa(Section::Answer, 0, ttl, serial);
     let zone = *index.cluster_domain();
     let mut pending = records.iter();
     let mut next = pending.next();
-    let mut begun = false;
-    let mut ended = false;
-    while !ended {
-        sender.message(|reply| {
-            if !begun {
-                begun = soa(reply).is_ok();
+    let mut has_first_soa = false;
+    let mut has_last_soa = false;
+    while !has_last_soa {
+        writer.message(|reply| {
+            if !has_first_soa {
+                has_first_soa = soa(reply).is_ok();
             }
             while let Some(record) = next {
                 if write(reply, record, &zone, ttl).is_err() && !reply.is_empty() {
@@ -34,10 +34,10 @@ pub fn messages(index: &Index, query: &Query) -> Vec<Vec<u8>> {
                 }
                 next = pending.next();
             }
-            ended = soa(reply).is_ok();
+            has_last_soa = soa(reply).is_ok();
         });
     }
-    sender.messages
+    writer.messages
 }
 
 struct Writer<'q> {
@@ -82,7 +82,7 @@ fn write(reply: &mut Reply<'_>, record: &ZoneRecord, zone: &Name, ttl: u32) -> R
             target,
         } => {
             let mut name = Name::ROOT;
-            // A name that is too long for DNS has no record.
+            // A name that exceeds the limit of DNS has no record.
             if name
                 .push_wire(target)
                 .and_then(|()| name.push_wire(zone.as_wire()))

@@ -1,5 +1,5 @@
-//! The cluster's zone as it is served: from the live index, or while that is not complete and the API is away,
-//! from the last good state.
+//! The zone of the cluster: answers come from the live index, or from a snapshot while the initial lists are not
+//! complete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,75 +7,75 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::records::{Index, Resolution, Scratch};
 use crate::wire::{Name, Reply, ResponseCode};
 
-/// The zone.
+/// The zone of the cluster.
 #[derive(Debug)]
 pub struct Zone {
     live: Arc<Index>,
-    last_good: RwLock<Option<Arc<Index>>>,
-    /// Whether the last good state is there; spares the lock.
-    has_last_good: AtomicBool,
+    snapshot: RwLock<Option<Arc<Index>>>,
+    /// True if there is a snapshot; it avoids the lock.
+    has_snapshot: AtomicBool,
 }
 
-/// How much is known of the zone.
+/// State that the zone answers from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Knowledge {
-    /// Nothing that could be answered.
-    None,
-    /// The last good state, from before the start.
-    LastGood,
-    /// Everything, kept up by watches.
+pub enum ZoneState {
+    /// No data: queries fail.
+    Unknown,
+    /// The snapshot from before the start.
+    Snapshot,
+    /// The live index, which watches keep current.
     Live,
 }
 
 impl Zone {
-    /// The zone of an index that is kept up.
+    /// Creates a zone with a live index.
     pub fn new(live: Arc<Index>) -> Self {
         Self {
             live,
-            last_good: RwLock::default(),
-            has_last_good: AtomicBool::new(false),
+            snapshot: RwLock::default(),
+            has_snapshot: AtomicBool::new(false),
         }
     }
 
-    /// The index that is kept up.
+    /// Returns the live index.
     pub fn live(&self) -> &Arc<Index> {
         &self.live
     }
 
-    /// The index that is answered from, if there is one.
-    pub fn answered_from(&self) -> Option<Arc<Index>> {
-        match self.knowledge() {
-            Knowledge::Live => Some(self.live.clone()),
-            Knowledge::LastGood => self.last_good(),
-            Knowledge::None => None,
+    /// Returns the index that the zone answers from, if there is one.
+    pub fn current_index(&self) -> Option<Arc<Index>> {
+        match self.state() {
+            ZoneState::Live => Some(self.live.clone()),
+            ZoneState::Snapshot => self.snapshot(),
+            ZoneState::Unknown => None,
         }
     }
 
-    /// Serves a state from before the start until the live index is complete. Only what exists in it is
-    /// answered: what does not may have come since.
-    pub fn set_last_good(&self, index: Option<Arc<Index>>) {
+    /// Sets or removes the snapshot that the zone answers from until the live index is synced. Only positive
+    /// answers come from it: a missing name may have been created since.
+    pub fn set_snapshot(&self, index: Option<Arc<Index>>) {
         let has = index.is_some();
-        *self.last_good.write().unwrap_or_else(PoisonError::into_inner) = index;
-        self.has_last_good.store(has, Ordering::Release);
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = index;
+        self.has_snapshot.store(has, Ordering::Release);
     }
 
-    /// How much is known.
-    pub fn knowledge(&self) -> Knowledge {
+    /// Returns the state that the zone answers from.
+    pub fn state(&self) -> ZoneState {
         if self.live.is_synced() {
-            Knowledge::Live
-        } else if self.has_last_good.load(Ordering::Acquire) {
-            Knowledge::LastGood
+            ZoneState::Live
+        } else if self.has_snapshot.load(Ordering::Acquire) {
+            ZoneState::Snapshot
         } else {
-            Knowledge::None
+            ZoneState::Unknown
         }
     }
 
-    /// Writes the answer to the query of `reply`, as far as the cluster's records go.
+    /// Writes the records of the cluster that answer the query of `reply`.
     pub fn resolve(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> Resolution {
-        if self.knowledge() != Knowledge::LastGood {
+        if self.state() != ZoneState::Snapshot {
             return self.live.resolve(reply, scratch);
         }
-        let Some(index) = self.last_good() else {
+        let Some(index) = self.snapshot() else {
             return self.live.resolve(reply, scratch);
         };
         let before = reply.mark();
@@ -91,17 +91,22 @@ impl Zone {
         }
     }
 
-    /// Adds to the reply that the name asked for is an alias of `target`, which is in the zone, with the
-    /// target's addresses. Nothing if the target does not exist, or that is not known.
-    pub fn lead_to(&self, reply: &mut Reply<'_>, scratch: &mut Scratch, target: &Name) -> Option<Resolution> {
-        match self.knowledge() {
-            Knowledge::Live => self.live.lead_to(reply, scratch, target),
-            Knowledge::LastGood | Knowledge::None => None,
+    /// Writes that the query name is an alias of `target`, which is in the zone, with the addresses of the target.
+    /// Returns `None` if the target does not exist or the zone is not synced.
+    pub fn answer_with_alias(
+        &self,
+        reply: &mut Reply<'_>,
+        scratch: &mut Scratch,
+        target: &Name,
+    ) -> Option<Resolution> {
+        match self.state() {
+            ZoneState::Live => self.live.answer_with_alias(reply, scratch, target),
+            ZoneState::Snapshot | ZoneState::Unknown => None,
         }
     }
 
-    fn last_good(&self) -> Option<Arc<Index>> {
-        self.last_good
+    fn snapshot(&self) -> Option<Arc<Index>> {
+        self.snapshot
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

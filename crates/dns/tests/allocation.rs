@@ -63,7 +63,7 @@ fn answering_does_not_allocate() {
         ("nope.ns.svc.cluster.local", "A"),
         ("example.com", "A"),
     ];
-    let (mut buffer, mut lane) = (vec![0; 4_096], responder.lane());
+    let (mut buffer, mut lane) = (vec![0; 4_096], responder.worker_state());
     let peer = Peer {
         address: [192, 0, 2, 1].into(),
         transport: Transport::Udp,

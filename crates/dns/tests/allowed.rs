@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
-use dns::server::{Clients, Listening, Policy, Responder, Server};
+use dns::server::{Clients, Policy, Responder, Server, ServerSettings};
 use dns::wire::Name;
 use dns::zone::Zone;
 use support::{Decoded, decode, objects, question};
@@ -43,10 +43,10 @@ fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) 
         policy,
         Arc::default(),
     );
-    let listening = Listening {
+    let listening = ServerSettings {
         plain: vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))],
         refusals_per_second_max,
-        ..Listening::default()
+        ..ServerSettings::default()
     };
     Server::listen(&listening, Arc::new(responder)).expect("a free port")
 }

@@ -89,9 +89,9 @@ fn failure(responder: &Responder, case: &Value) -> Option<String> {
         address: [192, 0, 2, 1].into(),
         transport,
     };
-    let got = match responder.respond(&message, peer, &mut buffer, &mut responder.lane()) {
+    let got = match responder.respond(&message, peer, &mut buffer, &mut responder.worker_state()) {
         Reaction::Send(octets) => decode(&buffer[..octets]),
-        Reaction::SendAndFetch(..) | Reaction::Ask(_) | Reaction::Transfer(_) => {
+        Reaction::SendAndPrefetch(..) | Reaction::Forward(_) | Reaction::Transfer(_) => {
             panic!("there is no upstream")
         }
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dns::forward::Forwarder;
 use dns::records::{Index, Settings};
-use dns::server::{Listening, Policy, Responder, Server};
+use dns::server::{Policy, Responder, Server, ServerSettings};
 use dns::wire::Name;
 use dns::zone::Zone;
 use support::{Decoded, decode, objects, question};
@@ -140,10 +140,10 @@ async fn queries_may_come_over_tls() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.clone()], key)
         .expect("a pair");
-    let listening = Listening {
+    let listening = ServerSettings {
         tls: vec![local()],
         tls_config: Some(Arc::new(config)),
-        ..Listening::default()
+        ..ServerSettings::default()
     };
     let server = Server::listen(&listening, responder(&[])).expect("a free port");
     let mut roots = rustls::RootCertStore::empty();
@@ -168,10 +168,10 @@ async fn queries_may_come_over_tls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_from_one_network_is_cut_and_held_back() {
-    let listening = Listening {
+    let listening = ServerSettings {
         plain: vec![local()],
-        answers_per_second_max: 5,
-        ..Listening::default()
+        responses_per_second_max: 5,
+        ..ServerSettings::default()
     };
     let server = Server::listen(&listening, responder(&[])).expect("a free port");
     let socket = UdpSocket::bind(local()).await.expect("a socket");

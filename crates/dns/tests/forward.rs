@@ -238,7 +238,7 @@ async fn a_stale_answer_is_better_than_none() {
 async fn so_many_questions_are_open_and_no_more() {
     let resolver = Resolver::start(Behaviour::Silent).await;
     let mut settings = settings(&[&resolver]);
-    settings.open_max = 2;
+    settings.open_queries_max = 2;
     settings.cache = CacheSettings {
         bytes_max: 0,
         ..CacheSettings::default()

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use dns::forward::{CacheSettings, ForwardSettings, Forwarder, RouteSettings, Spelling};
+use dns::forward::{CacheSettings, ForwardSettings, Forwarder, QueryCase, RouteSettings};
 use dns::records::{Index, Settings};
 use dns::server::{Responder, Server};
 use dns::wire::Name;
@@ -100,13 +100,13 @@ fn answer(query: &[u8], case: Case) -> Vec<u8> {
     answer
 }
 
-fn serve(resolver: &Resolver, spelling: Spelling) -> Server {
+fn serve(resolver: &Resolver, query_case: QueryCase) -> Server {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     index.set_synced();
     let settings = ForwardSettings {
         routes: RouteSettings {
             upstreams: vec![resolver.address],
-            spelling,
+            query_case,
             ..RouteSettings::default()
         },
         // Every question goes upstream.
@@ -133,7 +133,7 @@ async fn ask(server: &Server, name: &str) -> Decoded {
 async fn questions_upstream_cannot_be_foretold() {
     const QUESTIONS: usize = 200;
     let resolver = Resolver::start(Case::Repeats, Case::Absent).await;
-    let server = serve(&resolver, Spelling::Random);
+    let server = serve(&resolver, QueryCase::Random);
     for at in 0..QUESTIONS {
         let name = format!("Host-{at}.Example.COM.");
         let answer = ask(&server, &name).await;
@@ -161,7 +161,7 @@ async fn questions_upstream_cannot_be_foretold() {
 async fn an_answer_in_another_spelling_is_not_taken_over_udp() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
     // Nobody listens there over TCP, so the question ends.
-    let server = serve(&resolver, Spelling::Random);
+    let server = serve(&resolver, QueryCase::Random);
     let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
     assert_eq!((answer.code, answer.answer.len()), (SERVER_FAILURE, 0));
 }
@@ -169,7 +169,7 @@ async fn an_answer_in_another_spelling_is_not_taken_over_udp() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_respelled_answer_is_asked_for_again_over_tcp() {
     let resolver = Resolver::start(Case::Loses, Case::Repeats).await;
-    let server = serve(&resolver, Spelling::Random);
+    let server = serve(&resolver, QueryCase::Random);
     for _ in 0..2 {
         let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
@@ -182,7 +182,7 @@ async fn a_respelled_answer_is_asked_for_again_over_tcp() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resolver_that_loses_the_case_is_asked_in_the_clients_spelling() {
     let resolver = Resolver::start(Case::Loses, Case::Loses).await;
-    let server = serve(&resolver, Spelling::Random);
+    let server = serve(&resolver, QueryCase::Random);
     for _ in 0..3 {
         let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
@@ -199,7 +199,7 @@ async fn a_resolver_that_loses_the_case_is_asked_in_the_clients_spelling() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_case_can_be_kept() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
-    let server = serve(&resolver, Spelling::Kept);
+    let server = serve(&resolver, QueryCase::Client);
     let answer = ask(&server, "www.Example.com.").await;
     assert_eq!((answer.code, answer.answer.len()), (0, 1));
 }

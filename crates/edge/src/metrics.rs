@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use telemetry::{Counted, Text};
+use telemetry::{MetricType, MetricsText};
 
 use crate::backends::Backend;
 use crate::counters::Refusal;
@@ -12,32 +12,50 @@ use crate::port::Port;
 
 /// The metrics of these ports, and of access logs.
 pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     let labels: Vec<String> = ports.iter().map(|port| labels(port)).collect();
-    let mut each = |name: &str, counted: Counted, value: &dyn Fn(&Port) -> u64| {
-        text.family(name, counted);
+    let mut each = |name: &str, metric_type: MetricType, help: &str, value: &dyn Fn(&Port) -> u64| {
+        text.family(name, metric_type, help);
         for (port, labels) in ports.iter().zip(&labels) {
             text.sample(name, labels, value(port));
         }
     };
-    each("portolan_edge_connections_total", Counted::Counter, &|port| {
-        port.counters().connections()
-    });
-    each("portolan_edge_connections", Counted::Gauge, &|port| {
-        port.counters().open()
-    });
-    each("portolan_edge_received_bytes_total", Counted::Counter, &|port| {
-        port.counters().bytes().0
-    });
-    each("portolan_edge_sent_bytes_total", Counted::Counter, &|port| {
-        port.counters().bytes().1
-    });
-    each("portolan_edge_tls_handshakes_total", Counted::Counter, &|port| {
-        port.counters().handshakes().0
-    });
-    each("portolan_edge_tls_resumptions_total", Counted::Counter, &|port| {
-        port.counters().handshakes().1
-    });
+    each(
+        "portolan_edge_connections_total",
+        MetricType::Counter,
+        "Number of connections and UDP flows accepted, including those refused afterwards.",
+        &|port| port.counters().connections(),
+    );
+    each(
+        "portolan_edge_connections",
+        MetricType::Gauge,
+        "Number of open connections and UDP flows.",
+        &|port| port.counters().open(),
+    );
+    each(
+        "portolan_edge_received_bytes_total",
+        MetricType::Counter,
+        "Number of bytes received from clients.",
+        &|port| port.counters().bytes().0,
+    );
+    each(
+        "portolan_edge_sent_bytes_total",
+        MetricType::Counter,
+        "Number of bytes sent to clients.",
+        &|port| port.counters().bytes().1,
+    );
+    each(
+        "portolan_edge_tls_handshakes_total",
+        MetricType::Counter,
+        "Number of completed TLS handshakes with clients.",
+        &|port| port.counters().handshakes().0,
+    );
+    each(
+        "portolan_edge_tls_resumptions_total",
+        MetricType::Counter,
+        "Number of completed TLS handshakes that resumed a session.",
+        &|port| port.counters().handshakes().1,
+    );
     refusals(&mut text, ports, &labels);
     http::metrics(ports.iter().map(|port| (&port.key, port.requests())), &mut text);
     backends(&mut text, ports, &labels);
@@ -56,9 +74,13 @@ fn labels(port: &Port) -> String {
     )
 }
 
-fn refusals(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
+fn refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     let name = "portolan_edge_refused_total";
-    text.family(name, Counted::Counter);
+    text.family(
+        name,
+        MetricType::Counter,
+        "Number of connections and requests refused, by reason.",
+    );
     for (port, labels) in ports.iter().zip(labels) {
         for why in Refusal::ALL {
             let labels = format!("{labels},reason=\"{}\"", why.reason());
@@ -67,9 +89,9 @@ fn refusals(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
     }
 }
 
-fn backends(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
-    let mut each = |name: &str, counted: Counted, value: fn(&Backend) -> u64| {
-        text.family(name, counted);
+fn backends(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
+    let mut each = |name: &str, metric_type: MetricType, help: &str, value: fn(&Backend) -> u64| {
+        text.family(name, metric_type, help);
         for (port, labels) in ports.iter().zip(labels) {
             for backend in port.backends().all() {
                 let labels = format!("{labels},backend=\"{}\"", backend.address);
@@ -77,20 +99,28 @@ fn backends(text: &mut Text, ports: &[Arc<Port>], labels: &[String]) {
             }
         }
     };
-    each("portolan_edge_backend_healthy", Counted::Gauge, |backend| {
-        backend.is_healthy().into()
-    });
+    each(
+        "portolan_edge_backend_healthy",
+        MetricType::Gauge,
+        "1 if a backend is healthy, otherwise 0.",
+        |backend| backend.is_healthy().into(),
+    );
     each(
         "portolan_edge_backend_chosen_total",
-        Counted::Counter,
+        MetricType::Counter,
+        "Number of connections and requests for which a backend was chosen.",
         Backend::connections,
     );
-    each("portolan_edge_backend_under_way", Counted::Gauge, |backend| {
-        backend.under_way() as u64
-    });
+    each(
+        "portolan_edge_backend_under_way",
+        MetricType::Gauge,
+        "Number of open connections and requests of a backend.",
+        |backend| backend.under_way() as u64,
+    );
     each(
         "portolan_edge_backend_failures_total",
-        Counted::Counter,
+        MetricType::Counter,
+        "Number of failed connections to a backend.",
         Backend::failures,
     );
 }

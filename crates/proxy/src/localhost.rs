@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::object::ObjectKey;
-use telemetry::accept_each;
+use telemetry::accept_connections;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
@@ -122,7 +122,7 @@ async fn accept(listener: TcpListener, to: SocketAddr, places: Arc<Semaphore>, p
         ports.accepted.fetch_add(1, Ordering::Relaxed);
         relay(stream, to)
     };
-    accept_each(listener, places, serve, |stream| refuse(&stream)).await;
+    accept_connections(listener, places, serve, |stream| refuse(&stream)).await;
 }
 
 /// Relays one connection until both sides have said all.

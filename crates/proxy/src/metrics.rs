@@ -8,7 +8,7 @@ use std::time::Duration;
 use dataplane::{Counts, IptablesCounts, TableCounts};
 use jiff::Timestamp;
 use plan::Totals;
-use telemetry::{Counted, Histogram};
+use telemetry::{Histogram, MetricType, MetricsText};
 
 /// 0.001 s doubled 14 times (MET-01).
 const SYNC_BOUNDS: [f64; 15] = [
@@ -71,11 +71,11 @@ pub(crate) struct Packets {
 impl Default for Values {
     fn default() -> Self {
         Self {
-            sync_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
-            sync_full_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
-            sync_partial_proxy_rules_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            sync_proxy_rules_duration_seconds: Histogram::new(&SYNC_BOUNDS),
+            sync_full_proxy_rules_duration_seconds: Histogram::new(&SYNC_BOUNDS),
+            sync_partial_proxy_rules_duration_seconds: Histogram::new(&SYNC_BOUNDS),
             network_programming_duration_seconds: Histogram::new(network_programming_bounds()),
-            conntrack_reconciler_sync_duration_seconds: Histogram::new(SYNC_BOUNDS.into()),
+            conntrack_reconciler_sync_duration_seconds: Histogram::new(&SYNC_BOUNDS),
             sync_proxy_rules_last_timestamp_seconds: 0.0,
             sync_proxy_rules_last_queued_timestamp_seconds: 0.0,
             sync_proxy_rules_endpoint_changes_pending: 0,
@@ -97,7 +97,7 @@ impl Default for Values {
 }
 
 /// 0.25, 0.5, 1 to 59, 60 to 115 by 5, 120 to 300 by 30 (MET-06).
-fn network_programming_bounds() -> Box<[f64]> {
+fn network_programming_bounds() -> Vec<f64> {
     let whole = (1..60).chain((60..120).step_by(5)).chain((120..=300).step_by(30));
     [0.25, 0.5].into_iter().chain(whole.map(f64::from)).collect()
 }
@@ -130,13 +130,21 @@ impl Metrics {
         const COUNT: &str = "kubernetes_healthchecks_total";
         let values = self.values();
         let checks = ["healthz", "livez"];
-        let mut text = telemetry::Text::default();
-        text.family(STATE, Counted::Gauge);
+        let mut text = MetricsText::default();
+        text.family(
+            STATE,
+            MetricType::Gauge,
+            "This metric records the result of a single healthcheck.",
+        );
         for (name, is_healthy) in checks.into_iter().zip(now_healthy) {
             let labels = format!("name=\"proxy\",type=\"{name}\"");
             text.sample(STATE, &labels, u8::from(is_healthy));
         }
-        text.family(COUNT, Counted::Counter);
+        text.family(
+            COUNT,
+            MetricType::Counter,
+            "This metric records the results of all healthcheck.",
+        );
         for (name, counts) in checks
             .into_iter()
             .zip([values.proxy_healthz_total, values.proxy_livez_total])
@@ -179,7 +187,7 @@ impl Metrics {
 
     /// All of them as text.
     pub(crate) fn render(&self, packets: Packets) -> String {
-        let mut text = Text::default();
+        let mut text = KubeProxyText::default();
         self.values().write(&mut text);
         packets.write(&mut text);
         text.0.finish()
@@ -206,152 +214,212 @@ pub(crate) fn seconds_of(at: Timestamp) -> f64 {
 }
 
 impl Values {
-    fn write(&self, text: &mut Text) {
-        for (name, histogram) in [
+    fn write(&self, text: &mut KubeProxyText) {
+        for (name, help, histogram) in [
             (
                 "sync_proxy_rules_duration_seconds",
+                "SyncProxyRules latency in seconds",
                 &self.sync_proxy_rules_duration_seconds,
             ),
             (
                 "sync_full_proxy_rules_duration_seconds",
+                "SyncProxyRules latency in seconds for full resyncs",
                 &self.sync_full_proxy_rules_duration_seconds,
             ),
             (
                 "sync_partial_proxy_rules_duration_seconds",
+                "SyncProxyRules latency in seconds for partial resyncs",
                 &self.sync_partial_proxy_rules_duration_seconds,
             ),
             (
                 "network_programming_duration_seconds",
+                "In Cluster Network Programming Latency in seconds",
                 &self.network_programming_duration_seconds,
             ),
             (
                 "conntrack_reconciler_sync_duration_seconds",
+                "ReconcileConntrackFlowsLatency latency in seconds",
                 &self.conntrack_reconciler_sync_duration_seconds,
             ),
         ] {
-            text.histogram(name, histogram);
+            text.histogram(name, help, histogram);
         }
-        self.write_numbers(text);
+        self.write_timestamps(text);
+        self.write_changes(text);
+        self.write_own(text);
+        self.write_nftables(text);
         self.write_iptables(text);
         self.write_labelled(text);
     }
 
-    fn write_numbers(&self, text: &mut Text) {
-        for (name, value) in [
+    fn write_timestamps(&self, text: &mut KubeProxyText) {
+        for (name, help, value) in [
             (
                 "sync_proxy_rules_last_timestamp_seconds",
+                "The last time proxy rules were successfully synced",
                 self.sync_proxy_rules_last_timestamp_seconds,
             ),
             (
                 "sync_proxy_rules_last_queued_timestamp_seconds",
+                "The last time a sync of proxy rules was queued",
                 self.sync_proxy_rules_last_queued_timestamp_seconds,
             ),
         ] {
-            text.kind(name, Counted::Gauge);
+            text.family(name, MetricType::Gauge, help);
             text.by_family(name, value);
         }
-        for (name, kind, value) in [
+    }
+
+    fn write_changes(&self, text: &mut KubeProxyText) {
+        for (name, metric_type, help, value) in [
             (
                 "sync_proxy_rules_endpoint_changes_pending",
-                Counted::Gauge,
+                MetricType::Gauge,
+                "Pending proxy rules Endpoint changes",
                 self.sync_proxy_rules_endpoint_changes_pending,
             ),
             (
                 "sync_proxy_rules_endpoint_changes_total",
-                Counted::Counter,
+                MetricType::Counter,
+                "Cumulative proxy rules Endpoint changes",
                 self.sync_proxy_rules_endpoint_changes_total,
             ),
             (
                 "sync_proxy_rules_service_changes_pending",
-                Counted::Gauge,
+                MetricType::Gauge,
+                "Pending proxy rules Service changes",
                 self.sync_proxy_rules_service_changes_pending,
             ),
             (
                 "sync_proxy_rules_service_changes_total",
-                Counted::Counter,
+                MetricType::Counter,
+                "Cumulative proxy rules Service changes",
                 self.sync_proxy_rules_service_changes_total,
             ),
+        ] {
+            text.family(name, metric_type, help);
+            text.sample(name, "", value);
+        }
+    }
+
+    /// Writes the metrics that kube-proxy does not have.
+    fn write_own(&self, text: &mut KubeProxyText) {
+        for (name, metric_type, help, value) in [
             (
                 "repaired_elements_total",
-                Counted::Counter,
+                MetricType::Counter,
+                "Number of kernel elements that differed from the plan and were repaired",
                 self.repaired_elements_total,
             ),
             (
                 "drained_connections_total",
-                Counted::Counter,
+                MetricType::Counter,
+                "Number of TCP connections reset because the drain timeout of their endpoint was over",
                 self.drained_connections_total,
             ),
-            ("faulty_services", Counted::Gauge, self.faulty_services),
+            (
+                "faulty_services",
+                MetricType::Gauge,
+                "Number of Services whose rules are not applied, or not completely",
+                self.faulty_services,
+            ),
         ] {
-            text.kind(name, kind);
+            text.family(name, metric_type, help);
             text.sample(name, "", value);
         }
-        for (name, value) in [
+    }
+
+    /// Writes the counters of nftables mode; iptables mode has counters of its own.
+    fn write_nftables(&self, text: &mut KubeProxyText) {
+        if self.is_iptables {
+            return;
+        }
+        for (name, help, value) in [
             (
                 "sync_proxy_rules_nftables_sync_failures_total",
+                "Cumulative proxy nftables sync failures",
                 self.sync_proxy_rules_nftables_sync_failures_total,
             ),
             (
                 "sync_proxy_rules_nftables_cleanup_failures_total",
+                "Cumulative proxy nftables cleanup failures",
                 self.counts.cleanup_failures,
             ),
         ] {
-            // Iptables mode has counters of its own for that.
-            if !self.is_iptables {
-                text.kind(name, Counted::Counter);
-                text.by_family(name, value);
-            }
+            text.family(name, MetricType::Counter, help);
+            text.by_family(name, value);
         }
     }
 
-    /// Only where there are tables of iptables (MET-14 to MET-17).
-    fn write_iptables(&self, text: &mut Text) {
+    /// Writes the metrics of iptables mode (MET-14 to MET-17), if there are tables of iptables.
+    fn write_iptables(&self, text: &mut KubeProxyText) {
         if self.counts.iptables.is_empty() {
             return;
         }
-        for (name, count) in [
+        for (name, help, count) in [
             (
                 "sync_proxy_rules_iptables_restore_failures_total",
-                (|of| of.failures) as fn(&IptablesCounts) -> u64,
+                "Cumulative proxy iptables restore failures",
+                (|counts| counts.failures) as fn(&IptablesCounts) -> u64,
             ),
-            ("sync_proxy_rules_iptables_partial_restore_failures_total", |of| {
-                of.partial_failures
-            }),
+            (
+                "sync_proxy_rules_iptables_partial_restore_failures_total",
+                "Cumulative proxy iptables partial restore failures",
+                |counts| counts.partial_failures,
+            ),
         ] {
-            text.kind(name, Counted::Counter);
-            for of in &self.counts.iptables {
-                text.sample(name, &format!("ip_family=\"{}\"", family_name(of)), count(of));
+            text.family(name, MetricType::Counter, help);
+            for counts in &self.counts.iptables {
+                let labels = format!("ip_family=\"{}\"", family_name(counts));
+                text.sample(name, &labels, count(counts));
             }
         }
-        for (name, count) in [
+        for (name, help, count) in [
             (
                 "sync_proxy_rules_iptables_total",
-                (|of| of.rules) as fn(&TableCounts) -> u64,
+                "Total number of iptables rules owned by kube-proxy",
+                (|table| table.rules) as fn(&TableCounts) -> u64,
             ),
-            ("sync_proxy_rules_iptables_last", |of| of.rules_last),
+            (
+                "sync_proxy_rules_iptables_last",
+                "Number of iptables rules written by kube-proxy in last sync",
+                |table| table.rules_last,
+            ),
         ] {
-            text.kind(name, Counted::Gauge);
-            for of in &self.counts.iptables {
+            text.family(name, MetricType::Gauge, help);
+            for counts in &self.counts.iptables {
                 // The canary's table has no rules.
-                for table in of.tables.iter().filter(|table| table.table != "mangle") {
-                    let labels = format!("ip_family=\"{}\",table=\"{}\"", family_name(of), table.table);
+                for table in counts.tables.iter().filter(|table| table.table != "mangle") {
+                    let labels = format!("ip_family=\"{}\",table=\"{}\"", family_name(counts), table.table);
                     text.sample(name, &labels, count(table));
                 }
             }
         }
     }
 
-    fn write_labelled(&self, text: &mut Text) {
-        for (name, counts) in [
-            ("proxy_healthz_total", self.proxy_healthz_total),
-            ("proxy_livez_total", self.proxy_livez_total),
+    fn write_labelled(&self, text: &mut KubeProxyText) {
+        for (name, help, counts) in [
+            (
+                "proxy_healthz_total",
+                "Cumulative proxy healthz HTTP status",
+                self.proxy_healthz_total,
+            ),
+            (
+                "proxy_livez_total",
+                "Cumulative proxy livez HTTP status",
+                self.proxy_livez_total,
+            ),
         ] {
-            text.kind(name, Counted::Counter);
+            text.family(name, MetricType::Counter, help);
             text.sample(name, "code=\"200\"", counts[0]);
             text.sample(name, "code=\"503\"", counts[1]);
         }
         let name = "conntrack_reconciler_deleted_entries_total";
-        text.kind(name, Counted::Counter);
+        text.family(
+            name,
+            MetricType::Counter,
+            "Cumulative conntrack flows deleted by conntrack reconciler",
+        );
         for (family, count) in FAMILIES
             .iter()
             .zip(self.conntrack_reconciler_deleted_entries_total)
@@ -359,7 +427,11 @@ impl Values {
             text.sample(name, &format!("ip_family=\"{family}\""), count);
         }
         let name = "sync_proxy_rules_no_local_endpoints_total";
-        text.kind(name, Counted::Gauge);
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of services with a Local traffic policy and no endpoints",
+        );
         for (family, totals) in FAMILIES.iter().zip(&self.totals) {
             for (policy, count) in [
                 ("internal", totals.internal_without_local),
@@ -376,50 +448,52 @@ impl Values {
 }
 
 impl Packets {
-    fn write(&self, text: &mut Text) {
-        for (name, count) in [
+    fn write(&self, text: &mut KubeProxyText) {
+        for (name, help, count) in [
             (
                 "iptables_ct_state_invalid_dropped_packets_total",
+                "packets dropped by iptables to work around conntrack problems",
                 self.invalid_dropped,
             ),
             (
                 "iptables_localhost_nodeports_accepted_packets_total",
+                "Number of packets accepted on nodeports of loopback interface",
                 Some(self.localhost_accepted),
             ),
         ] {
             if let Some(count) = count {
-                text.kind(name, Counted::Counter);
+                text.family(name, MetricType::Counter, help);
                 text.sample(name, "", count);
             }
         }
     }
 }
 
-/// Metrics being written, with kube-proxy's prefix.
+/// A metrics text whose names get kube-proxy's prefix.
 #[derive(Default)]
-struct Text(telemetry::Text);
+struct KubeProxyText(MetricsText);
 
-impl Text {
-    fn kind(&mut self, name: &str, counted: Counted) {
-        self.0.family(&prefixed(name), counted);
+impl KubeProxyText {
+    fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
+        self.0.family(&prefixed(name), metric_type, help);
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         self.0.sample(&prefixed(name), labels, value);
     }
 
-    /// One value that holds for both families.
+    /// Writes one value that holds for both IP families.
     fn by_family(&mut self, name: &str, value: impl std::fmt::Display) {
         for family in FAMILIES {
             self.sample(name, &format!("ip_family=\"{family}\""), &value);
         }
     }
 
-    fn histogram(&mut self, name: &str, histogram: &Histogram) {
-        self.kind(name, Counted::Histogram);
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.family(name, MetricType::Histogram, help);
         for family in FAMILIES {
             let labels = format!("ip_family=\"{family}\"");
-            self.0.observations(&prefixed(name), &labels, histogram);
+            self.0.histogram(&prefixed(name), &labels, histogram);
         }
     }
 }

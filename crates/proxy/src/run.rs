@@ -12,7 +12,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use netlink::accounting::Accounting;
 use netlink::conntrack::{Conntrack, ConntrackError};
-use telemetry::{Answer, Respond, listen, serve};
+use telemetry::{Handler, Response, listen, serve};
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -144,25 +144,25 @@ fn start_servers(
     let is_strict = config.bind_address_hard_fail;
     if let Some(address) = config.healthz_bind_address {
         let board = board.clone();
-        let respond: Respond = Arc::new(move |uri| health_answer(&board, uri.path()));
+        let handler: Handler = Arc::new(move |uri| health_answer(&board, uri.path()));
         let server = Server {
             what: "health",
             failure: "FailedToStartProxierHealthcheck",
             address,
-            respond,
+            handler,
         };
         server.start(is_strict, events, servers)?;
     }
     if let Some(address) = config.metrics_bind_address {
         let (board, config, worker) = (board.clone(), config.clone(), worker.clone());
         let started = Timestamp::now();
-        let respond: Respond = Arc::new(move |uri| match uri.path() {
+        let handler: Handler = Arc::new(move |uri| match uri.path() {
             "/status" => {
                 let mut status = board.status(&config);
                 if let Some(busiest) = traffic(&worker, uri.query().unwrap_or_default()) {
                     status["services"] = busiest;
                 }
-                Answer::json(StatusCode::OK, &status)
+                Response::json(StatusCode::OK, &status)
             }
             "/statusz" => page(config.pages.statusz(started, Timestamp::now())),
             "/flagz" => page(config.pages.flagz()),
@@ -172,7 +172,7 @@ fn start_servers(
             what: "metrics",
             failure: "FailedToStartMetricServer",
             address,
-            respond,
+            handler,
         };
         server.start(is_strict, events, servers)?;
     }
@@ -185,7 +185,7 @@ struct Server {
     /// The reason of the Event if it cannot be started (KPR-08).
     failure: &'static str,
     address: SocketAddr,
-    respond: Respond,
+    handler: Handler,
 }
 
 impl Server {
@@ -195,12 +195,12 @@ impl Server {
             what,
             failure,
             address,
-            respond,
+            handler,
         } = self;
         match listen(address) {
             Ok(listener) => {
                 tracing::info!(%address, what, "listening");
-                servers.spawn(serve(listener, respond));
+                servers.spawn(serve(listener, handler));
             }
             Err(source) if is_strict => {
                 return Err(ProxyError::Bind {
@@ -217,7 +217,7 @@ impl Server {
                         tokio::time::sleep(BIND_RETRY_PERIOD).await;
                         if let Ok(listener) = listen(address) {
                             tracing::info!(%address, what, "listening");
-                            return serve(listener, respond).await;
+                            return serve(listener, handler).await;
                         }
                     }
                 });
@@ -228,12 +228,12 @@ impl Server {
 }
 
 /// Port 10256 (HLT-01, HLT-02).
-fn health_answer(board: &Board, path: &str) -> Answer {
+fn health_answer(board: &Board, path: &str) -> Response {
     let now = Moment::now();
     let answer = match path {
         "/healthz" => board.health.healthz(now),
         "/livez" => board.health.livez(now),
-        _ => return Answer::not_found(),
+        _ => return Response::not_found(),
     };
     let code = usize::from(answer.status != StatusCode::OK);
     board.metrics.update(|values| {
@@ -247,22 +247,22 @@ fn health_answer(board: &Board, path: &str) -> Answer {
 }
 
 /// Port 10249 (HLT-04).
-fn metrics_answer(board: &Board, config: &Config, path: &str) -> Answer {
+fn metrics_answer(board: &Board, config: &Config, path: &str) -> Response {
     match path {
-        "/metrics" => Answer::metrics(board.metrics.render(packets(board, config))),
+        "/metrics" => Response::metrics(board.metrics.render(packets(board, config))),
         "/metrics/slis" => {
             let now = Moment::now();
             let is_live = board.health.is_healthy(now);
             let is_ready = board.health.healthz(now).status == StatusCode::OK;
-            Answer::metrics(board.metrics.render_health([is_ready, is_live]))
+            Response::metrics(board.metrics.render_health([is_ready, is_live]))
         }
-        "/proxyMode" => Answer::text(StatusCode::OK, &config.proxy_mode),
-        "/configz" => Answer::json(
+        "/proxyMode" => Response::text(StatusCode::OK, &config.proxy_mode),
+        "/configz" => Response::json(
             StatusCode::OK,
             &serde_json::json!({"kubeproxy.config.k8s.io": config.configuration}),
         ),
-        "/healthz" => Answer::text(StatusCode::OK, "ok"),
-        _ => Answer::not_found(),
+        "/healthz" => Response::text(StatusCode::OK, "ok"),
+        _ => Response::not_found(),
     }
 }
 
@@ -282,8 +282,8 @@ fn packets(board: &Board, config: &Config) -> Packets {
 }
 
 /// A page, if it is served.
-fn page(text: Option<String>) -> Answer {
-    text.map_or_else(Answer::not_found, |text| Answer::text(StatusCode::OK, text))
+fn page(text: Option<String>) -> Response {
+    text.map_or_else(Response::not_found, |text| Response::text(StatusCode::OK, text))
 }
 
 /// The busiest Services, as many as a query `services=N` asks for; none if it does not.

@@ -1,58 +1,87 @@
-//! Observations in buckets.
+//! Histograms that threads update without locks.
 
-/// A histogram. It is bounded: it holds counts, no observations.
-#[derive(Clone, Debug)]
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A histogram in the sense of Prometheus: counts of observations per bucket, and their sum.
+///
+/// Its size is fixed by its bounds. Readers may see an observation in the buckets before the sum includes it.
+#[derive(Debug)]
 pub struct Histogram {
-    bounds: Box<[f64]>,
-    /// One more than bounds: the last is for what is above all of them.
-    counts: Box<[u64]>,
-    sum: f64,
+    bounds: Cow<'static, [f64]>,
+    /// Observations per bucket, not cumulative. The last bucket has no upper bound.
+    counts: Box<[AtomicU64]>,
+    /// Bits of an `f64`: the standard library has no atomic floating-point number.
+    sum_bits: AtomicU64,
 }
 
 impl Histogram {
-    /// An empty one with these bounds, in ascending order.
-    pub fn new(bounds: Box<[f64]>) -> Self {
-        let counts = vec![0; bounds.len() + 1].into();
+    /// Creates an empty histogram with the given upper bounds, in ascending order.
+    pub fn new(bounds: impl Into<Cow<'static, [f64]>>) -> Self {
+        let bounds = bounds.into();
         Self {
+            counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
             bounds,
-            counts,
-            sum: 0.0,
+            sum_bits: AtomicU64::new(0.0_f64.to_bits()),
         }
     }
 
-    /// An empty one with `count` bounds, each `factor` times the one before, as upstream's `ExponentialBuckets`.
+    /// Creates an empty histogram with `count` bounds, each `factor` times the previous one (upstream's
+    /// `ExponentialBuckets`).
     pub fn exponential(first: f64, factor: f64, count: usize) -> Self {
         let bounds = std::iter::successors(Some(first), |bound| Some(bound * factor));
-        Self::new(bounds.take(count).collect())
+        Self::new(bounds.take(count).collect::<Vec<f64>>())
     }
 
-    /// Counts an observation.
-    pub fn observe(&mut self, value: f64) {
+    /// Counts one observation.
+    pub fn observe(&self, value: f64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        if let Some(count) = self.counts.get_mut(bucket) {
-            *count += 1;
-            self.sum += value;
+        if let Some(count) = self.counts.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+            self.add_to_sum(value);
         }
     }
 
-    /// How many there were.
+    /// Adds the observations of `other`, which has the same bounds.
+    pub fn add(&self, other: &Self) {
+        for (count, more) in self.counts.iter().zip(&other.counts) {
+            count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.add_to_sum(other.sum());
+    }
+
+    /// Returns the number of observations.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
     }
 
-    /// The sum of all observations.
+    /// Returns the sum of all observations.
     pub fn sum(&self) -> f64 {
-        self.sum
+        f64::from_bits(self.sum_bits.load(Ordering::Relaxed))
     }
 
-    /// The bounds of the buckets.
+    /// Returns the upper bounds of the buckets.
     pub fn bounds(&self) -> &[f64] {
         &self.bounds
     }
 
-    /// How many are in each bucket; one more than bounds: the last is for what is above all of them.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
+    /// Returns the observations per bucket, not cumulative. The last bucket, beyond all bounds, has no upper bound.
+    pub fn counts(&self) -> Vec<u64> {
+        self.counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    fn add_to_sum(&self, value: f64) {
+        let add = |bits| Some((f64::from_bits(bits) + value).to_bits());
+        // The closure always returns a value, so the update cannot fail.
+        self.sum_bits
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .ok();
     }
 }
 

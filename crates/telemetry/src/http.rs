@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server for health checks and metrics: bounded connections, deadlines, no bodies.
+//! A small HTTP/1.1 server for health checks and metrics: bounded connections, timeouts, no request bodies.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -17,29 +17,29 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Connections served at once; more are closed at once. Load balancers probe with a few each.
+/// Limit of open connections; the server closes further ones at once. Load balancers probe with a few each.
 const CONNECTIONS_MAX: usize = 128;
-/// How long a request may take to arrive, and an idle connection stays open.
+/// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection may last in all, so that slow readers do not hold a place for ever.
+/// Lifetime of a connection, so that slow readers do not hold a permit for ever.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Pause after a failed accept: the usual cause is too many open files, which no hurry mends.
+/// Pause after a failed accept. The usual cause, too many open files, does not go away by retrying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is answered.
-pub struct Answer {
+/// A response of the server.
+pub struct Response {
     /// Status code.
     pub status: StatusCode,
     /// Content type of the body.
     pub content_type: &'static str,
     /// Further headers; names in lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// Body.
     pub body: String,
 }
 
-impl Answer {
-    /// A JSON answer.
+impl Response {
+    /// Returns a JSON response.
     pub fn json(status: StatusCode, body: &serde_json::Value) -> Self {
         Self {
             status,
@@ -49,7 +49,7 @@ impl Answer {
         }
     }
 
-    /// A plain text answer.
+    /// Returns a plain text response.
     pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self {
             status,
@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// Metrics in Prometheus' format.
+    /// Returns a response with metrics in the Prometheus text format.
     pub fn metrics(text: String) -> Self {
         Self {
             content_type: crate::text::CONTENT_TYPE,
@@ -67,13 +67,13 @@ impl Answer {
         }
     }
 
-    /// Nothing is there.
+    /// Returns the response for an unknown path, with Go's text.
     pub fn not_found() -> Self {
         Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
-    fn into_response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+    fn into_http(self) -> http::Response<Full<Bytes>> {
+        let mut response = http::Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
@@ -87,14 +87,18 @@ impl Answer {
     }
 }
 
-/// Says what is at a path.
-pub type Respond = Arc<dyn Fn(&Uri) -> Answer + Send + Sync>;
+/// Function from the URI of a request to its response.
+pub type Handler = Arc<dyn Fn(&Uri) -> Response + Send + Sync>;
 
-/// Listens on an address. An unspecified one means both families, as in Go, if there is IPv6.
+/// Listens on an address. As in Go, an unspecified IPv4 address listens on both families if the host has IPv6.
+///
+/// # Errors
+///
+/// Returns the error of `bind`, such as `AddrInUse`.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
+    let dual_stack = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
     let listener = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => match std::net::TcpListener::bind(both) {
+        IpAddr::V4(ip) if ip.is_unspecified() => match std::net::TcpListener::bind(dual_stack) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => std::net::TcpListener::bind(address)?,
             bound => bound?,
         },
@@ -104,25 +108,26 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Serves until it is dropped, which ends its connections too.
-pub async fn serve(listener: TcpListener, respond: Respond) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Serves requests. Dropping the future closes all connections.
+pub async fn serve(listener: TcpListener, handler: Handler) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let serve_one = |stream| {
-        let served = tokio::time::timeout(CONNECTION_TIMEOUT, connection(stream, respond.clone()));
+        let served = tokio::time::timeout(CONNECTION_TIMEOUT, serve_connection(stream, handler.clone()));
         async move {
             if served.await.is_err() {
-                tracing::debug!("a connection lasted too long");
+                tracing::debug!(timeout = ?CONNECTION_TIMEOUT, "connection timed out");
             }
         }
     };
-    accept_each(listener, places, serve_one, drop).await;
+    accept_connections(listener, permits, serve_one, drop).await;
 }
 
-/// Takes connections until it is dropped, which ends them too. Each has one of the `places` as long as it is served; for
-/// whom none is left, that is refused.
-pub async fn accept_each<F: Future<Output = ()> + Send + 'static>(
+/// Accepts connections and runs `serve` for each in a task of its own. Dropping the future ends all tasks.
+///
+/// A connection holds one of the `permits` while it is served; without a free permit it goes to `refuse`.
+pub async fn accept_connections<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     serve: impl Fn(TcpStream) -> F,
     refuse: impl Fn(TcpStream),
 ) {
@@ -131,18 +136,18 @@ pub async fn accept_each<F: Future<Output = ()> + Send + 'static>(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!(%error, "cannot accept a connection");
+                tracing::debug!(%error, "accept failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         while connections.try_join_next().is_some() {}
-        match places.clone().try_acquire_owned() {
-            Ok(place) => {
+        match permits.clone().try_acquire_owned() {
+            Ok(permit) => {
                 let served = serve(stream);
                 connections.spawn(async move {
                     served.await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(_) => refuse(stream),
@@ -150,10 +155,10 @@ pub async fn accept_each<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-async fn connection(stream: TcpStream, respond: Respond) {
+async fn serve_connection(stream: TcpStream, handler: Handler) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = respond(request.uri()).into_response();
-        async move { Ok::<_, Infallible>(answer) }
+        let response = handler(request.uri()).into_http();
+        async move { Ok::<_, Infallible>(response) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -161,6 +166,6 @@ async fn connection(stream: TcpStream, respond: Respond) {
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        tracing::trace!(%error, "a connection ended early");
+        tracing::trace!(%error, "connection failed");
     }
 }

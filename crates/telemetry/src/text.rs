@@ -7,33 +7,44 @@ use crate::Histogram;
 /// Content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How the values of a metric are counted.
+/// Type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// They only grow.
+pub enum MetricType {
+    /// A value that only grows.
     Counter,
-    /// They go up and down.
+    /// A value that grows and shrinks.
     Gauge,
-    /// They are in buckets.
+    /// Counts of observations in buckets, and their sum.
     Histogram,
 }
 
-/// Metrics being written.
-#[derive(Debug, Default)]
-pub struct Text(String);
+impl MetricType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
 
-impl Text {
-    /// Begins a metric: its samples follow.
-    pub fn family(&mut self, name: &str, counted: Counted) {
-        let counted = match counted {
-            Counted::Counter => "counter",
-            Counted::Gauge => "gauge",
-            Counted::Histogram => "histogram",
-        };
-        self.line(format_args!("# TYPE {name} {counted}"));
+/// A text in the Prometheus format that is being written.
+///
+/// Labels are passed as the format has them, without braces: `a="b",c="d"`; an empty string for none.
+#[derive(Debug, Default)]
+pub struct MetricsText(String);
+
+impl MetricsText {
+    /// Begins a family; its samples follow. `help` is one line without backslashes.
+    ///
+    /// For a metric of upstream, `help` is upstream's text without its stability level: upstream's promise of stability
+    /// is not ours to repeat.
+    pub fn family(&mut self, name: &str, metric_type: MetricType, help: &str) {
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {}", metric_type.name()));
     }
 
-    /// Writes one value. Labels are written as the format has them, without braces; "" for none.
+    /// Writes one sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         if labels.is_empty() {
             self.line(format_args!("{name} {value}"));
@@ -42,9 +53,26 @@ impl Text {
         }
     }
 
-    /// Writes a histogram's buckets, sum and count. `counts` has one more than `bounds`: what is above all of
-    /// them.
-    pub fn histogram(&mut self, name: &str, labels: &str, bounds: &[f64], counts: &[u64], sum: f64) {
+    /// Writes a family with one sample without labels.
+    pub fn single(&mut self, name: &str, metric_type: MetricType, help: &str, value: impl Display) {
+        self.family(name, metric_type, help);
+        self.sample(name, "", value);
+    }
+
+    /// Writes the buckets, sum and count of a histogram.
+    pub fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        self.buckets(
+            name,
+            labels,
+            histogram.bounds(),
+            &histogram.counts(),
+            histogram.sum(),
+        );
+    }
+
+    /// Writes a histogram from its parts. `counts` holds observations per bucket, not cumulative, with one more entry than
+    /// `bounds` for the bucket without an upper bound.
+    pub fn buckets(&mut self, name: &str, labels: &str, bounds: &[f64], counts: &[u64], sum: f64) {
         let comma = if labels.is_empty() { "" } else { "," };
         let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
         let mut total = 0;
@@ -58,13 +86,7 @@ impl Text {
         self.sample(&format!("{name}_count"), labels, total);
     }
 
-    /// Writes a histogram.
-    pub fn observations(&mut self, name: &str, labels: &str, histogram: &Histogram) {
-        let (bounds, counts) = (histogram.bounds(), histogram.counts());
-        self.histogram(name, labels, bounds, counts, histogram.sum());
-    }
-
-    /// All that was written.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.0
     }

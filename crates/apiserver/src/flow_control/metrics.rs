@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use telemetry::{MetricType, MetricsText};
+
 use super::limits::seat_bounds;
 use super::schema::{FlowSchema, PriorityLevel};
 use super::{FlowControl, LongRunning, RequestLimits, lock};
-use crate::metrics::Text;
 
 /// Why a short request was refused.
 #[derive(Clone, Copy, Debug)]
@@ -84,46 +85,54 @@ impl Counts {
 
 impl FlowControl {
     /// Writes the metrics.
-    pub(crate) fn render(&self, out: &mut Text) {
+    pub(crate) fn render(&self, out: &mut MetricsText) {
         let gauge =
             |counts: &SchemaCounts, of: fn(&SchemaCounts) -> &AtomicI64| of(counts).load(Ordering::Relaxed);
         let name = "apiserver_flowcontrol_dispatched_requests_total";
-        out.head(name, "counter", "Number of requests that were given a seat.");
+        out.family(
+            name,
+            MetricType::Counter,
+            "Number of requests executed by API Priority and Fairness subsystem",
+        );
         for (labels, counts) in self.counts.each() {
-            out.value(name, &labels, counts.dispatched.load(Ordering::Relaxed));
+            out.sample(name, &labels, counts.dispatched.load(Ordering::Relaxed));
         }
         let name = "apiserver_flowcontrol_rejected_requests_total";
-        out.head(
+        out.family(
             name,
-            "counter",
-            "Number of requests that were refused by flow control.",
+            MetricType::Counter,
+            "Number of requests rejected by API Priority and Fairness subsystem",
         );
         for (labels, counts) in self.counts.each() {
             for (why, count) in Rejection::ALL.iter().zip(&counts.rejected) {
                 let labels = format!("{labels},reason=\"{}\"", why.reason());
-                out.value(name, &labels, count.load(Ordering::Relaxed));
+                out.sample(name, &labels, count.load(Ordering::Relaxed));
             }
         }
         let name = "apiserver_flowcontrol_current_executing_requests";
-        out.head(name, "gauge", "Number of requests that hold a seat now.");
+        out.family(name, MetricType::Gauge, "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem");
         for (labels, counts) in self.counts.each() {
-            out.value(name, &labels, gauge(counts, |counts| &counts.executing));
+            out.sample(name, &labels, gauge(counts, |counts| &counts.executing));
         }
         let name = "apiserver_flowcontrol_current_inqueue_requests";
-        out.head(name, "gauge", "Number of requests that wait for a seat now.");
+        out.family(
+            name,
+            MetricType::Gauge,
+            "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
+        );
         for (labels, counts) in self.counts.each() {
-            out.value(name, &labels, gauge(counts, |counts| &counts.queued));
+            out.sample(name, &labels, gauge(counts, |counts| &counts.queued));
         }
         self.render_seats(out);
         self.render_long_running(out);
     }
 
-    fn render_seats(&self, out: &mut Text) {
+    fn render_seats(&self, out: &mut MetricsText) {
         let name = "apiserver_flowcontrol_nominal_limit_seats";
-        out.head(
+        out.family(
             name,
-            "gauge",
-            "Seats of each priority level, for reads and writes together.",
+            MetricType::Gauge,
+            "Nominal number of execution seats configured for each priority level",
         );
         let limits = [
             self.counts.limits.reads_at_a_time,
@@ -132,30 +141,30 @@ impl FlowControl {
         for level in PriorityLevel::ALL {
             let seats = limits.iter().filter_map(|limit| seat_bounds(level, *limit));
             let seats: u64 = seats.map(|bounds| u64::from(bounds.seats)).sum();
-            out.value(name, &format!("priority_level=\"{}\"", level.name()), seats);
+            out.sample(name, &format!("priority_level=\"{}\"", level.name()), seats);
         }
     }
 
-    fn render_long_running(&self, out: &mut Text) {
+    fn render_long_running(&self, out: &mut MetricsText) {
         let name = "portolan_apiserver_long_running_requests";
-        out.head(
+        out.family(
             name,
-            "gauge",
-            "Requests that last and are under way now, by kind.",
+            MetricType::Gauge,
+            "Number of open long-running requests, by kind.",
         );
         for kind in LongRunning::ALL {
             let held = lock(self.portions(kind)).held();
-            out.value(name, &format!("kind=\"{}\"", kind.name()), held);
+            out.sample(name, &format!("kind=\"{}\"", kind.name()), held);
         }
         let name = "portolan_apiserver_long_running_requests_rejected_total";
-        out.head(
+        out.family(
             name,
-            "counter",
-            "Requests that last and were refused, as their user or all have too many.",
+            MetricType::Counter,
+            "Number of long-running requests rejected by the limits per user or in total, by kind.",
         );
         for (kind, count) in LongRunning::ALL.iter().zip(&self.counts.long_running_rejected) {
             let labels = format!("kind=\"{}\"", kind.name());
-            out.value(name, &labels, count.load(Ordering::Relaxed));
+            out.sample(name, &labels, count.load(Ordering::Relaxed));
         }
     }
 }

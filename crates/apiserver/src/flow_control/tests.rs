@@ -143,7 +143,7 @@ fn metrics_have_upstreams_names() {
     control
         .counts
         .rejected(FlowSchema::ServiceAccounts, Rejection::QueueFull);
-    let mut text = crate::metrics::Text::default();
+    let mut text = telemetry::MetricsText::default();
     control.render(&mut text);
     let text = text.finish();
     for line in [

@@ -1,49 +1,63 @@
 //! How much of the Service ranges is in use, what was taken from them, and what was wrong with them (FAM-28, CIDR-20,
 //! NP-12).
 
-use super::text::Text;
+use telemetry::{MetricType, MetricsText};
+
 use crate::service::{DURATION_BOUNDS_US, Registry, Repairs, Taken, Usage};
 
-pub(super) fn render(services: &Registry, out: &mut Text) {
+pub(super) fn render(services: &Registry, out: &mut MetricsText) {
     let usage = services.usage();
     render_addresses(&usage, out);
     render_ports(&usage, out);
-    render_repairs("clusterip", "ip", &services.address_faults.read(), out);
-    render_repairs("nodeport", "port", &services.port_faults.read(), out);
+    render_repairs(
+        "clusterip",
+        "ip",
+        "clusterips by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, \
+         invalid",
+        &services.address_faults.read(),
+        out,
+    );
+    render_repairs(
+        "nodeport",
+        "port",
+        "ports by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
+        &services.port_faults.read(),
+        out,
+    );
 }
 
-fn render_repairs(pool: &str, unit: &str, repairs: &Repairs, out: &mut Text) {
+fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &Repairs, out: &mut MetricsText) {
     let name = format!("kube_apiserver_{pool}_repair_{unit}_errors_total");
-    let help = format!("Errors found by the {pool} repair loop, by type.");
-    out.head(&name, "counter", &help);
+    let help = format!("Number of errors detected on {errors}");
+    out.family(&name, MetricType::Counter, &help);
     for (fault, count) in &repairs.faults {
-        out.value(&name, &format!("type=\"{fault}\""), count);
+        out.sample(&name, &format!("type=\"{fault}\""), count);
     }
     let name = format!("kube_apiserver_{pool}_repair_reconcile_errors_total");
-    let help = format!("Passes of the {pool} repair loop that failed.");
-    out.head(&name, "counter", &help);
-    out.value(&name, "", repairs.failures);
+    let help = format!("Number of reconciliation failures on the {pool} repair reconcile loop");
+    out.family(&name, MetricType::Counter, &help);
+    out.sample(&name, "", repairs.failures);
 }
 
-fn render_addresses(usage: &Usage, out: &mut Text) {
+fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_clusterip_allocator";
     let name = format!("{PREFIX}_allocated_ips");
-    out.head(
+    out.family(
         &name,
-        "gauge",
+        MetricType::Gauge,
         "Gauge measuring the number of allocated IPs for Services",
     );
     for range in &usage.ranges {
-        out.value(&name, &format!("cidr=\"{}\"", range.net), range.allocated);
+        out.sample(&name, &format!("cidr=\"{}\"", range.net), range.allocated);
     }
     let name = format!("{PREFIX}_available_ips");
-    out.head(
+    out.family(
         &name,
-        "gauge",
+        MetricType::Gauge,
         "Gauge measuring the number of available IPs for Services",
     );
     for range in &usage.ranges {
-        out.value(&name, &format!("cidr=\"{}\"", range.net), range.available);
+        out.sample(&name, &format!("cidr=\"{}\"", range.net), range.available);
     }
     let counters: [(&str, &str, fn(&Taken) -> u64); 2] = [
         ("allocation_total", "Number of Cluster IPs allocations", |taken| {
@@ -57,45 +71,44 @@ fn render_addresses(usage: &Usage, out: &mut Text) {
     ];
     for (counter, help, read) in counters {
         let name = format!("{PREFIX}_{counter}");
-        out.head(&name, "counter", help);
+        out.family(&name, MetricType::Counter, help);
         for range in &usage.ranges {
             for (scope, taken) in [("dynamic", &range.dynamic), ("static", &range.requested)] {
                 let labels = format!("cidr=\"{}\",scope=\"{scope}\"", range.net);
-                out.value(&name, &labels, read(taken));
+                out.sample(&name, &labels, read(taken));
             }
         }
     }
     let name = format!("{PREFIX}_allocation_duration_seconds");
-    out.head(
+    out.family(
         &name,
-        "histogram",
+        MetricType::Histogram,
         "Duration in seconds to allocate a Cluster IP by ServiceCIDR",
     );
     for range in &usage.ranges {
         let durations = &range.durations;
-        let bounds = DURATION_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
-        let buckets = bounds.zip(durations.buckets);
+        let bounds = DURATION_BOUNDS_US.map(|us| us as f64 / 1e6);
         let (labels, seconds) = (format!("cidr=\"{}\"", range.net), durations.total.as_secs_f64());
-        out.histogram(&name, &labels, buckets, durations.count, seconds);
+        out.buckets(&name, &labels, &bounds, &durations.counts, seconds);
     }
 }
 
-fn render_ports(usage: &Usage, out: &mut Text) {
+fn render_ports(usage: &Usage, out: &mut MetricsText) {
     const PREFIX: &str = "kube_apiserver_nodeport_allocator";
     let name = format!("{PREFIX}_allocated_ports");
-    out.head(
+    out.family(
         &name,
-        "gauge",
+        MetricType::Gauge,
         "Gauge measuring the number of allocated NodePorts for Services",
     );
-    out.value(&name, "", usage.allocated_ports);
+    out.sample(&name, "", usage.allocated_ports);
     let name = format!("{PREFIX}_available_ports");
-    out.head(
+    out.family(
         &name,
-        "gauge",
+        MetricType::Gauge,
         "Gauge measuring the number of available NodePorts for Services",
     );
-    out.value(&name, "", usage.available_ports);
+    out.sample(&name, "", usage.available_ports);
     let counters: [(&str, &str, fn(&Taken) -> u64); 2] = [
         ("allocation_total", "Number of NodePort allocations", |taken| {
             taken.allocations
@@ -108,12 +121,12 @@ fn render_ports(usage: &Usage, out: &mut Text) {
     ];
     for (counter, help, read) in counters {
         let name = format!("{PREFIX}_{counter}");
-        out.head(&name, "counter", help);
+        out.family(&name, MetricType::Counter, help);
         for (scope, taken) in [
             ("dynamic", &usage.dynamic_ports),
             ("static", &usage.requested_ports),
         ] {
-            out.value(&name, &format!("scope=\"{scope}\""), read(taken));
+            out.sample(&name, &format!("scope=\"{scope}\""), read(taken));
         }
     }
 }

@@ -5,19 +5,19 @@ mod audit;
 mod pod_security;
 mod process;
 mod requests;
-mod text;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use api::kind::{self, Kind};
 
+use telemetry::{MetricType, MetricsText};
+
 use crate::audit::Counts as AuditCounts;
 use crate::documents::GIT_VERSION;
 use crate::resource::Resources;
 pub(crate) use requests::Label;
 use requests::Requests;
-pub(crate) use text::Text;
 
 /// All metrics of the server.
 #[derive(Default)]
@@ -57,17 +57,17 @@ impl Metrics {
     }
 
     /// The text, with what others count.
-    pub(crate) fn render(&self, resources: &Resources, others: impl FnOnce(&mut Text)) -> String {
-        let mut out = Text::default();
+    pub(crate) fn render(&self, resources: &Resources, others: impl FnOnce(&mut MetricsText)) -> String {
+        let mut out = MetricsText::default();
         self.requests.render(&mut out);
-        out.head(
+        out.family(
             "apiserver_current_inflight_requests",
-            "gauge",
-            "Requests that are answered now, by whether they change anything.",
+            MetricType::Gauge,
+            "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
         );
         for (kind, count) in [("mutating", &self.writing), ("readOnly", &self.reading)] {
             let labels = format!("request_kind=\"{kind}\"");
-            out.value(
+            out.sample(
                 "apiserver_current_inflight_requests",
                 &labels,
                 count.load(Ordering::Relaxed),
@@ -81,13 +81,14 @@ impl Metrics {
             encryption.render(&mut out);
         }
         pod_security::render(&resources.admission.pod_security.counts, &mut out);
-        out.head(
+        out.family(
             "kubernetes_build_info",
-            "gauge",
-            "A constant 1, with the version as labels.",
+            MetricType::Gauge,
+            "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build \
+             date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
         );
         let labels = format!("git_version=\"{GIT_VERSION}\",major=\"1\",minor=\"36\"");
-        out.value("kubernetes_build_info", &labels, 1);
+        out.sample("kubernetes_build_info", &labels, 1);
         if let Some(counts) = &self.audit {
             audit::render(counts, &mut out);
         }
@@ -97,9 +98,14 @@ impl Metrics {
 }
 
 /// How many objects there are of each kind.
-fn render_objects(resources: &Resources, out: &mut Text) {
+fn render_objects(resources: &Resources, out: &mut MetricsText) {
     let name = "apiserver_storage_objects";
-    out.head(name, "gauge", "Number of stored objects by kind.");
+    out.family(
+        name,
+        MetricType::Gauge,
+        "[DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time of last \
+         check split by kind. In case of a fetching error, the value will be -1.",
+    );
     for kind in kind::all().iter().filter(|kind| kind.is_stored_form()) {
         let listing = resources
             .store
@@ -107,7 +113,7 @@ fn render_objects(resources: &Resources, out: &mut Text) {
             .list(&kind.store_prefix(None), None, None, Some(1));
         if let Ok(listing) = listing {
             let count = listing.entries.len() + listing.remaining;
-            out.value(name, &format!("resource=\"{}\"", kind.qualified_plural()), count);
+            out.sample(name, &format!("resource=\"{}\"", kind.qualified_plural()), count);
         }
     }
 }
@@ -159,26 +165,35 @@ impl WatchCounts {
         self.by_kind.get(at)
     }
 
-    fn render(&self, out: &mut Text) {
+    fn render(&self, out: &mut MetricsText) {
         let each = || kind::all().iter().zip(&self.by_kind);
         let name = "apiserver_longrunning_requests";
-        out.head(name, "gauge", "Watches that are open now, by kind.");
+        out.family(
+            name,
+            MetricType::Gauge,
+            "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and \
+             component. Not all requests are tracked this way.",
+        );
         for (kind, count) in each() {
             let labels = format!(
                 "component=\"apiserver\",group=\"{}\",resource=\"{}\",scope=\"cluster\",subresource=\"\",\
                  verb=\"WATCH\",version=\"{}\"",
                 kind.group, kind.plural, kind.version
             );
-            out.value(name, &labels, count.watches.load(Ordering::Relaxed));
+            out.sample(name, &labels, count.watches.load(Ordering::Relaxed));
         }
         let name = "apiserver_watch_events_total";
-        out.head(name, "counter", "Number of events sent in watches, by kind.");
+        out.family(
+            name,
+            MetricType::Counter,
+            "Number of events sent in watch clients",
+        );
         for (kind, count) in each() {
             let labels = format!(
                 "group=\"{}\",resource=\"{}\",version=\"{}\"",
                 kind.group, kind.plural, kind.version
             );
-            out.value(name, &labels, count.events.load(Ordering::Relaxed));
+            out.sample(name, &labels, count.events.load(Ordering::Relaxed));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The metrics of the admission plugin PodSecurity.
 
-use super::text::Text;
+use telemetry::{MetricType, MetricsText};
+
 use crate::admission::PodSecurityCounts;
 
-pub(super) fn render(counts: &PodSecurityCounts, out: &mut Text) {
+pub(super) fn render(counts: &PodSecurityCounts, out: &mut MetricsText) {
     for (name, help, samples) in [
         (
             "pod_security_errors_total",
@@ -22,9 +23,9 @@ pub(super) fn render(counts: &PodSecurityCounts, out: &mut Text) {
             counts.exemptions(),
         ),
     ] {
-        out.head(name, "counter", help);
+        out.family(name, MetricType::Counter, help);
         for (labels, count) in samples {
-            out.value(name, &labels, count);
+            out.sample(name, &labels, count);
         }
     }
 }

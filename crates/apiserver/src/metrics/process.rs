@@ -3,47 +3,51 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::text::Text;
+use telemetry::{MetricType, MetricsText};
 
 /// Ticks a second of `/proc`: Linux has had a hundred on every machine for programs, whatever the kernel counts in.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn render(out: &mut Text) {
+pub(super) fn render(out: &mut MetricsText) {
     if let Some(stat) = Stat::read() {
         let seconds = "process_cpu_seconds_total";
-        out.head(
+        out.family(
             seconds,
-            "counter",
+            MetricType::Counter,
             "Total user and system CPU time spent in seconds.",
         );
-        out.value(seconds, "", stat.cpu_seconds);
+        out.sample(seconds, "", stat.cpu_seconds);
         let virtual_bytes = "process_virtual_memory_bytes";
-        out.head(virtual_bytes, "gauge", "Virtual memory size in bytes.");
-        out.value(virtual_bytes, "", stat.virtual_bytes);
+        out.family(virtual_bytes, MetricType::Gauge, "Virtual memory size in bytes.");
+        out.sample(virtual_bytes, "", stat.virtual_bytes);
         let resident = "process_resident_memory_bytes";
-        out.head(resident, "gauge", "Resident memory size in bytes.");
-        out.value(resident, "", stat.resident_bytes);
+        out.family(resident, MetricType::Gauge, "Resident memory size in bytes.");
+        out.sample(resident, "", stat.resident_bytes);
         if let Some(start) = stat.start_time_seconds() {
             let name = "process_start_time_seconds";
-            out.head(
+            out.family(
                 name,
-                "gauge",
+                MetricType::Gauge,
                 "Start time of the process since unix epoch in seconds.",
             );
-            out.value(name, "", start);
+            out.sample(name, "", start);
         }
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
-        out.head("process_open_fds", "gauge", "Number of open file descriptors.");
-        out.value("process_open_fds", "", files.count());
+        out.family(
+            "process_open_fds",
+            MetricType::Gauge,
+            "Number of open file descriptors.",
+        );
+        out.sample("process_open_fds", "", files.count());
     }
     if let Some(limit) = file_limit() {
-        out.head(
+        out.family(
             "process_max_fds",
-            "gauge",
+            MetricType::Gauge,
             "Maximum number of open file descriptors.",
         );
-        out.value("process_max_fds", "", limit);
+        out.sample("process_max_fds", "", limit);
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use api::kind::Kind;
 
-use super::text::Text;
+use telemetry::{Histogram, MetricType, MetricsText};
+
 use crate::route::Target;
 
 /// Status codes that are counted one by one; all others are counted as the last.
@@ -94,14 +95,20 @@ pub(crate) struct Requests {
     series: RwLock<HashMap<Label, Arc<Series>>>,
 }
 
-#[derive(Default)]
 struct Series {
     codes: [AtomicU64; CODES.len()],
-    durations: [AtomicU64; SECONDS.len()],
-    duration_us_total: AtomicU64,
-    sizes: [AtomicU64; BYTES.len()],
-    sized: AtomicU64,
-    bytes_total: AtomicU64,
+    duration_seconds: Histogram,
+    size_bytes: Histogram,
+}
+
+impl Default for Series {
+    fn default() -> Series {
+        Series {
+            codes: Default::default(),
+            duration_seconds: Histogram::new(&SECONDS),
+            size_bytes: Histogram::new(&BYTES),
+        }
+    }
 }
 
 impl Requests {
@@ -110,13 +117,9 @@ impl Requests {
         let series = self.series(label);
         let code = CODES.iter().position(|c| *c == code).unwrap_or(CODES.len() - 1);
         series.codes[code].fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        series.duration_us_total.fetch_add(micros, Ordering::Relaxed);
-        count_in(&series.durations, &SECONDS, took.as_secs_f64());
+        series.duration_seconds.observe(took.as_secs_f64());
         if let Some(bytes) = bytes {
-            series.sized.fetch_add(1, Ordering::Relaxed);
-            series.bytes_total.fetch_add(bytes, Ordering::Relaxed);
-            count_in(&series.sizes, &BYTES, bytes as f64);
+            series.size_bytes.observe(bytes as f64);
         }
     }
 
@@ -130,7 +133,7 @@ impl Requests {
         all.entry(label).or_default().clone()
     }
 
-    pub(super) fn render(&self, out: &mut Text) {
+    pub(super) fn render(&self, out: &mut MetricsText) {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(String, &'static str, Arc<Series>)> = all
             .iter()
@@ -138,55 +141,47 @@ impl Requests {
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         let name = "apiserver_request_total";
-        out.head(
+        out.family(
             name,
-            "counter",
-            "Counter of apiserver requests by what they are about and how they ended.",
+            MetricType::Counter,
+            "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, \
+             component, and HTTP response code.",
         );
         for (labels, _, series) in &all {
             for (code, count) in CODES.iter().zip(&series.codes) {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {
-                    out.value(name, &format!("code=\"{code}\",{labels}"), count);
+                    out.sample(name, &format!("code=\"{code}\",{labels}"), count);
                 }
             }
         }
         let name = "apiserver_request_duration_seconds";
-        out.head(name, "histogram", "Response latency distribution in seconds.");
+        out.family(
+            name,
+            MetricType::Histogram,
+            "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, \
+             scope and component.",
+        );
         // How long watches last says nothing of how fast they are answered.
         for (labels, _, series) in all
             .iter()
             .filter(|(_, verb, _)| *verb != "WATCH" && *verb != "CONNECT")
         {
-            let buckets = SECONDS.iter().copied().zip(loaded(&series.durations));
-            let count = loaded(&series.codes).sum();
-            let seconds = series.duration_us_total.load(Ordering::Relaxed) as f64 / 1e6;
-            out.histogram(name, labels, buckets, count, seconds);
+            out.histogram(name, labels, &series.duration_seconds);
         }
         let name = "apiserver_response_sizes";
-        out.head(name, "histogram", "Response size distribution in bytes.");
+        out.family(
+            name,
+            MetricType::Histogram,
+            "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
+        );
         for (labels, _, series) in &all {
-            let count = series.sized.load(Ordering::Relaxed);
-            if count > 0 {
+            if series.size_bytes.count() > 0 {
                 let labels = labels
                     .replacen("dry_run=\"\",", "", 1)
                     .replacen("dry_run=\"All\",", "", 1);
-                let buckets = BYTES.iter().copied().zip(loaded(&series.sizes));
-                let bytes = series.bytes_total.load(Ordering::Relaxed) as f64;
-                out.histogram(name, &labels, buckets, count, bytes);
+                out.histogram(name, &labels, &series.size_bytes);
             }
         }
     }
-}
-
-fn count_in(buckets: &[AtomicU64], bounds: &[f64], value: f64) {
-    if let Some(at) = bounds.iter().position(|bound| value <= *bound)
-        && let Some(bucket) = buckets.get(at)
-    {
-        bucket.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn loaded(counts: &[AtomicU64]) -> impl Iterator<Item = u64> {
-    counts.iter().map(|count| count.load(Ordering::Relaxed))
 }

@@ -18,9 +18,10 @@ fn requests_are_counted_by_what_they_are_about() {
     metrics
         .requests
         .answered(label(), 409, Duration::from_secs(100), None);
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     metrics.requests.render(&mut text);
     let text = text.finish();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let labels = "component=\"apiserver\",dry_run=\"All\",group=\"\",resource=\"services\",scope=\"resource\",\
                   subresource=\"status\",verb=\"PATCH\",version=\"v1\"";
     let sized = labels.replace("dry_run=\"All\",", "");
@@ -54,7 +55,7 @@ fn watches_are_counted_by_kind() {
     let services = kind::find("", "v1", "services").unwrap();
     counts.watches(services, 1);
     counts.told(services, 3);
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     counts.render(&mut text);
     let text = text.finish();
     let told = "apiserver_watch_events_total{group=\"\",resource=\"services\",version=\"v1\"} 3\n";

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use telemetry::{MetricType, MetricsText};
+
 use super::activity::Silence;
 use super::census::{Census, Source, Stage};
 use super::handshakes::{Handshake, Handshakes};
 use crate::authentication::Identity;
-use crate::metrics::Text;
 use crate::portions::Exceeded;
 
 /// All connections of the server.
@@ -115,29 +116,25 @@ impl Connections {
     }
 
     /// Writes the metrics.
-    pub(crate) fn render(&self, out: &mut Text) {
+    pub(crate) fn render(&self, out: &mut MetricsText) {
         let name = "portolan_apiserver_connections";
-        out.head(
-            name,
-            "gauge",
-            "Connections that are open now, by how far they have come.",
-        );
+        out.family(name, MetricType::Gauge, "Number of open connections, by stage.");
         let open = {
             let open = self.open();
             Stage::ALL.map(|stage| (stage, open.census.open(stage)))
         };
         for (stage, count) in open {
-            out.value(name, &format!("stage=\"{}\"", stage.name()), count);
+            out.sample(name, &format!("stage=\"{}\"", stage.name()), count);
         }
         let name = "portolan_apiserver_connections_refused_total";
-        out.head(
+        out.family(
             name,
-            "counter",
-            "Connections that the server refused or closed, by reason.",
+            MetricType::Counter,
+            "Number of connections refused or closed by the server, by reason.",
         );
         for (why, count) in Refusal::ALL.iter().zip(&self.refused) {
             let labels = format!("reason=\"{}\"", why.reason());
-            out.value(name, &labels, count.load(Ordering::Relaxed));
+            out.sample(name, &labels, count.load(Ordering::Relaxed));
         }
     }
 

@@ -58,22 +58,18 @@ pub const DURATION_BOUNDS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_
 /// How long allocations took (FAM-28).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// How many took at most as long as each of [`DURATION_BOUNDS_US`], and longer than the one before.
-    pub buckets: [u64; DURATION_BOUNDS_US.len()],
-    /// How many there were.
-    pub count: u64,
-    /// How long all of them took.
+    /// Allocations per bucket; the last bucket is beyond all of [`DURATION_BOUNDS_US`].
+    pub counts: [u64; DURATION_BOUNDS_US.len() + 1],
+    /// Sum of all durations.
     pub total: Duration,
 }
 
 impl Durations {
     fn add(&mut self, took: Duration) {
-        self.count += 1;
         self.total += took;
-        let bounds = DURATION_BOUNDS_US.iter().map(|us| Duration::from_micros(*us));
-        let mut fitting = self.buckets.iter_mut().zip(bounds);
-        if let Some((bucket, _)) = fitting.find(|(_, bound)| took <= *bound) {
-            *bucket += 1;
+        let bucket = DURATION_BOUNDS_US.partition_point(|us| Duration::from_micros(*us) < took);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
         }
     }
 }

@@ -146,6 +146,7 @@ async fn metrics_have_the_names_of_upstream() {
     api.get(&config_maps("nope")).await.expect(404);
     let text = api.get("/metrics").await;
     let text = String::from_utf8(text.body.to_vec()).unwrap();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for line in [
         "apiserver_request_total{code=\"404\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"configmaps\",",
         "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0",

@@ -11,6 +11,7 @@ fn each_metric_of_upstream_is_told() {
     metrics.host_updated(Duration::from_secs(5));
     assert_eq!(metrics.syncs(), 2);
     let text = metrics.render();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for line in [
         "# TYPE service_controller_loadbalancer_sync_total counter",
         "service_controller_loadbalancer_sync_total 2",

@@ -1,12 +1,12 @@
-//! What is counted of mirrored EndpointSlices (EPM-13).
+//! Metrics of the EndpointSlice mirroring controller (EPM-13).
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use api::object::ObjectKey;
-use telemetry::{Histogram, Text};
+use telemetry::{Histogram, MetricsText};
 
-use super::{Changes, per_sync, write_gauge, write_histogram};
+use super::{Changes, help, per_sync, write_gauge, write_histogram};
 use crate::mirroring::Counts;
 
 const PREFIX: &str = "endpoint_slice_mirroring_controller";
@@ -59,19 +59,55 @@ impl MirroringMetrics {
         self.mirrored.clear();
     }
 
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
-        write_histogram(text, &name("endpoints_added_per_sync"), &self.added_per_sync);
-        write_histogram(text, &name("endpoints_updated_per_sync"), &self.updated_per_sync);
-        write_histogram(text, &name("endpoints_removed_per_sync"), &self.removed_per_sync);
-        write_histogram(text, &name("addresses_skipped_per_sync"), &self.skipped_per_sync);
-        write_histogram(text, &name("endpoints_sync_duration"), &self.sync_duration);
+        write_histogram(
+            text,
+            &name("endpoints_added_per_sync"),
+            "Number of endpoints added on each Endpoints sync",
+            &self.added_per_sync,
+        );
+        write_histogram(
+            text,
+            &name("endpoints_updated_per_sync"),
+            "Number of endpoints updated on each Endpoints sync",
+            &self.updated_per_sync,
+        );
+        write_histogram(
+            text,
+            &name("endpoints_removed_per_sync"),
+            "Number of endpoints removed on each Endpoints sync",
+            &self.removed_per_sync,
+        );
+        write_histogram(
+            text,
+            &name("addresses_skipped_per_sync"),
+            "Number of addresses skipped on each Endpoints sync due to being invalid or exceeding MaxEndpointsPerSubset",
+            &self.skipped_per_sync,
+        );
+        write_histogram(
+            text,
+            &name("endpoints_sync_duration"),
+            "Duration of syncEndpoints() in seconds",
+            &self.sync_duration,
+        );
         let sum = |of: fn(&Counts) -> usize| self.mirrored.values().map(of).sum();
-        write_gauge(text, &name("endpoints_desired"), sum(|counts| counts.endpoints));
-        write_gauge(text, &name("num_endpoint_slices"), sum(|counts| counts.slices));
+        write_gauge(
+            text,
+            &name("endpoints_desired"),
+            help::ENDPOINTS_DESIRED,
+            sum(|counts| counts.endpoints),
+        );
+        write_gauge(
+            text,
+            &name("num_endpoint_slices"),
+            help::SLICES,
+            sum(|counts| counts.slices),
+        );
         write_gauge(
             text,
             &name("desired_endpoint_slices"),
+            help::SLICES_DESIRED,
             sum(|counts| counts.slices_desired),
         );
         self.changes.write(text, &name("changes"));

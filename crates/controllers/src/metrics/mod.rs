@@ -1,6 +1,6 @@
-//! Metrics under the names of upstream's controllers (FEATURES EPS-27, EPM-13), as Prometheus text.
+//! Metrics of the controllers, with the names and help texts of upstream (EPS-27, EPM-13).
 //!
-//! They outlive the caches and the queues, which begin anew with each term as leader.
+//! They outlive the caches and the queues, which each term as leader creates afresh.
 
 mod mirroring;
 mod queues;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use telemetry::{Counted, Histogram, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 use tokio::sync::watch;
 
 use crate::endpointslice::Report;
@@ -56,14 +56,19 @@ impl Metrics {
 
     /// All of them as text.
     pub fn render(&self, now: Instant) -> String {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         {
             let values = self.values();
             values.slices.write(&mut text);
             values.mirroring.write(&mut text);
             if let Some((name, is_leader)) = &values.election {
                 let family = "leader_election_master_status";
-                text.family(family, Counted::Gauge);
+                text.family(
+                    family,
+                    MetricType::Gauge,
+                    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates \
+                     master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+                );
                 text.sample(family, &format!("name=\"{name}\""), u8::from(*is_leader.borrow()));
             }
         }
@@ -131,27 +136,34 @@ impl Changes {
         }
     }
 
-    fn write(&self, text: &mut Text, name: &str) {
-        text.family(name, Counted::Counter);
+    fn write(&self, text: &mut MetricsText, name: &str) {
+        text.family(name, MetricType::Counter, "Number of EndpointSlice changes");
         for (operation, count) in ["create", "update", "delete"].iter().zip(self.0) {
             text.sample(name, &format!("operation=\"{operation}\""), count);
         }
     }
 }
 
-/// How many endpoints or addresses a sync concerned: 2 doubled 14 times, as upstream has it.
+/// Help texts that the EndpointSlice controller and the mirroring controller share.
+mod help {
+    pub(super) const ENDPOINTS_DESIRED: &str = "Number of endpoints desired";
+    pub(super) const SLICES: &str = "Number of EndpointSlices";
+    pub(super) const SLICES_DESIRED: &str =
+        "Number of EndpointSlices that would exist with perfect endpoint allocation";
+}
+
+/// Returns an empty histogram of endpoints or addresses per sync, with upstream's buckets: 2 doubled 14 times.
 fn per_sync() -> Histogram {
     Histogram::exponential(2.0, 2.0, 15)
 }
 
-fn write_histogram(text: &mut Text, name: &str, histogram: &Histogram) {
-    text.family(name, Counted::Histogram);
-    text.observations(name, "", histogram);
+fn write_histogram(text: &mut MetricsText, name: &str, help: &str, histogram: &Histogram) {
+    text.family(name, MetricType::Histogram, help);
+    text.histogram(name, "", histogram);
 }
 
-fn write_gauge(text: &mut Text, name: &str, value: usize) {
-    text.family(name, Counted::Gauge);
-    text.sample(name, "", value);
+fn write_gauge(text: &mut MetricsText, name: &str, help: &str, value: usize) {
+    text.single(name, MetricType::Gauge, help, value);
 }
 
 #[cfg(test)]

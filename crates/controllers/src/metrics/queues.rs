@@ -1,10 +1,10 @@
-//! What is counted of queues, under the names that client-go has for them.
+//! Metrics of the work queues, with the names and help texts of client-go.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use telemetry::{Counted, Histogram, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
 /// What is counted of a queue. It may be read while the queue is in use.
 #[derive(Debug, Default)]
@@ -23,14 +23,14 @@ struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        // 10 ns to 1000 s, as client-go has them.
-        let times = Histogram::exponential(1e-8, 10.0, 12);
+        // 10 ns to 1000 s, client-go's buckets.
+        let times = || Histogram::exponential(1e-8, 10.0, 12);
         Self {
             depth: 0,
             adds: 0,
             retries: 0,
-            waited: times.clone(),
-            worked: times,
+            waited: times(),
+            worked: times(),
             busy: BTreeMap::new(),
         }
     }
@@ -98,33 +98,69 @@ impl Counts {
 }
 
 /// Writes the metrics of all queues.
-pub(super) fn write(queues: &BTreeMap<&'static str, Arc<Meter>>, now: Instant, text: &mut Text) {
-    let number = |text: &mut Text, name: &str, counted, of: fn(&Counts, Instant) -> f64| {
-        text.family(name, counted);
+pub(super) fn write(queues: &BTreeMap<&'static str, Arc<Meter>>, now: Instant, text: &mut MetricsText) {
+    let number =
+        |text: &mut MetricsText, name: &str, metric_type, help: &str, of: fn(&Counts, Instant) -> f64| {
+            text.family(name, metric_type, help);
+            for (queue, meter) in queues {
+                let value = of(&meter.counts(), now);
+                text.sample(name, &format!("name=\"{queue}\""), value);
+            }
+        };
+    let times = |text: &mut MetricsText, name: &str, help: &str, of: fn(&Counts) -> &Histogram| {
+        text.family(name, MetricType::Histogram, help);
         for (queue, meter) in queues {
-            let value = of(&meter.counts(), now);
-            text.sample(name, &format!("name=\"{queue}\""), value);
+            text.histogram(name, &format!("name=\"{queue}\""), of(&meter.counts()));
         }
     };
-    let times = |text: &mut Text, name: &str, of: fn(&Counts) -> &Histogram| {
-        text.family(name, Counted::Histogram);
-        for (queue, meter) in queues {
-            text.observations(name, &format!("name=\"{queue}\""), of(&meter.counts()));
-        }
-    };
-    let (counter, gauge) = (Counted::Counter, Counted::Gauge);
-    number(text, "workqueue_adds_total", counter, |c, _| c.adds as f64);
-    number(text, "workqueue_depth", gauge, |c, _| c.depth as f64);
+    let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+    number(
+        text,
+        "workqueue_adds_total",
+        counter,
+        "Total number of adds handled by workqueue",
+        |c, _| c.adds as f64,
+    );
+    number(
+        text,
+        "workqueue_depth",
+        gauge,
+        "Current depth of workqueue",
+        |c, _| c.depth as f64,
+    );
     number(
         text,
         "workqueue_longest_running_processor_seconds",
         gauge,
+        "How many seconds has the longest running processor for workqueue been running.",
         |c, now| c.unfinished(now).1,
     );
-    times(text, "workqueue_queue_duration_seconds", |c| &c.waited);
-    number(text, "workqueue_retries_total", counter, |c, _| c.retries as f64);
-    number(text, "workqueue_unfinished_work_seconds", gauge, |c, now| {
-        c.unfinished(now).0
-    });
-    times(text, "workqueue_work_duration_seconds", |c| &c.worked);
+    times(
+        text,
+        "workqueue_queue_duration_seconds",
+        "How long in seconds an item stays in workqueue before being requested.",
+        |c| &c.waited,
+    );
+    number(
+        text,
+        "workqueue_retries_total",
+        counter,
+        "Total number of retries handled by workqueue",
+        |c, _| c.retries as f64,
+    );
+    number(
+        text,
+        "workqueue_unfinished_work_seconds",
+        gauge,
+        "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large \
+         values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this \
+         increases.",
+        |c, now| c.unfinished(now).0,
+    );
+    times(
+        text,
+        "workqueue_work_duration_seconds",
+        "How long in seconds processing an item from workqueue takes.",
+        |c| &c.worked,
+    );
 }

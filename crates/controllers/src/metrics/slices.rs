@@ -1,11 +1,11 @@
-//! What is counted of EndpointSlices (EPS-27).
+//! Metrics of the EndpointSlice controller (EPS-27).
 
 use std::collections::{BTreeMap, HashMap};
 
 use api::object::{ObjectKey, Service};
-use telemetry::{Counted, Histogram, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
-use super::{Changes, per_sync, write_gauge, write_histogram};
+use super::{Changes, help, per_sync, write_gauge, write_histogram};
 use crate::endpointslice::Counts;
 use crate::endpointslice::topology::is_auto;
 
@@ -48,7 +48,7 @@ impl Default for SliceMetrics {
             added_per_sync: per_sync(),
             removed_per_sync: per_sync(),
             changed_per_sync: BTreeMap::new(),
-            programming_duration_seconds: Histogram::new(PROGRAMMING_BOUNDS.into()),
+            programming_duration_seconds: Histogram::new(&PROGRAMMING_BOUNDS),
             changes: Changes::default(),
             syncs: [0; 3],
             services: HashMap::new(),
@@ -64,7 +64,7 @@ impl SliceMetrics {
         self.added_per_sync.observe(counts.added as f64);
         self.removed_per_sync.observe(counts.removed as f64);
         let changed = self.changed_per_sync.entry(hints);
-        let changed = changed.or_insert_with(|| Histogram::new(USUAL_BOUNDS.into()));
+        let changed = changed.or_insert_with(|| Histogram::new(&USUAL_BOUNDS));
         changed.observe(writes as f64);
         self.forget(key);
         self.total.add(&counts);
@@ -91,36 +91,74 @@ impl SliceMetrics {
         self.total = Counts::default();
     }
 
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(super) fn write(&self, text: &mut MetricsText) {
         let name = |suffix: &str| format!("{PREFIX}_{suffix}");
-        write_histogram(text, &name("endpoints_added_per_sync"), &self.added_per_sync);
-        write_histogram(text, &name("endpoints_removed_per_sync"), &self.removed_per_sync);
-        write_gauge(text, &name("endpoints_desired"), self.total.endpoints);
-        write_gauge(text, &name("num_endpoint_slices"), self.total.slices);
-        write_gauge(text, &name("desired_endpoint_slices"), self.total.slices_desired);
+        write_histogram(
+            text,
+            &name("endpoints_added_per_sync"),
+            "Number of endpoints added on each Service sync",
+            &self.added_per_sync,
+        );
+        write_histogram(
+            text,
+            &name("endpoints_removed_per_sync"),
+            "Number of endpoints removed on each Service sync",
+            &self.removed_per_sync,
+        );
+        write_gauge(
+            text,
+            &name("endpoints_desired"),
+            help::ENDPOINTS_DESIRED,
+            self.total.endpoints,
+        );
+        write_gauge(
+            text,
+            &name("num_endpoint_slices"),
+            help::SLICES,
+            self.total.slices,
+        );
+        write_gauge(
+            text,
+            &name("desired_endpoint_slices"),
+            help::SLICES_DESIRED,
+            self.total.slices_desired,
+        );
         self.changes.write(text, &name("changes"));
         let changed = name("endpointslices_changed_per_sync");
-        text.family(&changed, Counted::Histogram);
+        text.family(
+            &changed,
+            MetricType::Histogram,
+            "Number of EndpointSlices changed on each Service sync",
+        );
         for ((topology, distribution), histogram) in &self.changed_per_sync {
             let labels = format!("topology=\"{topology}\",traffic_distribution=\"{distribution}\"");
-            text.observations(&changed, &labels, histogram);
+            text.histogram(&changed, &labels, histogram);
         }
         let syncs = name("syncs");
-        text.family(&syncs, Counted::Counter);
+        text.family(&syncs, MetricType::Counter, "Number of EndpointSlice syncs");
         for (result, count) in ["success", "error", "stale"].iter().zip(self.syncs) {
             text.sample(&syncs, &format!("result=\"{result}\""), count);
         }
         self.write_distributions(text, &name("services_count_by_traffic_distribution"));
         let programming = "portolan_controllers_endpointslice_programming_duration_seconds";
-        write_histogram(text, programming, &self.programming_duration_seconds);
+        write_histogram(
+            text,
+            programming,
+            "Time from the change of a Pod or Service until the EndpointSlice that reflects it is written, in seconds.",
+            &self.programming_duration_seconds,
+        );
     }
 
-    fn write_distributions(&self, text: &mut Text, name: &str) {
+    fn write_distributions(&self, text: &mut MetricsText, name: &str) {
         let mut services: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, distribution) in self.services.values().filter(|(_, name)| !name.is_empty()) {
             *services.entry(distribution).or_default() += 1;
         }
-        text.family(name, Counted::Gauge);
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of Services using some specific trafficDistribution",
+        );
         for (distribution, count) in services {
             text.sample(name, &format!("traffic_distribution=\"{distribution}\""), count);
         }

@@ -14,6 +14,7 @@ fn service(distribution: Option<&str>) -> Service {
 
 fn has(metrics: &Metrics, now: Instant, lines: &[&str]) {
     let text = metrics.render(now);
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for line in lines {
         assert!(text.lines().any(|l| l == *line), "{line} is not in\n{text}");
     }

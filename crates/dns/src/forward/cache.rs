@@ -1,9 +1,8 @@
-//! Answers of upstream resolvers, kept for as long as they say (RFC 2308), and longer while nobody answers
-//! (RFC 8767).
+//! Cache of upstream responses, including negative ones (RFC 2308), with serve-stale (RFC 8767).
 //!
-//! The cache knows no clock: the present second comes with every call. It is divided into parts that are
-//! locked apart, and reading one does not exclude other readers. Its size is bounded in bytes; what has not
-//! been used for longest, among a few taken at random, makes room.
+//! The cache has no clock: each call passes the present second. It consists of shards with a lock each; readers of
+//! one shard do not exclude each other. Its size is bounded in bytes. Among a few random entries, the one unused
+//! for longest is evicted.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -11,39 +10,39 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use indexmap::IndexMap;
 
-use crate::wire::{Keep, Relayed};
+use crate::wire::{CachePolicy, RelayedMessage};
 
-/// Parts that are locked apart.
+/// Number of shards, each with a lock.
 const SHARDS: usize = 64;
-/// Bytes that an entry costs beside its key and its message: the map's slots, counters, allocations.
+/// Memory of an entry in bytes beside its key and its message: map slots, counters, allocations.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
-/// Entries of which the one not used for longest makes room.
-const CANDIDATES: usize = 8;
-/// Seconds for which a stale answer may be kept by its client (RFC 8767 section 4).
+/// Number of random entries of which the one unused for longest is evicted.
+const EVICTION_CANDIDATES: usize = 8;
+/// TTL of stale answers in seconds (RFC 8767 section 4).
 const STALE_TTL_SECONDS: u32 = 30;
-/// Seconds for which upstream is left in peace about a name after it failed to answer (RFC 8767 section 5).
-const RECHECK_SECONDS: u32 = 30;
-/// An answer is fetched anew when this part of its time is left …
+/// Seconds without upstream queries for a name after a failure (RFC 8767 section 5: failure recheck timer).
+const FAILURE_RECHECK_SECONDS: u32 = 30;
+/// An entry is prefetched in the last tenth of its lifetime …
 const PREFETCH_PART: u32 = 10;
-/// … if it was given out that often.
+/// … if it was last_used at least this often.
 const PREFETCH_USES: u32 = 2;
 
-/// A second of a clock that never goes back; only differences mean anything.
+/// A second of a monotonic clock with an arbitrary origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Second(pub u32);
+pub struct CacheSecond(pub u32);
 
-/// What the cache may keep, and for how long.
+/// Settings of the cache.
 #[derive(Clone, Debug)]
 pub struct CacheSettings {
-    /// Bytes in all; 0 for no cache.
+    /// Size in bytes; 0 disables the cache.
     pub bytes_max: usize,
-    /// Seconds for which an answer with records is kept at most.
+    /// Lifetime limit of positive entries in seconds.
     pub success_seconds_max: u32,
-    /// Seconds for which an answer without records is kept at most.
+    /// Lifetime limit of negative entries in seconds.
     pub denial_seconds_max: u32,
-    /// Seconds for which an answer may be given out after its time, while upstream fails; 0 for never.
+    /// Seconds for which expired entries are served while upstream fails; 0 disables serve-stale.
     pub stale_seconds_max: u32,
-    /// Whether names that are asked for often are fetched anew before their time is over.
+    /// Refreshes frequently last_used entries before they expire.
     pub prefetch: bool,
 }
 
@@ -59,62 +58,62 @@ impl Default for CacheSettings {
     }
 }
 
-/// Which kind of answer an entry is, as metrics tell them apart.
+/// Kind of an entry, as metrics count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// With records.
+    /// Response with records.
     Success,
-    /// Without: the name or the record does not exist, or upstream failed.
+    /// Response without records: the name or record does not exist, or upstream failed.
     Denial,
 }
 
-/// What the cache has for a question.
+/// Result of a cache lookup.
 #[derive(Debug)]
-pub enum Cached {
-    /// Nothing.
-    Nothing,
-    /// An answer to be given out, perhaps to be fetched anew as well.
+pub enum CacheLookup {
+    /// No usable entry.
+    Miss,
+    /// A valid entry.
     Fresh {
         /// The answer.
-        answer: Served,
-        /// Whether the caller is the one who should fetch it anew.
-        fetch: bool,
+        answer: ServedEntry,
+        /// True if the caller is to refresh the entry; only one caller gets true.
+        prefetch: bool,
     },
-    /// An answer whose time is over: to be given out only if upstream has none.
-    Stale(Served),
-    /// The same, after upstream has just failed: to be given out at once.
-    StaleAtOnce(Served),
+    /// An expired entry, to be served only if upstream fails.
+    Stale(ServedEntry),
+    /// An expired entry, to be served at once because upstream has just failed.
+    StaleAfterFailure(ServedEntry),
 }
 
-/// An answer from the cache.
+/// An entry that is served at a certain age.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct ServedEntry {
     entry: Arc<Entry>,
     age_seconds: u32,
     is_stale: bool,
 }
 
-impl Served {
-    /// The message.
-    pub fn relayed(&self) -> &Relayed {
+impl ServedEntry {
+    /// Returns the message.
+    pub fn relayed(&self) -> &RelayedMessage {
         &self.entry.answer
     }
 
-    /// The TTL to be given out for one that was `seconds` when the answer came.
+    /// Returns the TTL to send for a record that arrived with `seconds`.
     pub fn ttl(&self, seconds: u32) -> u32 {
         if self.is_stale {
             return STALE_TTL_SECONDS;
         }
-        // No record outlives the answer that it stands in.
+        // No record outlives the response that contains it.
         seconds.min(self.entry.seconds).saturating_sub(self.age_seconds)
     }
 
-    /// Its kind.
+    /// Returns the kind of the entry.
     pub fn kind(&self) -> EntryKind {
         self.entry.kind
     }
 
-    /// Seconds since it came.
+    /// Returns the seconds since the response arrived.
     pub fn age_seconds(&self) -> u32 {
         self.age_seconds
     }
@@ -122,15 +121,15 @@ impl Served {
 
 #[derive(Debug)]
 struct Entry {
-    answer: Arc<Relayed>,
+    answer: Arc<RelayedMessage>,
     kind: EntryKind,
-    /// Seconds for which it is kept.
+    /// Lifetime in seconds.
     seconds: u32,
-    stored: Second,
-    used: AtomicU32,
+    stored_at: CacheSecond,
+    last_used: AtomicU32,
     uses: AtomicU32,
-    is_being_fetched: AtomicBool,
-    /// Until when upstream is left in peace; the second itself, valid once `has_failed`.
+    is_prefetching: AtomicBool,
+    /// CacheSecond of the next upstream query after a failure; valid if `has_failed`.
     recheck: AtomicU32,
     has_failed: AtomicBool,
 }
@@ -141,19 +140,19 @@ struct Shard {
     bytes: usize,
 }
 
-/// The cache.
+/// A cache of upstream responses.
 #[derive(Debug)]
 pub struct Cache {
     settings: CacheSettings,
     shards: Box<[RwLock<Shard>]>,
     hasher: RandomState,
-    /// Entries by kind.
+    /// Number of entries by kind.
     entries: [AtomicUsize; 2],
     evictions: AtomicUsize,
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(settings: CacheSettings) -> Self {
         Self {
             settings,
@@ -164,59 +163,66 @@ impl Cache {
         }
     }
 
-    /// What is known of a question by its key. Takes no memory.
-    pub fn get(&self, key: &[u8], now: Second) -> Cached {
+    /// Looks up an entry by the key of its question. Does not allocate.
+    pub fn get(&self, key: &[u8], now: CacheSecond) -> CacheLookup {
         let Some(shard) = self.shard(key) else {
-            return Cached::Nothing;
+            return CacheLookup::Miss;
         };
         let entry = {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             match shard.entries.get(key) {
                 Some(entry) => entry.clone(),
-                None => return Cached::Nothing,
+                None => return CacheLookup::Miss,
             }
         };
-        let age_seconds = now.0.saturating_sub(entry.stored.0);
-        entry.used.store(now.0, Ordering::Relaxed);
+        let age_seconds = now.0.saturating_sub(entry.stored_at.0);
+        entry.last_used.store(now.0, Ordering::Relaxed);
         let is_stale = age_seconds >= entry.seconds;
-        let served = |entry| Served {
+        let served = |entry| ServedEntry {
             entry,
             age_seconds,
             is_stale,
         };
         if !is_stale {
-            let fetch = self.settings.prefetch && entry.wants_fetch(age_seconds);
-            return Cached::Fresh {
+            let prefetch = self.settings.prefetch && entry.should_prefetch(age_seconds);
+            return CacheLookup::Fresh {
                 answer: served(entry),
-                fetch,
+                prefetch,
             };
         }
         let over = age_seconds - entry.seconds;
-        if over >= self.settings.stale_seconds_max || matches!(entry.answer.keep, Keep::Failure { .. }) {
-            return Cached::Nothing;
+        if over >= self.settings.stale_seconds_max
+            || matches!(entry.answer.cache_policy, CachePolicy::Failure { .. })
+        {
+            return CacheLookup::Miss;
         }
-        let waits = entry.has_failed.load(Ordering::Relaxed) && now.0 < entry.recheck.load(Ordering::Relaxed);
-        if waits {
-            Cached::StaleAtOnce(served(entry))
+        let is_rechecking_later =
+            entry.has_failed.load(Ordering::Relaxed) && now.0 < entry.recheck.load(Ordering::Relaxed);
+        if is_rechecking_later {
+            CacheLookup::StaleAfterFailure(served(entry))
         } else {
-            Cached::Stale(served(entry))
+            CacheLookup::Stale(served(entry))
         }
     }
 
-    /// Keeps an answer as long as it may be kept. A failure does not take the place of an answer that may be
-    /// given out while upstream fails; it is noted there.
-    pub fn put(&self, key: &[u8], answer: Arc<Relayed>, now: Second) {
-        let (kind, seconds) = match answer.keep {
-            Keep::Success { seconds } => (EntryKind::Success, seconds.min(self.settings.success_seconds_max)),
-            Keep::Denial { seconds } => (EntryKind::Denial, seconds.min(self.settings.denial_seconds_max)),
-            Keep::Failure { seconds } => {
-                self.note_failure(key, now);
-                if !matches!(self.get(key, now), Cached::Nothing) {
+    /// Stores a response. A failure does not replace an entry that may be served while upstream fails; it is
+    /// recorded there.
+    pub fn put(&self, key: &[u8], answer: Arc<RelayedMessage>, now: CacheSecond) {
+        let (kind, seconds) = match answer.cache_policy {
+            CachePolicy::Success { seconds } => {
+                (EntryKind::Success, seconds.min(self.settings.success_seconds_max))
+            }
+            CachePolicy::Denial { seconds } => {
+                (EntryKind::Denial, seconds.min(self.settings.denial_seconds_max))
+            }
+            CachePolicy::Failure { seconds } => {
+                self.record_failure(key, now);
+                if !matches!(self.get(key, now), CacheLookup::Miss) {
                     return;
                 }
                 (EntryKind::Denial, seconds)
             }
-            Keep::No => return,
+            CachePolicy::Uncacheable => return,
         };
         let cost = cost(key, &answer);
         if seconds == 0 || cost > self.settings.bytes_max / SHARDS {
@@ -226,30 +232,30 @@ impl Cache {
             answer,
             kind,
             seconds,
-            stored: now,
-            used: AtomicU32::new(now.0),
+            stored_at: now,
+            last_used: AtomicU32::new(now.0),
             uses: AtomicU32::new(0),
-            is_being_fetched: AtomicBool::new(false),
+            is_prefetching: AtomicBool::new(false),
             recheck: AtomicU32::new(0),
             has_failed: AtomicBool::new(false),
         });
         self.insert(key, entry, cost);
     }
 
-    /// Notes that upstream had no answer: what is there may be given out for a while without asking again.
-    pub fn note_failure(&self, key: &[u8], now: Second) {
+    /// Records a failure of upstream: the entry is served for a while without another upstream query.
+    pub fn record_failure(&self, key: &[u8], now: CacheSecond) {
         let Some(shard) = self.shard(key) else { return };
         let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = shard.entries.get(key) {
             entry
                 .recheck
-                .store(now.0.saturating_add(RECHECK_SECONDS), Ordering::Relaxed);
+                .store(now.0.saturating_add(FAILURE_RECHECK_SECONDS), Ordering::Relaxed);
             entry.has_failed.store(true, Ordering::Relaxed);
-            entry.is_being_fetched.store(false, Ordering::Relaxed);
+            entry.is_prefetching.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Entries of a kind.
+    /// Returns the number of entries of a kind.
     pub fn entries(&self, kind: EntryKind) -> usize {
         let [success, denial] = &self.entries;
         match kind {
@@ -259,12 +265,12 @@ impl Cache {
         .load(Ordering::Relaxed)
     }
 
-    /// Entries that made room for others before their time was over.
+    /// Returns the number of entries evicted before they expired.
     pub fn evictions(&self) -> usize {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// Bytes that all entries cost.
+    /// Returns the memory of all entries in bytes.
     pub fn bytes(&self) -> usize {
         let bytes = |shard: &RwLock<Shard>| shard.read().unwrap_or_else(PoisonError::into_inner).bytes;
         self.shards.iter().map(bytes).sum()
@@ -282,13 +288,13 @@ impl Cache {
         while shard.bytes > self.settings.bytes_max / SHARDS && self.evict(&mut shard) {}
     }
 
-    /// Takes one entry out; `false` if there is none.
+    /// Evicts one entry; returns `false` if the shard is empty.
     fn evict(&self, shard: &mut Shard) -> bool {
         let length = shard.entries.len();
-        let candidates = (0..CANDIDATES.min(length)).map(|_| fastrand::usize(..length));
+        let candidates = (0..EVICTION_CANDIDATES.min(length)).map(|_| fastrand::usize(..length));
         let oldest = candidates.min_by_key(|at| {
             let entry = shard.entries.get_index(*at);
-            entry.map_or(0, |(_, entry)| entry.used.load(Ordering::Relaxed))
+            entry.map_or(0, |(_, entry)| entry.last_used.load(Ordering::Relaxed))
         });
         let Some((key, entry)) = oldest.and_then(|at| shard.entries.swap_remove_index(at)) else {
             return false;
@@ -315,18 +321,18 @@ impl Cache {
 }
 
 impl Entry {
-    /// Counts a use; whether the user should fetch the answer anew. Only one is told so.
-    fn wants_fetch(&self, age_seconds: u32) -> bool {
+    /// Counts a use. Returns true if the caller is to prefetch; only one caller gets true.
+    fn should_prefetch(&self, age_seconds: u32) -> bool {
         let uses = self.uses.fetch_add(1, Ordering::Relaxed);
         let left = self.seconds - age_seconds;
         uses >= PREFETCH_USES
             && left <= self.seconds.div_ceil(PREFETCH_PART)
-            && !self.is_being_fetched.load(Ordering::Relaxed)
-            && !self.is_being_fetched.swap(true, Ordering::Relaxed)
+            && !self.is_prefetching.load(Ordering::Relaxed)
+            && !self.is_prefetching.swap(true, Ordering::Relaxed)
     }
 }
 
-fn cost(key: &[u8], answer: &Relayed) -> usize {
+fn cost(key: &[u8], answer: &RelayedMessage) -> usize {
     key.len() + answer.octets() + ENTRY_OVERHEAD_BYTES
 }
 

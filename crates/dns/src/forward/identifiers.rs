@@ -1,4 +1,4 @@
-//! Parts of questions that nobody else can foretell: identifiers (RFC 5452 section 9.2) and the case of letters
+//! Unpredictable parts of upstream queries: identifiers (RFC 5452 section 9.2) and the case of letters
 //! (draft-vixie-dnsext-dns0x20).
 
 use std::hash::{BuildHasher, RandomState};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::Name;
 
-/// A source of random numbers: keyed hashes of a counter. The key is the operating system's randomness and
+/// A random number generator: keyed hashes of a counter. The key comes from the operating system's randomness and
 /// never leaves the process.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers {
@@ -15,14 +15,14 @@ pub(super) struct Identifiers {
 }
 
 impl Identifiers {
-    /// The next identifier.
+    /// Returns the next identifier.
     pub(super) fn next(&self) -> u16 {
         let [.., high, low] = self.number().to_be_bytes();
         u16::from_be_bytes([high, low])
     }
 
-    /// The name with each of its letters in a case chosen at random.
-    pub(super) fn spell(&self, name: &Name) -> Name {
+    /// Returns the name with random case of each letter.
+    pub(super) fn randomize_case(&self, name: &Name) -> Name {
         let (mut bits, mut left) = (0, 0);
         name.with_case(|| {
             if left == 0 {

@@ -1,14 +1,14 @@
-//! What is counted about questions upstream and the cache.
+//! Metrics of the forwarder and its cache, with the names and help texts of CoreDNS.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use telemetry::{Counted, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
 use super::{EntryKind, Forwarder, Upstream};
-use crate::metrics::{DURATION_BOUNDS_SECONDS, Histogram, SERVER_LABELS, code_name};
+use crate::metrics::{DURATION_BOUNDS_SECONDS, SERVER_LABELS, code_name};
 
 /// Counters of the forwarder and its cache.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct ForwardCounters {
 }
 
 impl ForwardCounters {
-    pub(super) fn hit(&self, kind: EntryKind) {
+    pub(super) fn record_hit(&self, kind: EntryKind) {
         let [success, denial] = &self.hits;
         let counter = match kind {
             EntryKind::Success => success,
@@ -32,18 +32,18 @@ impl ForwardCounters {
     }
 }
 
-/// Counters of one resolver. Questions upstream are rare beside those that the cache answers, so a lock does.
+/// Counters of one upstream resolver. Upstream queries are rare beside cache hits, so a lock is cheap enough.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamCounters {
     by_code: Mutex<BTreeMap<u16, Histogram>>,
-    failed: AtomicU64,
-    probes_failed: AtomicU64,
-    foreign: AtomicU64,
-    respelled: AtomicU64,
+    failures: AtomicU64,
+    probe_failures: AtomicU64,
+    foreign_messages: AtomicU64,
+    case_losses: AtomicU64,
 }
 
 impl UpstreamCounters {
-    pub(super) fn answered(&self, code: u16, took: Duration) {
+    pub(super) fn record_response(&self, code: u16, took: Duration) {
         let mut by_code = self.by_code.lock().unwrap_or_else(PoisonError::into_inner);
         by_code
             .entry(code)
@@ -51,47 +51,47 @@ impl UpstreamCounters {
             .observe(took.as_secs_f64());
     }
 
-    pub(super) fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn record_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn probe_failed(&self) {
-        self.probes_failed.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn record_probe_failure(&self) {
+        self.probe_failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A message came that belongs to another question.
-    pub(super) fn foreign(&self) {
-        self.foreign.fetch_add(1, Ordering::Relaxed);
+    /// Counts a message that matches no query.
+    pub(super) fn record_foreign_message(&self) {
+        self.foreign_messages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An answer came with the name in another spelling than it was asked in.
-    pub(super) fn respelled(&self) {
-        self.respelled.fetch_add(1, Ordering::Relaxed);
+    /// Counts a response whose question has another case than the query.
+    pub(super) fn record_case_loss(&self) {
+        self.case_losses.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Forwarder {
-    /// Writes the metrics of the cache and of forwarding, by CoreDNS' names.
-    pub(crate) fn write_metrics(&self, text: &mut Text) {
+    /// Writes the metrics of the cache and of the upstream resolvers.
+    pub(crate) fn write_metrics(&self, text: &mut MetricsText) {
         self.write_cache(text);
         let counters = &self.inner.counters;
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        text.family("coredns_forward_max_concurrent_rejects_total", Counted::Counter);
-        text.sample(
+        text.single(
             "coredns_forward_max_concurrent_rejects_total",
-            "",
+            MetricType::Counter,
+            "Counter of the number of queries rejected because the concurrent queries were at maximum.",
             value(&counters.rejects),
         );
-        text.family("coredns_forward_healthcheck_broken_total", Counted::Counter);
-        text.sample(
+        text.single(
             "coredns_forward_healthcheck_broken_total",
-            "",
+            MetricType::Counter,
+            "Counter of the number of complete failures of the healthchecks.",
             value(&counters.broken),
         );
         self.write_upstreams(text);
     }
 
-    fn write_cache(&self, text: &mut Text) {
+    fn write_cache(&self, text: &mut MetricsText) {
         let (cache, counters) = (self.cache(), &self.inner.counters);
         let labels = |kind: &str| format!("{SERVER_LABELS},type=\"{kind}\",zones=\".\"");
         let [success, denial] = [0, 1].map(|at| {
@@ -100,7 +100,11 @@ impl Forwarder {
                 .get(at)
                 .map_or(0, |hits| hits.load(Ordering::Relaxed))
         });
-        text.family("coredns_cache_entries", Counted::Gauge);
+        text.family(
+            "coredns_cache_entries",
+            MetricType::Gauge,
+            "The number of elements in the cache.",
+        );
         text.sample(
             "coredns_cache_entries",
             &labels("success"),
@@ -111,38 +115,68 @@ impl Forwarder {
             &labels("denial"),
             cache.entries(EntryKind::Denial),
         );
-        text.family("coredns_cache_hits_total", Counted::Counter);
+        text.family(
+            "coredns_cache_hits_total",
+            MetricType::Counter,
+            "The count of cache hits.",
+        );
         text.sample("coredns_cache_hits_total", &labels("success"), success);
         text.sample("coredns_cache_hits_total", &labels("denial"), denial);
         let misses = counters.misses.load(Ordering::Relaxed);
         let labels = format!("{SERVER_LABELS},zones=\".\"");
-        for (name, value) in [
-            ("coredns_cache_requests_total", success + denial + misses),
-            ("coredns_cache_misses_total", misses),
+        for (name, help, value) in [
+            (
+                "coredns_cache_requests_total",
+                "The count of cache requests.",
+                success + denial + misses,
+            ),
+            (
+                "coredns_cache_misses_total",
+                "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
+                misses,
+            ),
             (
                 "coredns_cache_prefetch_total",
+                "The number of times the cache has prefetched a cached item.",
                 counters.prefetches.load(Ordering::Relaxed),
             ),
             (
                 "coredns_cache_served_stale_total",
+                "The number of requests served from stale cache entries.",
                 counters.served_stale.load(Ordering::Relaxed),
             ),
-            ("coredns_cache_evictions_total", cache.evictions() as u64),
+            (
+                "coredns_cache_evictions_total",
+                "The count of cache evictions.",
+                cache.evictions() as u64,
+            ),
         ] {
-            text.family(name, Counted::Counter);
+            text.family(name, MetricType::Counter, help);
             text.sample(name, &labels, value);
         }
-        text.family("portolan_dns_cache_bytes", Counted::Gauge);
-        text.sample("portolan_dns_cache_bytes", "", cache.bytes());
+        text.single(
+            "portolan_dns_cache_bytes",
+            MetricType::Gauge,
+            "Memory that cache entries use, in bytes.",
+            cache.bytes(),
+        );
     }
 
-    fn write_upstreams(&self, text: &mut Text) {
+    fn write_upstreams(&self, text: &mut MetricsText) {
         let upstreams: Vec<&Upstream> = self.routes().upstreams().map(AsRef::as_ref).collect();
-        for (name, by_code) in [
-            ("coredns_forward_responses_total", true),
-            ("coredns_forward_requests_total", false),
+        for (name, help, by_code) in [
+            (
+                "coredns_forward_responses_total",
+                "Counter of responses received per upstream.",
+                true,
+            ),
+            (
+                "coredns_forward_requests_total",
+                "Counter of requests made per upstream.",
+                false,
+            ),
         ] {
-            text.family(name, Counted::Counter);
+            text.family(name, MetricType::Counter, help);
             for upstream in &upstreams {
                 upstream.write_counts(text, name, by_code);
             }
@@ -154,7 +188,11 @@ impl Forwarder {
                 ",proxy_name=\"forward\"",
             ),
         ] {
-            text.family(name, Counted::Histogram);
+            text.family(
+                name,
+                MetricType::Histogram,
+                "Histogram of the time each request took.",
+            );
             for upstream in &upstreams {
                 let by_code = upstream
                     .counters
@@ -167,25 +205,35 @@ impl Forwarder {
                         code_name(*code),
                         upstream.address()
                     );
-                    histogram.write(text, name, &labels);
+                    text.histogram(name, &labels, histogram);
                 }
             }
         }
         type Counter = fn(&Upstream) -> &AtomicU64;
-        let single: [(&str, Counter); 4] = [
-            ("coredns_forward_healthcheck_failures_total", |u| {
-                &u.counters.probes_failed
-            }),
-            ("portolan_dns_forward_failures_total", |u| &u.counters.failed),
-            ("portolan_dns_forward_foreign_messages_total", |u| {
-                &u.counters.foreign
-            }),
-            ("portolan_dns_forward_respelled_answers_total", |u| {
-                &u.counters.respelled
-            }),
+        let counters: [(&str, &str, Counter); 4] = [
+            (
+                "coredns_forward_healthcheck_failures_total",
+                "Counter of the number of failures healthchecks.",
+                |upstream| &upstream.counters.probe_failures,
+            ),
+            (
+                "portolan_dns_forward_failures_total",
+                "Number of upstream queries without a valid response.",
+                |upstream| &upstream.counters.failures,
+            ),
+            (
+                "portolan_dns_forward_foreign_messages_total",
+                "Number of messages from upstreams that match no query.",
+                |upstream| &upstream.counters.foreign_messages,
+            ),
+            (
+                "portolan_dns_forward_respelled_answers_total",
+                "Number of upstream responses that changed the case of the query name.",
+                |upstream| &upstream.counters.case_losses,
+            ),
         ];
-        for (name, counter) in single {
-            text.family(name, Counted::Counter);
+        for (name, help, counter) in counters {
+            text.family(name, MetricType::Counter, help);
             for upstream in &upstreams {
                 let labels = format!("to=\"{}\"", upstream.address());
                 text.sample(name, &labels, counter(upstream).load(Ordering::Relaxed));
@@ -195,7 +243,7 @@ impl Forwarder {
 }
 
 impl Upstream {
-    fn write_counts(&self, text: &mut Text, name: &str, by_code: bool) {
+    fn write_counts(&self, text: &mut MetricsText, name: &str, by_code: bool) {
         let counts = self
             .counters
             .by_code
@@ -211,9 +259,9 @@ impl Upstream {
                 );
             }
         } else {
-            let answered: u64 = counts.values().map(Histogram::count).sum();
-            let asked = answered + self.counters.failed.load(Ordering::Relaxed);
-            text.sample(name, &format!("to=\"{to}\""), asked);
+            let responses: u64 = counts.values().map(Histogram::count).sum();
+            let requests = responses + self.counters.failures.load(Ordering::Relaxed);
+            text.sample(name, &format!("to=\"{to}\""), requests);
         }
     }
 }

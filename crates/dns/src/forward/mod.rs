@@ -1,7 +1,7 @@
-//! Names that are not the cluster's: asked upstream, kept in a cache.
+//! Forwarding of names outside of the cluster's zones, behind a cache.
 //!
-//! Questions for the same are asked once, however many clients wait for the answer. How many questions are
-//! open, and how many clients wait, is bounded.
+//! Concurrent queries for the same question share one upstream query. The number of open upstream queries and the
+//! number of waiting clients are bounded.
 
 mod cache;
 mod identifiers;
@@ -18,34 +18,35 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub use cache::{Cache, CacheSettings, Cached, EntryKind, Second, Served};
+pub use cache::{Cache, CacheLookup, CacheSecond, CacheSettings, EntryKind, ServedEntry};
 pub use resolv_conf::{ResolvConf, ResolvConfError, read_resolv_conf};
 pub use routes::{Group, Policy, RouteSettings, Routes, StubZone};
-pub use upstream::{ForwardError, Protocol, Spelling, Upstream};
+pub use upstream::{ForwardError, Protocol, QueryCase, Upstream};
 
-use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, Relayed};
+use crate::wire::{Name, QUESTION_KEY_OCTETS_MAX, Query, Question, RelayedMessage};
 use metrics::ForwardCounters;
 
-/// Questions that may be open upstream at once: the `max_concurrent` of kubeadm's Corefile (DNS-28).
-/// Each holds a socket and a buffer.
-pub const OPEN_MAX: usize = 1_000;
-/// Clients that may wait for answers at once, most of them for the same. Each holds a query and a task.
-const WAITING_MAX: usize = 10_000;
-/// How long upstream is waited for when there is a stale answer (RFC 8767 section 5).
-const STALE_PATIENCE: Duration = Duration::from_millis(1_800);
+/// Limit of open upstream queries: the `max_concurrent` of kubeadm's Corefile (DNS-28). Each holds a socket and a
+/// buffer.
+pub const OPEN_QUERIES_MAX: usize = 1_000;
+/// Limit of clients that wait for upstream responses; most of them share an upstream query. Each holds a query and
+/// a task.
+const WAITING_CLIENTS_MAX: usize = 10_000;
+/// Time that upstream has if there is a stale answer (RFC 8767 section 5).
+const CLIENT_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_800);
 
-/// What a forwarder is told.
+/// Settings of a forwarder.
 #[derive(Clone, Debug, Default)]
 pub struct ForwardSettings {
-    /// Who is asked about what.
+    /// Upstream resolvers per zone.
     pub routes: RouteSettings,
-    /// What is kept.
+    /// Settings of the cache.
     pub cache: CacheSettings,
-    /// Questions that may be open upstream at once; [`OPEN_MAX`] for 0.
-    pub open_max: usize,
+    /// Limit of open upstream queries; 0 for [`OPEN_QUERIES_MAX`].
+    pub open_queries_max: usize,
 }
 
-/// The resolvers upstream, behind a cache. Clones share both.
+/// Upstream resolvers behind a cache. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Forwarder {
     inner: Arc<Inner>,
@@ -55,40 +56,40 @@ pub struct Forwarder {
 struct Inner {
     routes: Routes,
     cache: Cache,
-    /// Questions that are open, by their keys.
+    /// Open upstream queries by the key of their question.
     open: Mutex<HashMap<Box<[u8]>, watch::Receiver<Option<Outcome>>>>,
-    places: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    query_permits: Arc<Semaphore>,
+    client_permits: Arc<Semaphore>,
     started: Instant,
     counters: ForwardCounters,
 }
 
-/// How a question ended, for all who wait.
-type Outcome = Result<Arc<Relayed>, Arc<ForwardError>>;
+/// Result of an upstream query, shared by all clients that wait for it.
+type Outcome = Result<Arc<RelayedMessage>, Arc<ForwardError>>;
 
-/// Leave to wait for one answer; see [`Forwarder::admit`].
+/// Permit to wait for one response; see [`Forwarder::admit`].
 #[derive(Debug)]
-pub struct Admission(#[allow(dead_code)] OwnedSemaphorePermit); // held for its drop
+pub struct Admission(#[expect(dead_code, reason = "its drop releases the permit")] OwnedSemaphorePermit);
 
-/// An answer.
+/// A response of an upstream resolver.
 #[derive(Clone, Debug)]
-pub enum Given {
+pub enum UpstreamAnswer {
     /// From the cache.
-    Cached(Served),
-    /// From upstream, just now.
-    Fresh(Arc<Relayed>),
+    Cached(ServedEntry),
+    /// From an upstream resolver, for this query.
+    Fresh(Arc<RelayedMessage>),
 }
 
-impl Given {
-    /// The message.
-    pub fn relayed(&self) -> &Relayed {
+impl UpstreamAnswer {
+    /// Returns the message.
+    pub fn relayed(&self) -> &RelayedMessage {
         match self {
             Self::Cached(served) => served.relayed(),
             Self::Fresh(relayed) => relayed,
         }
     }
 
-    /// The TTL to be given out for one that came as `seconds`.
+    /// Returns the TTL to send for a record that arrived with `seconds`.
     pub fn ttl(&self, seconds: u32) -> u32 {
         match self {
             Self::Cached(served) => served.ttl(seconds),
@@ -96,48 +97,48 @@ impl Given {
         }
     }
 
-    /// Writes it as the answer to `query`; returns its length.
+    /// Writes the message as the response to `query` and returns its length.
     pub fn write(&self, query: &Query, buffer: &mut [u8], limit: usize) -> usize {
         self.relayed()
             .write(query, buffer, limit, |seconds| self.ttl(seconds))
     }
 }
 
-/// What can be said at once about a question.
+/// Result of a cache lookup.
 #[derive(Debug)]
 pub enum Lookup {
-    /// This answer, which the caller should have fetched anew if `fetch` is set.
+    /// An answer. The caller calls [`Forwarder::prefetch`] if `prefetch` is set.
     Hit {
         /// The answer.
-        given: Given,
-        /// Whether [`Forwarder::fetch`] is to be called.
-        fetch: bool,
+        answer: UpstreamAnswer,
+        /// True if the caller is to refresh the entry.
+        prefetch: bool,
     },
-    /// Nothing: upstream must be asked.
+    /// No usable answer; an upstream query is needed.
     Miss,
 }
 
 impl Forwarder {
-    /// Asks and keeps as told.
+    /// Creates a forwarder with an empty cache.
     pub fn new(settings: ForwardSettings) -> Self {
-        let open_max = match settings.open_max {
-            0 => OPEN_MAX,
-            given => given.min(Semaphore::MAX_PERMITS),
+        let open_queries_max = match settings.open_queries_max {
+            0 => OPEN_QUERIES_MAX,
+            answer => answer.min(Semaphore::MAX_PERMITS),
         };
         Self {
             inner: Arc::new(Inner {
                 routes: Routes::new(settings.routes),
                 cache: Cache::new(settings.cache),
                 open: Mutex::default(),
-                places: Arc::new(Semaphore::new(open_max)),
-                waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+                query_permits: Arc::new(Semaphore::new(open_queries_max)),
+                client_permits: Arc::new(Semaphore::new(WAITING_CLIENTS_MAX)),
                 started: Instant::now(),
                 counters: ForwardCounters::default(),
             }),
         }
     }
 
-    /// Asks these resolvers about everything.
+    /// Creates a forwarder that uses these resolvers for all names.
     pub fn to(upstreams: Vec<SocketAddr>) -> Self {
         Self::new(ForwardSettings {
             routes: RouteSettings {
@@ -148,82 +149,95 @@ impl Forwarder {
         })
     }
 
-    /// Whether nobody can be asked about any name.
+    /// Returns true if no upstream resolver is configured.
     pub fn is_empty(&self) -> bool {
         self.inner.routes.is_empty()
     }
 
-    /// Whether somebody can be asked about a name.
-    pub fn knows(&self, name: &Name) -> bool {
+    /// Returns true if an upstream resolver is configured for a name.
+    pub fn has_upstream_for(&self, name: &Name) -> bool {
         !self.inner.routes.group(&name.to_lower()).is_empty()
     }
 
-    /// Who is asked about what.
+    /// Returns the upstream resolvers per zone.
     pub fn routes(&self) -> &Routes {
         &self.inner.routes
     }
 
-    /// What is kept.
+    /// Returns the cache.
     pub fn cache(&self) -> &Cache {
         &self.inner.cache
     }
 
-    /// Leave to wait for one answer, as long as not too many do.
+    /// Returns a permit to wait for one response, or `None` if too many clients wait.
     pub fn admit(&self) -> Option<Admission> {
-        self.inner.waiting.clone().try_acquire_owned().ok().map(Admission)
+        self.inner
+            .client_permits
+            .clone()
+            .try_acquire_owned()
+            .ok()
+            .map(Admission)
     }
 
-    /// What the cache has, without waiting.
+    /// Looks a question up in the cache, without waiting.
     pub fn lookup(&self, question: &Question) -> Lookup {
         let inner = &self.inner;
-        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
-        let found = inner.cache.get(question.key(&mut room), inner.now());
+        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let found = inner.cache.get(question.key(&mut key_buffer), inner.now());
         match found {
-            Cached::Fresh { answer, fetch } => {
-                inner.counters.hit(answer.kind());
+            CacheLookup::Fresh { answer, prefetch } => {
+                inner.counters.record_hit(answer.kind());
                 Lookup::Hit {
-                    given: Given::Cached(answer),
-                    fetch,
+                    answer: UpstreamAnswer::Cached(answer),
+                    prefetch,
                 }
             }
-            Cached::StaleAtOnce(answer) => {
-                inner.counters.hit(answer.kind());
+            CacheLookup::StaleAfterFailure(answer) => {
+                inner.counters.record_hit(answer.kind());
                 inner.counters.served_stale.fetch_add(1, Ordering::Relaxed);
                 Lookup::Hit {
-                    given: Given::Cached(answer),
-                    fetch: false,
+                    answer: UpstreamAnswer::Cached(answer),
+                    prefetch: false,
                 }
             }
-            Cached::Stale(_) | Cached::Nothing => Lookup::Miss,
+            CacheLookup::Stale(_) | CacheLookup::Miss => Lookup::Miss,
         }
     }
 
-    /// What the cache has, without counting it as a use by a client.
-    pub fn peek(&self, question: &Question) -> Cached {
-        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
-        self.inner.cache.get(question.key(&mut room), self.inner.now())
+    /// Looks a question up in the cache without counting a hit.
+    pub fn peek(&self, question: &Question) -> CacheLookup {
+        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        self.inner
+            .cache
+            .get(question.key(&mut key_buffer), self.inner.now())
     }
 
-    /// The answer to a question that [`Forwarder::lookup`] did not have. A stale one is given out if upstream
-    /// fails or takes long.
-    pub async fn resolve(&self, question: &Question) -> Result<Given, Arc<ForwardError>> {
+    /// Resolves a question that [`Forwarder::lookup`] missed. Falls back to a stale answer if upstream fails or
+    /// exceeds the client response timeout (RFC 8767).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the upstream query if there is no stale answer.
+    pub async fn resolve(&self, question: &Question) -> Result<UpstreamAnswer, Arc<ForwardError>> {
         let inner = &self.inner;
         inner.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
-        let key = question.key(&mut room);
+        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
+        let key = question.key(&mut key_buffer);
         let stale = match inner.cache.get(key, inner.now()) {
-            // Somebody else's question has been answered in the meantime.
-            Cached::Fresh { answer, .. } => return Ok(Given::Cached(answer)),
-            Cached::Stale(answer) | Cached::StaleAtOnce(answer) => Some(answer),
-            Cached::Nothing => None,
+            // Another query has filled the cache since the lookup.
+            CacheLookup::Fresh { answer, .. } => return Ok(UpstreamAnswer::Cached(answer)),
+            CacheLookup::Stale(answer) | CacheLookup::StaleAfterFailure(answer) => Some(answer),
+            CacheLookup::Miss => None,
         };
         let joined = inner.join(key, question);
         let failure = match (joined, &stale) {
-            (Ok(open), None) => return outcome(open).await.map(Given::Fresh),
-            (Ok(open), Some(_)) => match tokio::time::timeout(STALE_PATIENCE, outcome(open)).await {
-                // A resolver that says it failed is no better than one that says nothing.
-                Ok(Ok(answer)) if !matches!(answer.keep, crate::wire::Keep::Failure { .. }) => {
-                    return Ok(Given::Fresh(answer));
+            (Ok(open), None) => return outcome(open).await.map(UpstreamAnswer::Fresh),
+            (Ok(open), Some(_)) => match tokio::time::timeout(CLIENT_RESPONSE_TIMEOUT, outcome(open)).await {
+                // A SERVFAIL from upstream is no better than a timeout.
+                Ok(Ok(answer))
+                    if !matches!(answer.cache_policy, crate::wire::CachePolicy::Failure { .. }) =>
+                {
+                    return Ok(UpstreamAnswer::Fresh(answer));
                 }
                 Ok(Ok(_)) | Err(_) => None,
                 Ok(Err(error)) => Some(error),
@@ -233,29 +247,29 @@ impl Forwarder {
         match (stale, failure) {
             (Some(answer), _) => {
                 inner.counters.served_stale.fetch_add(1, Ordering::Relaxed);
-                Ok(Given::Cached(answer))
+                Ok(UpstreamAnswer::Cached(answer))
             }
             (None, failure) => Err(failure.unwrap_or_else(|| Arc::new(ForwardError::Overloaded))),
         }
     }
 
-    /// Has a question asked whose answer is still there, so that it stays. Must be called within a tokio
+    /// Starts an upstream query that refreshes a cache entry before it expires. Must be called within a tokio
     /// runtime.
-    pub fn fetch(&self, question: &Question) {
-        let mut room = [0; QUESTION_KEY_OCTETS_MAX];
+    pub fn prefetch(&self, question: &Question) {
+        let mut key_buffer = [0; QUESTION_KEY_OCTETS_MAX];
         self.inner.counters.prefetches.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = self.inner.join(question.key(&mut room), question) {
-            tracing::debug!(name = %question.name, %error, "not fetched anew");
+        if let Err(error) = self.inner.join(question.key(&mut key_buffer), question) {
+            tracing::debug!(name = %question.name, %error, "prefetch not started");
         }
     }
 }
 
 impl Inner {
-    fn now(&self) -> Second {
-        Second(u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX))
+    fn now(&self) -> CacheSecond {
+        CacheSecond(u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX))
     }
 
-    /// Joins those who wait for this question, or asks it.
+    /// Joins the open upstream query for this question, or starts one.
     fn join(
         self: &Arc<Self>,
         key: &[u8],
@@ -265,22 +279,22 @@ impl Inner {
         if let Some(receiver) = open.get(key) {
             return Ok(receiver.clone());
         }
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
+        let Ok(permit) = self.query_permits.clone().try_acquire_owned() else {
             self.counters.rejects.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Overloaded);
         };
         let (sender, receiver) = watch::channel(None);
         open.insert(key.into(), receiver.clone());
-        let asking = Asking {
+        let query = OpenQuery {
             inner: self.clone(),
             key: key.into(),
             question: *question,
         };
         tokio::spawn(async move {
-            let outcome = asking.ask().await;
-            drop(asking);
+            let outcome = query.run().await;
+            drop(query);
             sender.send_replace(Some(outcome));
-            drop(place);
+            drop(permit);
         });
         Ok(receiver)
     }
@@ -290,33 +304,36 @@ impl Inner {
     }
 }
 
-/// A question that is open until this is dropped.
-struct Asking {
+/// An open upstream query; dropping it removes it from `Inner::open`.
+struct OpenQuery {
     inner: Arc<Inner>,
     key: Box<[u8]>,
     question: Question,
 }
 
-impl Asking {
-    async fn ask(&self) -> Outcome {
+impl OpenQuery {
+    async fn run(&self) -> Outcome {
         let inner = &self.inner;
         let group = inner.routes.group(&self.question.name.to_lower());
         if group.is_broken() && !group.is_empty() {
             inner.counters.broken.fetch_add(1, Ordering::Relaxed);
         }
-        let (answer, outcome) = match group.ask(&self.question).await {
+        let (answer, outcome) = match group.query(&self.question).await {
             Ok(answer) => {
                 let shared = Arc::new(answer);
                 (shared.clone(), Ok(shared))
             }
-            Err(error) => (Arc::new(Relayed::silence(&self.question)), Err(Arc::new(error))),
+            Err(error) => (
+                Arc::new(RelayedMessage::no_response(&self.question)),
+                Err(Arc::new(error)),
+            ),
         };
         inner.cache.put(&self.key, answer, inner.now());
         outcome
     }
 }
 
-impl Drop for Asking {
+impl Drop for OpenQuery {
     fn drop(&mut self) {
         self.inner.open().remove(&self.key);
     }
@@ -325,12 +342,12 @@ impl Drop for Asking {
 async fn outcome(mut open: watch::Receiver<Option<Outcome>>) -> Outcome {
     let ended = open.wait_for(Option::is_some).await;
     let outcome = ended.ok().and_then(|outcome| outcome.clone());
-    // The task ended without an outcome only if it panicked.
+    // Without an outcome, the task of the query panicked.
     outcome.unwrap_or_else(|| Err(Arc::new(ForwardError::Overloaded)))
 }
 
-/// Leaves out of `upstreams` those that are this server itself, which would ask itself for ever.
-/// `own` are this machine's addresses, for sockets that listen on all of them.
+/// Removes the addresses of this server from `upstreams`, since forwarding to itself would loop. `own` are the
+/// addresses of this host, for sockets that listen on all of them.
 pub fn without_self(upstreams: Vec<SocketAddr>, listen: &[SocketAddr], own: &[IpAddr]) -> Vec<SocketAddr> {
     let is_self = |upstream: &SocketAddr| {
         listen
@@ -344,7 +361,7 @@ pub fn without_self(upstreams: Vec<SocketAddr>, listen: &[SocketAddr], own: &[Ip
     };
     let (selves, others): (Vec<_>, Vec<_>) = upstreams.into_iter().partition(is_self);
     for upstream in selves {
-        tracing::warn!(%upstream, "left out as an upstream resolver: it is this server");
+        tracing::warn!(%upstream, "upstream resolver ignored: its address is this server");
     }
     others
 }

@@ -1,4 +1,4 @@
-//! The resolvers of `/etc/resolv.conf` (resolv.conf(5)).
+//! Resolvers and search list of `/etc/resolv.conf` (resolv.conf(5)).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::wire::Name;
 
-/// The port that resolvers listen on.
+/// Port of DNS.
 const PORT: u16 = 53;
-/// Resolvers that are used; more are not asked by glibc either, but `forward` of CoreDNS takes 15.
+/// Limit of resolvers. glibc uses 3, CoreDNS' `forward` 15.
 const UPSTREAMS_MAX: usize = 15;
 
-/// The file of resolvers cannot be read. Trying again helps once somebody has repaired it.
+/// The file cannot be read. A retry may succeed once it is repaired.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the resolvers in {}: {source}", path.display())]
 pub struct ResolvConfError {
@@ -19,16 +19,20 @@ pub struct ResolvConfError {
     source: io::Error,
 }
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvConf {
-    /// The resolvers.
+    /// Addresses of the resolvers.
     pub upstreams: Vec<SocketAddr>,
-    /// The domains of the search list.
+    /// Domains of the search list.
     pub search: Vec<Name>,
 }
 
 /// Reads a file.
+///
+/// # Errors
+///
+/// Returns [`ResolvConfError`] if the file cannot be read. Malformed lines are skipped.
 pub fn read_resolv_conf(path: &Path) -> Result<ResolvConf, ResolvConfError> {
     let text = std::fs::read_to_string(path).map_err(|source| ResolvConfError {
         path: path.into(),
@@ -40,7 +44,7 @@ pub fn read_resolv_conf(path: &Path) -> Result<ResolvConf, ResolvConfError> {
     })
 }
 
-/// The addresses in `nameserver` lines; a line that holds none is passed over, as the C library does.
+/// Returns the addresses of `nameserver` lines. Lines without an address are skipped, as in the C library.
 pub(super) fn nameservers(text: &str) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -50,14 +54,14 @@ pub(super) fn nameservers(text: &str) -> Vec<SocketAddr> {
         }
         match words.next().map(str::parse::<IpAddr>) {
             Some(Ok(address)) => found.push(SocketAddr::new(address, PORT)),
-            _ => tracing::warn!(line, "no address in this line of resolv.conf"),
+            _ => tracing::warn!(line, "resolv.conf line without an address skipped"),
         }
     }
     found.truncate(UPSTREAMS_MAX);
     found
 }
 
-/// The domains of the last `search` or `domain` line, as the C library takes them.
+/// Returns the domains of the last `search` or `domain` line, as in the C library.
 pub(super) fn search(text: &str) -> Vec<Name> {
     let lines = text.lines().map(str::split_whitespace);
     let mut domains = lines.filter_map(|mut words| match words.next() {

@@ -1,4 +1,4 @@
-//! Which resolvers are asked about a name, and in which order.
+//! Choice of upstream resolvers for a name, and their order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,64 +8,64 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::identifiers::Identifiers;
-use super::upstream::{ForwardError, Protocol, Spelling, Upstream};
-use crate::wire::{Name, Question, Relayed, ResponseCode};
+use super::upstream::{ForwardError, Protocol, QueryCase, Upstream};
+use crate::wire::{Name, Question, RelayedMessage, ResponseCode};
 
-/// Resolvers asked about one question at most.
-const TRIES: usize = 3;
-/// How long a resolver is waited for before the next is asked beside it: several times what a resolver
-/// nearby takes, far below what a client waits.
-const HEDGE: Duration = Duration::from_millis(400);
+/// Limit of queries to resolvers for one question.
+const QUERIES_MAX: usize = 3;
+/// Delay before the next resolver is queried in parallel: several times the response time of a near resolver, and
+/// far below the timeouts of clients.
+const HEDGE_DELAY: Duration = Duration::from_millis(400);
 
-/// In which order resolvers are asked. Those that are down come last in any order.
+/// Order of resolvers. Resolvers that are down come last in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Another one first each time, chosen at random.
+    /// A random first resolver for each query.
     #[default]
     Random,
-    /// One after the other.
+    /// Each query starts with the next resolver.
     RoundRobin,
-    /// As they were given.
+    /// The configured order.
     Sequential,
 }
 
-/// The resolvers of one zone.
+/// Resolvers of one zone.
 #[derive(Debug)]
 pub struct Group {
     upstreams: Vec<Arc<Upstream>>,
     policy: Policy,
-    turn: AtomicUsize,
+    next_start: AtomicUsize,
 }
 
-/// The resolvers of all zones.
+/// Resolvers of all zones.
 #[derive(Debug)]
 pub struct Routes {
-    /// Zones in lower case with resolvers of their own, the longest first.
+    /// Stub zones in lower case, longest name first.
     stubs: Vec<(Name, Group)>,
     default: Group,
 }
 
-/// What [`Routes`] are made of.
+/// Settings of [`Routes`].
 #[derive(Clone, Debug, Default)]
 pub struct RouteSettings {
-    /// Resolvers for all names that no stub zone has.
+    /// Resolvers for names outside of all stub zones.
     pub upstreams: Vec<SocketAddr>,
     /// Zones with resolvers of their own.
     pub stubs: Vec<StubZone>,
-    /// In which order they are asked.
+    /// Order of resolvers.
     pub policy: Policy,
-    /// How they are asked.
+    /// Transport of queries.
     pub protocol: Protocol,
-    /// In which spelling they are asked.
-    pub spelling: Spelling,
+    /// Case of letters in queries.
+    pub query_case: QueryCase,
 }
 
 /// A zone with resolvers of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StubZone {
-    /// The zone; the root would be all names.
+    /// Name of the zone.
     pub zone: Name,
-    /// Its resolvers.
+    /// Resolvers of the zone.
     pub upstreams: Vec<SocketAddr>,
 }
 
@@ -76,12 +76,17 @@ impl Routes {
             upstreams: addresses
                 .into_iter()
                 .map(|address| {
-                    Upstream::new(address, settings.protocol, settings.spelling, identifiers.clone())
+                    Upstream::new(
+                        address,
+                        settings.protocol,
+                        settings.query_case,
+                        identifiers.clone(),
+                    )
                 })
                 .map(Arc::new)
                 .collect(),
             policy: settings.policy,
-            turn: AtomicUsize::new(0),
+            next_start: AtomicUsize::new(0),
         };
         let mut stubs: Vec<_> = settings
             .stubs
@@ -95,18 +100,18 @@ impl Routes {
         }
     }
 
-    /// Whether nobody can be asked about any name.
+    /// Returns true if no resolver is configured for any name.
     pub fn is_empty(&self) -> bool {
         self.groups().all(|group| group.upstreams.is_empty())
     }
 
-    /// The resolvers for a name, which is in lower case.
+    /// Returns the resolvers for a name in lower case.
     pub fn group(&self, name: &Name) -> &Group {
         let stub = self.stubs.iter().find(|(zone, _)| name.is_within(zone));
         stub.map_or(&self.default, |(_, group)| group)
     }
 
-    /// All resolvers.
+    /// Returns all resolvers.
     pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.groups().flat_map(|group| &group.upstreams)
     }
@@ -117,77 +122,77 @@ impl Routes {
 }
 
 impl Group {
-    /// Whether nobody can be asked.
+    /// Returns true if the group has no resolver.
     pub fn is_empty(&self) -> bool {
         self.upstreams.is_empty()
     }
 
-    /// The resolvers.
+    /// Returns the resolvers.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
     }
 
-    /// Whether no resolver is well.
+    /// Returns true if all resolvers are down.
     pub fn is_broken(&self) -> bool {
-        !self.upstreams.iter().any(|upstream| upstream.is_well())
+        !self.upstreams.iter().any(|upstream| upstream.is_healthy())
     }
 
-    /// Asks one resolver, and another beside it when the first fails or takes long. The first answer that is
-    /// no failure wins; without one, a failure that a resolver answered is passed on.
-    pub(super) async fn ask(&self, question: &Question) -> Result<Relayed, ForwardError> {
+    /// Queries one resolver, and the next one in parallel if the first fails or is slow. The first successful
+    /// response wins. Without one, the result is an error response, if any resolver sent one.
+    pub(super) async fn query(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
         let mut waiting = self.order().into_iter();
-        let mut asked = JoinSet::new();
-        let mut failure: Result<Relayed, ForwardError> = Err(ForwardError::NoUpstream);
-        let start = |upstream: Arc<Upstream>, asked: &mut JoinSet<_>| {
+        let mut queries = JoinSet::new();
+        let mut failure: Result<RelayedMessage, ForwardError> = Err(ForwardError::NoUpstream);
+        let start = |upstream: Arc<Upstream>, queries: &mut JoinSet<_>| {
             let question = *question;
-            asked.spawn(async move { upstream.ask(&question).await });
+            queries.spawn(async move { upstream.query(&question).await });
         };
         loop {
             if let Some(upstream) = waiting.next() {
-                start(upstream, &mut asked);
+                start(upstream, &mut queries);
             }
             let hedge = async {
                 match waiting.len() {
                     0 => std::future::pending().await,
-                    _ => tokio::time::sleep(HEDGE).await,
+                    _ => tokio::time::sleep(HEDGE_DELAY).await,
                 }
             };
             tokio::select! {
                 () = hedge => {}
-                ended = asked.join_next() => match ended {
+                ended = queries.join_next() => match ended {
                     Some(Ok(Ok(answer))) if !is_failure(&answer) => return Ok(answer),
                     Some(Ok(Ok(answer))) => failure = Ok(answer),
                     Some(Ok(Err(error))) => failure = failure.or(Err(error)),
-                    Some(Err(error)) => tracing::error!(%error, "asking a resolver ended badly"),
+                    Some(Err(error)) => tracing::error!(%error, "upstream query task panicked"),
                     None => return failure,
                 },
             }
         }
     }
 
-    /// The resolvers in the order in which they are asked about one question.
+    /// Returns the resolvers in query order for one question.
     fn order(&self) -> Vec<Arc<Upstream>> {
         let count = self.upstreams.len();
         let start = match self.policy {
             Policy::Random if count > 0 => fastrand::usize(..count),
-            Policy::RoundRobin => self.turn.fetch_add(1, Ordering::Relaxed),
+            Policy::RoundRobin => self.next_start.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
         let mut order: Vec<_> = (0..count)
             .filter_map(|at| self.upstreams.get((start + at) % count).cloned())
             .collect();
-        order.sort_by_key(|upstream| !upstream.is_well());
-        // A lonely resolver is asked twice: a lost datagram is more likely than a dead resolver.
-        if let [alone] = order.as_slice() {
-            order.push(alone.clone());
+        order.sort_by_key(|upstream| !upstream.is_healthy());
+        // A single resolver gets two queries: a lost datagram is more likely than a dead resolver.
+        if let [only] = order.as_slice() {
+            order.push(only.clone());
         }
-        order.truncate(TRIES);
+        order.truncate(QUERIES_MAX);
         order
     }
 }
 
-/// Whether another resolver may know better (as the C library thinks, too).
-fn is_failure(answer: &Relayed) -> bool {
+/// Returns true if another resolver may give a better response. glibc uses the same codes.
+fn is_failure(answer: &RelayedMessage) -> bool {
     [
         ResponseCode::ServerFailure,
         ResponseCode::Refused,

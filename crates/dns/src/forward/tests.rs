@@ -49,7 +49,7 @@ fn a_server_does_not_ask_itself() {
 fn so_many_clients_wait_and_no_more() {
     let forwarder = Forwarder::to(Vec::new());
     let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit()).collect();
-    assert_eq!(admitted.len(), WAITING_MAX);
+    assert_eq!(admitted.len(), WAITING_CLIENTS_MAX);
     admitted.pop();
     assert!(forwarder.admit().is_some(), "an answered question makes room");
 }

@@ -1,10 +1,13 @@
-//! One resolver upstream: questions and answers, and whether it is well.
+//! One upstream resolver: queries, responses and health.
 //!
-//! Every question gets a socket of its own, so the kernel chooses a random source port and takes answers
-//! from the one resolver only; the identifier is random too, and the question must come back (RFC 5452). Over UDP it
-//! must come back in the random case that its letters were sent in (draft-vixie-dnsext-dns0x20). An answer in another
-//! case is not taken: the question is asked again over TCP. A resolver that loses the case there as well is asked in
-//! the client's spelling for an hour.
+//! Protection against forged responses (RFC 5452):
+//!
+//! - Each query has a socket of its own. The kernel chooses a random source port and accepts datagrams of this
+//!   resolver only.
+//! - The identifier is random, and the question must be repeated.
+//! - Over UDP, the letters of the name have random case, which the response must repeat
+//!   (draft-vixie-dnsext-dns0x20). If it does not, the query is repeated over TCP. A resolver that loses the case
+//!   over TCP as well gets the client's query_case for an hour.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,94 +21,94 @@ use tokio::time::timeout;
 
 use super::identifiers::Identifiers;
 use super::metrics::UpstreamCounters;
-use crate::wire::{Name, Question, RelayError, Relayed, ResponseCode, kind};
+use crate::wire::{Name, Question, RelayError, RelayedMessage, ResponseCode, kind};
 
-/// How long one resolver has for an answer, retries over TCP included.
-const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Octets that a resolver is told to send at most over UDP: what fits into a packet on every path, so that
-/// nothing comes in fragments, which can be forged (DNS flag day 2020).
+/// Time for one resolver to respond, retries over TCP included.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
+/// EDNS payload size that queries announce. Such responses fit into one packet on every path; fragments can be
+/// forged (DNS flag day 2020).
 const UDP_OCTETS: u16 = 1_232;
-/// Octets of an answer over UDP that are taken, from those who send more than they were told.
+/// Receive buffer for UDP, for resolvers that exceed the announced size.
 const UDP_OCTETS_MAX: usize = 4_096;
-/// Failures in a row after which a resolver counts as down (`max_fails` of CoreDNS' forward).
+/// Consecutive failures after which a resolver counts as down (`max_fails` of CoreDNS' forward).
 const FAILURES_MAX: u32 = 2;
-/// Pause between two questions to a resolver that is down (`health_check` of CoreDNS' forward).
-const HEALTH_PERIOD: Duration = Duration::from_millis(500);
-/// How long a resolver that has lost the case of letters over TCP is asked in the client's spelling. It may be replaced
-/// by a better one at the same address.
+/// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
+const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);
+/// Period in which a resolver that lost the case of letters over TCP gets the client's query_case. A better resolver
+/// may replace it at the same address.
 const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
-/// Wrong messages on one socket after which the question is given up: somebody guesses.
-const FOREIGN_MAX: usize = 64;
+/// Limit of messages on one socket that match no query; more are a guessing attack.
+const FOREIGN_MESSAGES_MAX: usize = 64;
 
-/// Why a resolver has given no answer. Another try later may have one.
+/// Failure of an upstream query. A retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// No answer came in time.
-    #[error("no answer from {upstream} within {} s", TRY_TIMEOUT.as_secs())]
+    /// The resolver did not respond in time.
+    #[error("no response from {upstream} within {} s", QUERY_TIMEOUT.as_secs())]
     Timeout {
-        /// The resolver.
+        /// Address of the resolver.
         upstream: SocketAddr,
     },
-    /// It could not be reached.
-    #[error("cannot ask {upstream}: {source}")]
+    /// The resolver is not reachable.
+    #[error("cannot query {upstream}: {source}")]
     Unreachable {
-        /// The resolver.
+        /// Address of the resolver.
         upstream: SocketAddr,
-        /// What the kernel said.
+        /// Error of the socket.
         source: io::Error,
     },
-    /// What it answered cannot be read.
-    #[error("{upstream} answered with a malformed message")]
+    /// The response is malformed.
+    #[error("malformed response from {upstream}")]
     Malformed {
-        /// The resolver.
+        /// Address of the resolver.
         upstream: SocketAddr,
     },
-    /// It does not repeat the case of letters, and cannot be asked over TCP.
+    /// The response does not repeat the case of letters, and TCP failed.
     #[error(
-        "{upstream} answers with the name in another spelling, and not over TCP: {source}; \
-         if it can be trusted, --forward-keep-case asks in the client's spelling"
+        "{upstream} changes the case of the query name over UDP and does not respond over TCP: {source}; \
+         if the network to it can be trusted, set --forward-keep-case to query in the client's query_case"
     )]
     CaseLost {
-        /// The resolver.
+        /// Address of the resolver.
         upstream: SocketAddr,
-        /// Why it could not be asked over TCP.
+        /// Error of the TCP connection.
         source: io::Error,
     },
-    /// No resolver is configured for the name; nothing is to be gained by asking again.
+    /// No resolver is configured for the name. A retry fails as well.
     #[error("no upstream resolver is configured")]
     NoUpstream,
-    /// Too many questions are open (`max_concurrent`).
-    #[error("too many questions are open upstream")]
+    /// The limit of open queries is reached (`max_concurrent`).
+    #[error("too many open upstream queries")]
     Overloaded,
 }
 
-/// How a resolver is asked.
+/// Transport of upstream queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Over UDP, and over TCP for what does not fit.
+    /// UDP first; TCP for truncated responses.
     #[default]
     UdpThenTcp,
-    /// Over TCP only (`force_tcp` of CoreDNS' forward).
+    /// TCP only (`force_tcp` of CoreDNS' forward).
     Tcp,
 }
 
-/// In which spelling a resolver is asked.
+/// Case of letters in upstream queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spelling {
-    /// Each letter in a case chosen at random, which the answer must repeat.
+pub enum QueryCase {
+    /// Random case, which the response must repeat.
     #[default]
     Random,
-    /// That of the client.
-    Kept,
+    /// The case of the client's query.
+    Client,
 }
 
-/// A resolver.
+/// An upstream resolver.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
     protocol: Protocol,
-    spelling: Spelling,
-    /// When it lost the case of letters last, over TCP, where answers cannot be forged from afar.
+    query_case: QueryCase,
+    /// Time at which it last lost the case of letters over TCP, where responses cannot be forged off-path.
     case_lost: Mutex<Option<Instant>>,
     identifiers: Arc<Identifiers>,
     failures: AtomicU32,
@@ -117,13 +120,13 @@ impl Upstream {
     pub(super) fn new(
         address: SocketAddr,
         protocol: Protocol,
-        spelling: Spelling,
+        query_case: QueryCase,
         identifiers: Arc<Identifiers>,
     ) -> Self {
         Self {
             address,
             protocol,
-            spelling,
+            query_case,
             case_lost: Mutex::default(),
             identifiers,
             failures: AtomicU32::new(0),
@@ -132,31 +135,31 @@ impl Upstream {
         }
     }
 
-    /// Its address.
+    /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether it has not failed too often in a row.
-    pub fn is_well(&self) -> bool {
+    /// Returns true unless the last queries failed.
+    pub fn is_healthy(&self) -> bool {
         self.failures.load(Ordering::Relaxed) < FAILURES_MAX
     }
 
-    /// Asks, and takes note of whether it answers. One that goes down is probed until it answers again.
-    pub(super) async fn ask(self: &Arc<Self>, question: &Question) -> Result<Relayed, ForwardError> {
-        let started = Instant::now();
+    /// Sends a query and records the outcome. A resolver that goes down is probed until it responds.
+    pub(super) async fn query(self: &Arc<Self>, question: &Question) -> Result<RelayedMessage, ForwardError> {
+        let start = Instant::now();
         let upstream = self.address;
-        let outcome = match timeout(TRY_TIMEOUT, self.exchange(question)).await {
+        let outcome = match timeout(QUERY_TIMEOUT, self.exchange(question)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ForwardError::Timeout { upstream }),
         };
         match &outcome {
             Ok(answer) => {
-                self.counters.answered(answer.code, started.elapsed());
+                self.counters.record_response(answer.code, start.elapsed());
                 self.failures.store(0, Ordering::Relaxed);
             }
             Err(_) => {
-                self.counters.failed();
+                self.counters.record_failure();
                 if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX {
                     self.start_probing();
                 }
@@ -169,8 +172,8 @@ impl Upstream {
         if self.is_probed.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(upstream = %self.address, "the resolver does not answer, probing it");
-        // The probe ends with the resolver that it is for.
+        tracing::warn!(upstream = %self.address, "upstream resolver down, probing");
+        // A weak reference, so that the probe ends with its resolver.
         let probed = Arc::downgrade(self);
         tokio::spawn(async move {
             let question = Question {
@@ -178,24 +181,24 @@ impl Upstream {
                 ..Question::about(Name::ROOT, kind::NS)
             };
             loop {
-                tokio::time::sleep(HEALTH_PERIOD).await;
+                tokio::time::sleep(HEALTH_CHECK_PERIOD).await;
                 let Some(upstream) = probed.upgrade() else { return };
-                match timeout(TRY_TIMEOUT, upstream.exchange(&question)).await {
+                match timeout(QUERY_TIMEOUT, upstream.exchange(&question)).await {
                     Ok(Ok(_)) => {
-                        tracing::info!(upstream = %upstream.address, "the resolver answers again");
+                        tracing::info!(upstream = %upstream.address, "upstream resolver up");
                         upstream.failures.store(0, Ordering::Relaxed);
                         upstream.is_probed.store(false, Ordering::Relaxed);
                         return;
                     }
-                    _ => upstream.counters.probe_failed(),
+                    _ => upstream.counters.record_probe_failure(),
                 }
             }
         });
     }
 
-    async fn exchange(&self, question: &Question) -> Result<Relayed, ForwardError> {
+    async fn exchange(&self, question: &Question) -> Result<RelayedMessage, ForwardError> {
         let answer = self.exchange_once(question, Some(UDP_OCTETS)).await?;
-        // Servers that do not know EDNS say so in two ways (RFC 6891 section 7).
+        // Servers without EDNS report it in two ways (RFC 6891 section 7).
         let without_edns = [ResponseCode::FormatError, ResponseCode::NotImplemented];
         if without_edns.iter().any(|code| answer.code == *code as u16) && !question.dnssec_ok {
             return self.exchange_once(question, None).await;
@@ -207,34 +210,34 @@ impl Upstream {
         &self,
         question: &Question,
         udp_octets: Option<u16>,
-    ) -> Result<Relayed, ForwardError> {
+    ) -> Result<RelayedMessage, ForwardError> {
         let id = self.identifiers.next();
         let mut question = *question;
-        let is_spelled = self.spells();
-        if is_spelled {
-            question.name = self.identifiers.spell(&question.name);
+        let has_random_case = self.uses_random_case();
+        if has_random_case {
+            question.name = self.identifiers.randomize_case(&question.name);
         }
         let message = question.encode(id, udp_octets);
-        let mut is_respelled = false;
+        let mut is_case_lost = false;
         if self.protocol == Protocol::UdpThenTcp {
-            let answer = self.over_udp(&message, id, &question).await;
+            let answer = self.exchange_udp(&message, id, &question).await;
             let answer = answer.map_err(|failure| failure.of(self.address))?;
-            is_respelled = is_spelled && !answer.repeats(&question.name);
-            if is_respelled {
-                self.counters.respelled();
+            is_case_lost = has_random_case && !answer.repeats(&question.name);
+            if is_case_lost {
+                self.counters.record_case_loss();
             } else if !answer.truncated {
                 return Ok(answer);
             }
         }
-        let answer = self.over_tcp(&message, id, &question).await;
+        let answer = self.exchange_tcp(&message, id, &question).await;
         match answer {
             Ok(answer) => {
-                if is_respelled && !answer.repeats(&question.name) {
-                    self.note_case_lost();
+                if is_case_lost && !answer.repeats(&question.name) {
+                    self.record_case_lost();
                 }
                 Ok(answer)
             }
-            Err(Failure::Io(source)) if is_respelled => Err(ForwardError::CaseLost {
+            Err(Failure::Io(source)) if is_case_lost => Err(ForwardError::CaseLost {
                 upstream: self.address,
                 source,
             }),
@@ -242,25 +245,29 @@ impl Upstream {
         }
     }
 
-    /// Whether questions are asked in a random spelling.
-    fn spells(&self) -> bool {
+    /// Returns true if the next query uses random case.
+    fn uses_random_case(&self) -> bool {
         let lost = *self.case_lost.lock().unwrap_or_else(PoisonError::into_inner);
-        self.spelling == Spelling::Random
+        self.query_case == QueryCase::Random
             && self.protocol == Protocol::UdpThenTcp
             && lost.is_none_or(|at| at.elapsed() >= CASE_LOST_PERIOD)
     }
 
-    fn note_case_lost(&self) {
+    fn record_case_lost(&self) {
         *self.case_lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         tracing::warn!(
             upstream = %self.address,
             seconds = CASE_LOST_PERIOD.as_secs(),
-            "the resolver does not repeat the case of letters; asked in the clients' spelling for a while, which makes \
-             forged answers easier"
+            "upstream resolver loses the case of letters, random case suspended; forged responses become easier"
         );
     }
 
-    async fn over_udp(&self, message: &[u8], id: u16, question: &Question) -> Result<Relayed, Failure> {
+    async fn exchange_udp(
+        &self,
+        message: &[u8],
+        id: u16,
+        question: &Question,
+    ) -> Result<RelayedMessage, Failure> {
         let any: IpAddr = match self.address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -269,19 +276,24 @@ impl Upstream {
         socket.connect(self.address).await?;
         socket.send(message).await?;
         let mut buffer = vec![0; UDP_OCTETS_MAX];
-        for _ in 0..FOREIGN_MAX {
+        for _ in 0..FOREIGN_MESSAGES_MAX {
             let length = socket.recv(&mut buffer).await?;
-            match Relayed::read(buffer.get(..length).unwrap_or_default(), id, question) {
+            match RelayedMessage::read(buffer.get(..length).unwrap_or_default(), id, question) {
                 Ok(answer) => return Ok(answer),
-                // Anything else is late or forged; the right answer may still come.
-                Err(RelayError::Foreign) => self.counters.foreign(),
+                // Any other message is late or forged; the right response may still come.
+                Err(RelayError::Mismatch) => self.counters.record_foreign_message(),
                 Err(RelayError::Malformed) => return Err(Failure::Malformed),
             }
         }
         Err(Failure::Malformed)
     }
 
-    async fn over_tcp(&self, message: &[u8], id: u16, question: &Question) -> Result<Relayed, Failure> {
+    async fn exchange_tcp(
+        &self,
+        message: &[u8],
+        id: u16,
+        question: &Question,
+    ) -> Result<RelayedMessage, Failure> {
         let mut stream = TcpStream::connect(self.address).await?;
         let length = u16::try_from(message.len()).map_err(|_| Failure::Malformed)?;
         stream
@@ -289,11 +301,11 @@ impl Upstream {
             .await?;
         let mut answer = vec![0; usize::from(stream.read_u16().await?)];
         stream.read_exact(&mut answer).await?;
-        Relayed::read(&answer, id, question).map_err(|_| Failure::Malformed)
+        RelayedMessage::read(&answer, id, question).map_err(|_| Failure::Malformed)
     }
 }
 
-/// Why an exchange failed, before it is said with whom.
+/// Failure of an exchange, without the address of the resolver.
 enum Failure {
     Io(io::Error),
     Malformed,

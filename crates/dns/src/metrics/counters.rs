@@ -1,14 +1,14 @@
-//! What one loop counts about queries.
+//! Counters of queries, one set per worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use telemetry::{Counted, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
-use super::{DURATION_BOUNDS_SECONDS, Histogram, SERVER_LABELS};
+use super::{DURATION_BOUNDS_SECONDS, SERVER_LABELS};
 use crate::wire::kind;
 
-/// Types with a counter of their own, as CoreDNS has them; the rest is `other`.
+/// Query types with a counter of their own, as in CoreDNS; all others count as `other`.
 const TYPES: [(u16, &str); 16] = [
     (kind::A, "A"),
     (kind::AAAA, "AAAA"),
@@ -29,7 +29,7 @@ const TYPES: [(u16, &str); 16] = [
 ];
 const PROTOCOLS: [&str; 3] = ["udp", "tcp", "tls"];
 const FAMILIES: [&str; 2] = ["1", "2"];
-/// Bounds of the sizes of queries and answers, as CoreDNS has them.
+/// Bounds of the sizes of queries and responses, as in CoreDNS.
 const SIZE_BOUNDS_OCTETS: [f64; 14] = [
     0.0, 100.0, 200.0, 300.0, 400.0, 511.0, 1_023.0, 2_047.0, 4_095.0, 8_291.0, 16_000.0, 32_000.0, 48_000.0,
     64_000.0,
@@ -39,21 +39,21 @@ const CODES: [&str; 17] = [
     "NOTAUTH", "NOTZONE", "11", "12", "13", "14", "15", "BADVERS",
 ];
 
-/// The name of a response code.
+/// Returns the name of a response code.
 pub(crate) fn code_name(code: u16) -> &'static str {
     CODES.get(usize::from(code)).copied().unwrap_or("UNKNOWN")
 }
 
-/// Where an answer came from: the `plugin` of CoreDNS' metrics.
+/// Origin of a response: the label `plugin` of CoreDNS' metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// From nowhere: the query was turned down.
+    /// The server refused the query.
     Refusal,
-    /// From the cluster's records.
+    /// The records of the cluster.
     Cluster,
-    /// From upstream, kept.
+    /// The cache of upstream responses.
     Cache,
-    /// From upstream, just now.
+    /// An upstream resolver.
     Upstream,
 }
 
@@ -64,23 +64,23 @@ const SOURCES: [(Source, &str); 4] = [
     (Source::Upstream, "forward"),
 ];
 
-/// How a query came and how it ended.
+/// A query and its outcome, as the metrics count them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct QueryRecord {
     /// Index of the protocol: UDP, TCP, TLS.
     pub(crate) protocol: usize,
     pub(crate) is_ipv6: bool,
-    /// Type asked for; nothing if the message could not be read.
+    /// Query type; `None` if the message is malformed.
     pub(crate) kind: Option<u16>,
     pub(crate) dnssec_ok: bool,
     pub(crate) query_octets: usize,
-    pub(crate) answer_octets: usize,
+    pub(crate) response_octets: usize,
     pub(crate) code: u16,
     pub(crate) source: Source,
-    pub(crate) took: Duration,
+    pub(crate) duration: Duration,
 }
 
-/// The counters of one loop.
+/// Counters of one worker.
 #[derive(Debug)]
 pub(crate) struct Counters {
     requests: [[[AtomicU64; TYPES.len() + 1]; FAMILIES.len()]; PROTOCOLS.len()],
@@ -88,12 +88,13 @@ pub(crate) struct Counters {
     responses: [[AtomicU64; CODES.len()]; SOURCES.len()],
     durations: Histogram,
     query_octets: [Histogram; PROTOCOLS.len()],
-    answer_octets: [Histogram; PROTOCOLS.len()],
-    /// Answers that were held back, and those that were cut, because a network got too many.
-    pub(crate) held_back: AtomicU64,
-    pub(crate) cut: AtomicU64,
-    /// Queries of clients that are not answered.
-    pub(crate) strangers: AtomicU64,
+    response_octets: [Histogram; PROTOCOLS.len()],
+    /// Responses dropped by the rate limit of a network.
+    pub(crate) rate_limit_drops: AtomicU64,
+    /// Responses truncated by the rate limit of a network.
+    pub(crate) rate_limit_truncations: AtomicU64,
+    /// Queries of clients outside of the allowed networks.
+    pub(crate) clients_refused: AtomicU64,
 }
 
 impl Default for Counters {
@@ -106,39 +107,39 @@ impl Default for Counters {
             responses: [const { [const { AtomicU64::new(0) }; CODES.len()] }; SOURCES.len()],
             durations: Histogram::new(&DURATION_BOUNDS_SECONDS),
             query_octets: sizes(),
-            answer_octets: sizes(),
-            held_back: AtomicU64::new(0),
-            cut: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
+            response_octets: sizes(),
+            rate_limit_drops: AtomicU64::new(0),
+            rate_limit_truncations: AtomicU64::new(0),
+            clients_refused: AtomicU64::new(0),
         }
     }
 }
 
 impl Counters {
-    /// Counts a query and its answer.
-    pub(crate) fn count(&self, ended: &Ended) {
-        let kind = ended
+    /// Counts a query and its response.
+    pub(crate) fn count(&self, query: &QueryRecord) {
+        let kind = query
             .kind
             .and_then(|kind| TYPES.iter().position(|(number, _)| *number == kind));
-        let requests = self.requests.get(ended.protocol);
-        let requests = requests.and_then(|families| families.get(usize::from(ended.is_ipv6)));
+        let requests = self.requests.get(query.protocol);
+        let requests = requests.and_then(|families| families.get(usize::from(query.is_ipv6)));
         increase(requests.and_then(|types| types.get(kind.unwrap_or(TYPES.len()))));
-        if ended.dnssec_ok {
+        if query.dnssec_ok {
             increase(Some(&self.dnssec_ok));
         }
-        let source = SOURCES.iter().position(|(source, _)| *source == ended.source);
+        let source = SOURCES.iter().position(|(source, _)| *source == query.source);
         let codes = self.responses.get(source.unwrap_or(0));
-        increase(codes.and_then(|codes| codes.get(usize::from(ended.code))));
-        self.durations.observe(ended.took.as_secs_f64());
-        if let Some(sizes) = self.query_octets.get(ended.protocol) {
-            sizes.observe(ended.query_octets as f64);
+        increase(codes.and_then(|codes| codes.get(usize::from(query.code))));
+        self.durations.observe(query.duration.as_secs_f64());
+        if let Some(sizes) = self.query_octets.get(query.protocol) {
+            sizes.observe(query.query_octets as f64);
         }
-        if let Some(sizes) = self.answer_octets.get(ended.protocol) {
-            sizes.observe(ended.answer_octets as f64);
+        if let Some(sizes) = self.response_octets.get(query.protocol) {
+            sizes.observe(query.response_octets as f64);
         }
     }
 
-    /// Adds what another loop has counted.
+    /// Adds the counts of another worker.
     pub(super) fn add(&self, other: &Self) {
         for (to, from) in self.flat().zip(other.flat()) {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -147,44 +148,77 @@ impl Counters {
         for (to, from) in self.query_octets.iter().zip(&other.query_octets) {
             to.add(from);
         }
-        for (to, from) in self.answer_octets.iter().zip(&other.answer_octets) {
+        for (to, from) in self.response_octets.iter().zip(&other.response_octets) {
             to.add(from);
         }
     }
 
-    /// All plain counters, always in the same order.
+    /// Returns all plain counters, always in the same order.
     fn flat(&self) -> impl Iterator<Item = &AtomicU64> {
         let requests = self.requests.iter().flatten().flatten();
         let responses = self.responses.iter().flatten();
-        requests
-            .chain(responses)
-            .chain([&self.dnssec_ok, &self.held_back, &self.cut, &self.strangers])
+        requests.chain(responses).chain([
+            &self.dnssec_ok,
+            &self.rate_limit_drops,
+            &self.rate_limit_truncations,
+            &self.clients_refused,
+        ])
     }
 
-    /// Writes them; counters that are zero are left out where there are many.
-    pub(super) fn write(&self, text: &mut Text) {
+    /// Writes all metrics. Requests and responses omit counters that are zero.
+    pub(super) fn write(&self, text: &mut MetricsText) {
         self.write_requests(text);
-        text.family("coredns_dns_do_requests_total", Counted::Counter);
+        text.family(
+            "coredns_dns_do_requests_total",
+            MetricType::Counter,
+            "Counter of DNS requests with DO bit set per zone.",
+        );
         let labels = format!("{SERVER_LABELS},zone=\".\"");
         let dnssec_ok = self.dnssec_ok.load(Ordering::Relaxed);
         text.sample("coredns_dns_do_requests_total", &labels, dnssec_ok);
         let name = "coredns_dns_request_duration_seconds";
-        text.family(name, Counted::Histogram);
-        self.durations.write(text, name, &labels);
-        for (name, sizes) in [
-            ("coredns_dns_request_size_bytes", &self.query_octets),
-            ("coredns_dns_response_size_bytes", &self.answer_octets),
+        text.family(
+            name,
+            MetricType::Histogram,
+            "Histogram of the time (in seconds) each request took per zone.",
+        );
+        text.histogram(name, &labels, &self.durations);
+        for (name, help, sizes) in [
+            (
+                "coredns_dns_request_size_bytes",
+                "Size of the EDNS0 UDP buffer in bytes (64K for TCP) per zone and protocol.",
+                &self.query_octets,
+            ),
+            (
+                "coredns_dns_response_size_bytes",
+                "Size of the returned response in bytes.",
+                &self.response_octets,
+            ),
         ] {
-            text.family(name, Counted::Histogram);
+            text.family(name, MetricType::Histogram, help);
             for (protocol, sizes) in PROTOCOLS.iter().zip(sizes) {
-                sizes.write(text, name, &format!("{labels},proto=\"{protocol}\""));
+                text.histogram(name, &format!("{labels},proto=\"{protocol}\""), sizes);
             }
         }
-        let strangers = self.strangers.load(Ordering::Relaxed);
-        text.family("portolan_dns_clients_refused_total", Counted::Counter);
-        text.sample("portolan_dns_clients_refused_total", "", strangers);
-        text.family("portolan_dns_rate_limited_total", Counted::Counter);
-        for (action, count) in [("drop", &self.held_back), ("truncate", &self.cut)] {
+        self.write_refusals(text);
+    }
+
+    fn write_refusals(&self, text: &mut MetricsText) {
+        text.single(
+            "portolan_dns_clients_refused_total",
+            MetricType::Counter,
+            "Number of queries refused because the client is not in an allowed network.",
+            self.clients_refused.load(Ordering::Relaxed),
+        );
+        text.family(
+            "portolan_dns_rate_limited_total",
+            MetricType::Counter,
+            "Number of responses dropped or truncated because their network exceeded its rate limit.",
+        );
+        for (action, count) in [
+            ("drop", &self.rate_limit_drops),
+            ("truncate", &self.rate_limit_truncations),
+        ] {
             let labels = format!("action=\"{action}\"");
             text.sample(
                 "portolan_dns_rate_limited_total",
@@ -194,9 +228,13 @@ impl Counters {
         }
     }
 
-    fn write_requests(&self, text: &mut Text) {
+    fn write_requests(&self, text: &mut MetricsText) {
         let name = "coredns_dns_requests_total";
-        text.family(name, Counted::Counter);
+        text.family(
+            name,
+            MetricType::Counter,
+            "Counter of DNS requests made per zone, protocol and family.",
+        );
         let types = TYPES.iter().map(|(_, name)| *name).chain(["other"]);
         for (protocol, families) in PROTOCOLS.iter().zip(&self.requests) {
             for (family, counts) in FAMILIES.iter().zip(families) {
@@ -212,7 +250,7 @@ impl Counters {
             }
         }
         let name = "coredns_dns_responses_total";
-        text.family(name, Counted::Counter);
+        text.family(name, MetricType::Counter, "Counter of response status codes.");
         for ((_, plugin), counts) in SOURCES.iter().zip(&self.responses) {
             for (code, count) in CODES.iter().zip(counts) {
                 let count = count.load(Ordering::Relaxed);

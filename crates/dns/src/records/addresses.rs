@@ -1,115 +1,126 @@
-//! Answers to A, AAAA and CNAME, with aliases followed.
+//! Answers to A, AAAA and CNAME queries; follows aliases.
 
 use std::net::IpAddr;
 
-use super::grammar::{self, Asked, Part};
+use super::filter::{Endpoints, Selection};
+use super::grammar::{self, Part, QueryTarget};
 use super::pod;
-use super::resolve::{Answering, Found};
-use super::select::{Endpoints, Selection};
+use super::resolve::{LookupResult, Resolver};
 use crate::wire::{Name, NameRef, Section, kind};
 
-/// ExternalName Services that one answer may lead through. Ends loops among them.
-const CHAIN_MAX: u8 = 8;
+/// Limit of ExternalName Services that one answer follows; it ends loops.
+const ALIASES_MAX: u8 = 8;
 
-impl Answering<'_, '_, '_> {
-    /// Answers A or AAAA for `name`, whose records belong to `owner`.
+impl Resolver<'_, '_, '_> {
+    /// Writes the A or AAAA records of `name`, with the owner name `owner`.
     pub(super) fn addresses(
         &mut self,
         name: &Name,
-        asked: Asked<'_>,
+        query_target: QueryTarget<'_>,
         owner: NameRef<'_>,
         chain: u8,
-    ) -> Found {
-        let one = |a: &mut Self, address: IpAddr| a.reply.address(Section::Answer, owner, a.ttl, address);
-        match asked {
-            Asked::Service { key, part, .. } => {
+    ) -> LookupResult {
+        let put = |a: &mut Self, address: IpAddr| a.reply.address(Section::Answer, owner, a.ttl, address);
+        match query_target {
+            QueryTarget::Service { key, part, .. } => {
                 let (index, mut target) = (self.index, Name::ROOT);
-                let found = index.with_selection(key, part, |selection| match selection {
-                    Selection::Nothing => Some(Found::NoName),
+                let result = index.with_selection(key, part, |selection| match selection {
+                    Selection::Nothing => Some(LookupResult::NameError),
                     Selection::ClusterIps(addresses, _) => {
-                        let first = addresses.iter().copied().find(|address| self.wants(*address));
-                        Some(first.map_or(Found::NoData, |first| self.all(|a| one(a, first))))
+                        let first = addresses
+                            .iter()
+                            .copied()
+                            .find(|address| self.matches_query_type(*address));
+                        Some(first.map_or(LookupResult::NoData, |first| self.all(|a| put(a, first))))
                     }
                     Selection::Endpoints(endpoints) => Some(self.endpoint_addresses(endpoints, owner)),
-                    Selection::External(name) => target.push_wire(name).err().map(|_| Found::NoName),
+                    Selection::External(name) => {
+                        target.push_wire(name).err().map(|_| LookupResult::NameError)
+                    }
                 });
-                // The alias is followed after the Service is unlocked, for it may lead to another one.
-                found.unwrap_or_else(|| self.follow(name, &target, owner, chain))
+                // The alias is followed after the Service is unlocked, because its target may be another Service.
+                result.unwrap_or_else(|| self.follow_alias(name, &target, owner, chain))
             }
-            Asked::Pod { label, namespace } => match pod::address_of_label(label) {
-                Some(address) if self.index.has_pod(address, namespace) && self.wants(address) => {
-                    self.all(|a| one(a, address))
+            QueryTarget::Pod { label, namespace } => match pod::address_of_label(label) {
+                Some(address)
+                    if self.index.has_pod(address, namespace) && self.matches_query_type(address) =>
+                {
+                    self.all(|a| put(a, address))
                 }
-                _ => self.existence(asked),
+                _ => self.existence(query_target),
             },
-            Asked::NameServer => {
+            QueryTarget::NameServer => {
                 let servers = self.index.name_servers().into_iter();
-                let wanted: Vec<IpAddr> = servers.map(|(_, a)| a).filter(|a| self.wants(*a)).collect();
-                if wanted.is_empty() {
-                    return Found::NoData;
+                let addresses: Vec<IpAddr> = servers
+                    .map(|(_, a)| a)
+                    .filter(|a| self.matches_query_type(*a))
+                    .collect();
+                if addresses.is_empty() {
+                    return LookupResult::NoData;
                 }
-                self.all(|a| wanted.into_iter().try_for_each(|address| one(a, address)))
+                self.all(|a| addresses.into_iter().try_for_each(|address| put(a, address)))
             }
-            _ => self.existence(asked),
+            _ => self.existence(query_target),
         }
     }
 
-    /// Adds the name asked for as an alias of `target`, which is in the zone too, with the target's addresses.
-    pub(super) fn lead_to(&mut self, target: &Name) -> Found {
+    /// Writes that the query name is an alias of `target`, which is in the zone too, with the addresses of the
+    /// target.
+    pub(super) fn answer_with_alias(&mut self, target: &Name) -> LookupResult {
         let lower = target.to_lower();
         let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
-            return Found::NoName;
+            return LookupResult::NameError;
         };
         let mark = self.reply.mark();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let below = NameRef::below_question(labels, self.zone_at);
         let Some(at) = self.put_alias(NameRef::QUESTION, below) else {
-            return Found::Records;
+            return LookupResult::Records;
         };
-        let found = self.addresses(&lower, grammar::read(&lower, zone_at), NameRef::At(at), 1);
-        if matches!(found, Found::NoName) {
+        let result = self.addresses(&lower, grammar::read(&lower, zone_at), NameRef::At(at), 1);
+        if matches!(result, LookupResult::NameError) {
             self.reply.rollback(mark);
         }
-        found
+        result
     }
 
-    /// Adds the alias of `name` and what is at its end. An alias that leads nowhere is left out.
-    fn follow(&mut self, name: &Name, target: &Name, owner: NameRef<'_>, chain: u8) -> Found {
+    /// Writes an alias and the addresses of its target. An alias without addresses is rolled back.
+    fn follow_alias(&mut self, name: &Name, target: &Name, owner: NameRef<'_>, chain: u8) -> LookupResult {
         let lower = target.to_lower();
-        if lower.is_within(name) || chain >= CHAIN_MAX {
-            return Found::NoData;
+        if lower.is_within(name) || chain >= ALIASES_MAX {
+            return LookupResult::NoData;
         }
         let Some(zone_at) = lower.suffix_offset(&self.index.settings.cluster_domain) else {
             let written = self.put_alias(owner, NameRef::Whole(target.as_wire()));
             return if written.is_some() {
-                Found::External(Box::new(*target))
+                LookupResult::External(Box::new(*target))
             } else {
-                Found::Records
+                LookupResult::Records
             };
         };
         let mark = self.reply.mark();
         let labels = target.as_wire().get(..zone_at).unwrap_or_default();
         let Some(at) = self.put_alias(owner, NameRef::below_question(labels, self.zone_at)) else {
-            return Found::Records;
+            return LookupResult::Records;
         };
         match self.addresses(&lower, grammar::read(&lower, zone_at), NameRef::At(at), chain + 1) {
-            found @ (Found::Records | Found::External(_)) => found,
+            result @ (LookupResult::Records | LookupResult::External(_)) => result,
             _ => {
                 self.reply.rollback(mark);
-                Found::NoData
+                LookupResult::NoData
             }
         }
     }
 
-    fn endpoint_addresses(&mut self, endpoints: Endpoints<'_>, owner: NameRef<'_>) -> Found {
+    fn endpoint_addresses(&mut self, endpoints: Endpoints<'_>, owner: NameRef<'_>) -> LookupResult {
         self.scratch.seen.clear();
         let count = endpoints.iter().count();
-        let mut found = Found::NoData;
-        for (_, endpoint) in endpoints.iter_from(self.scratch.turn, count) {
-            if !self.wants(endpoint.address) || !self.scratch.is_new(endpoint.address) {
+        let mut result = LookupResult::NoData;
+        for (_, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
+            if !self.matches_query_type(endpoint.address) || !self.scratch.is_new(endpoint.address) {
                 continue;
             }
-            found = Found::Records;
+            result = LookupResult::Records;
             if self
                 .reply
                 .address(Section::Answer, owner, self.ttl, endpoint.address)
@@ -119,23 +130,23 @@ impl Answering<'_, '_, '_> {
                 break;
             }
         }
-        found
+        result
     }
 
-    /// Answers CNAME.
-    pub(super) fn alias(&mut self, key: &[u8], part: Part<'_>) -> Found {
+    /// Writes the CNAME record of a Service.
+    pub(super) fn alias(&mut self, key: &[u8], part: Part<'_>) -> LookupResult {
         let index = self.index;
         index.with_selection(key, part, |selection| match selection {
-            Selection::Nothing => Found::NoName,
+            Selection::Nothing => LookupResult::NameError,
             Selection::External(target) => {
                 self.put_alias(NameRef::QUESTION, NameRef::Whole(target));
-                Found::Records
+                LookupResult::Records
             }
-            Selection::ClusterIps(..) | Selection::Endpoints(_) => Found::NoData,
+            Selection::ClusterIps(..) | Selection::Endpoints(_) => LookupResult::NoData,
         })
     }
 
-    /// Adds a CNAME; returns where its target stands, or nothing if the reply is full.
+    /// Writes a CNAME record and returns the offset of its target, or `None` if the reply is full.
     fn put_alias(&mut self, owner: NameRef<'_>, target: NameRef<'_>) -> Option<u16> {
         let written = self
             .reply

@@ -1,41 +1,43 @@
-//! What the index knows of a name, in words.
+//! Description of the index entries of a name, for `explain`.
 
 use std::net::IpAddr;
 
 use super::Index;
-use super::grammar::{self, Asked, Part};
+use super::filter::Selection;
+use super::grammar::{self, Part, QueryTarget};
 use super::names::reverse_address;
 use super::pods::PodNames;
-use super::select::Selection;
-use super::service::{Entry, FactsKind};
+use super::service::{Entry, ServiceKind};
 use crate::wire::Name;
 
 impl Index {
-    /// Why a name of the cluster's zones is answered as it is: one sentence a line.
+    /// Explains the answer for a name of the cluster's zones, one sentence per line.
     pub fn describe(&self, name: &Name) -> Vec<String> {
         let name = name.to_lower();
         if let Some(zone_at) = name.suffix_offset(&self.settings.cluster_domain) {
-            return self.describe_asked(grammar::read(&name, zone_at));
+            return self.describe_target(grammar::read(&name, zone_at));
         }
         match reverse_address(&name) {
             Some(address) => self.describe_address(address),
-            None => vec!["the name is in none of the cluster's zones".to_owned()],
+            None => vec!["the name is outside of the cluster's zones".to_owned()],
         }
     }
 
-    fn describe_asked(&self, asked: Asked<'_>) -> Vec<String> {
-        let line = match asked {
-            Asked::Apex => "the zone itself: SOA and NS".to_owned(),
-            Asked::NameServer => "the zone's name server: this server's addresses".to_owned(),
-            Asked::Version => "the version of the DNS schema, as TXT".to_owned(),
-            Asked::Branch(_) => "a part of the zone: it exists and has no records".to_owned(),
-            Asked::Nothing => "no name of this form can exist in the zone".to_owned(),
-            Asked::Namespace(label, _) => match self.has_namespace(label) {
-                true => format!("namespace {} exists; it has no records", text(label)),
-                false => format!("there is no namespace {}", text(label)),
+    fn describe_target(&self, target: QueryTarget<'_>) -> Vec<String> {
+        let line = match target {
+            QueryTarget::Apex => "the zone itself: SOA and NS".to_owned(),
+            QueryTarget::NameServer => "the name server of the zone: the addresses of this server".to_owned(),
+            QueryTarget::Version => "the version of the DNS schema, as TXT".to_owned(),
+            QueryTarget::Branch(_) => {
+                "an empty non-terminal of the zone: it exists without records".to_owned()
+            }
+            QueryTarget::Invalid => "the zone cannot contain a name of this form".to_owned(),
+            QueryTarget::Namespace(label, _) => match self.has_namespace(label) {
+                true => format!("namespace {} exists, without records of its own", text(label)),
+                false => format!("namespace {} does not exist", text(label)),
             },
-            Asked::Pod { label, namespace } => self.describe_pod(label, namespace),
-            Asked::Service { key, part, .. } => return self.describe_service(key, part),
+            QueryTarget::Pod { label, namespace } => self.describe_pod(label, namespace),
+            QueryTarget::Service { key, part, .. } => return self.describe_service(key, part),
         };
         vec![line]
     }
@@ -43,15 +45,15 @@ impl Index {
     fn describe_pod(&self, label: &[u8], namespace: &[u8]) -> String {
         let namespace_text = text(namespace);
         match (super::pod::address_of_label(label), self.settings.pods) {
-            (_, PodNames::Disabled) => "names of Pods are disabled (--pods)".to_owned(),
-            (None, _) => "the label spells no address".to_owned(),
+            (_, PodNames::Disabled) => "Pod names are disabled (--pods)".to_owned(),
+            (None, _) => "the label is not an address".to_owned(),
             (Some(address), PodNames::Verified) => match self.has_pod(address, namespace) {
                 true => format!("a Pod of namespace {namespace_text} has {address}"),
                 false => format!("no Pod of namespace {namespace_text} has {address} (--pods=verified)"),
             },
             (Some(address), PodNames::Insecure) => match self.has_namespace(namespace) {
                 true => format!("the name spells {address}; no Pod is looked up (--pods=insecure)"),
-                false => format!("there is no namespace {namespace_text}"),
+                false => format!("namespace {namespace_text} does not exist"),
             },
         }
     }
@@ -71,18 +73,18 @@ impl Index {
             Some(entry) if entry.service.is_some() => {
                 let mut lines = describe_entry(&format!("{namespace}/{service}"), entry);
                 if !self.is_exposed(key) {
-                    lines.push("its namespace is none of those that are served".to_owned());
+                    lines.push("the server does not serve its namespace".to_owned());
                 }
-                lines.push(describe_part(self.select(key, entry, part), part));
+                lines.push(describe_part(self.filter(key, entry, part), part));
                 lines
             }
             _ => {
                 let mut namespace_label = Name::ROOT;
                 let has = namespace_label.push_label(namespace.as_bytes()).is_ok()
                     && self.has_namespace(namespace_label.as_wire().strip_suffix(&[0]).unwrap_or_default());
-                let mut lines = vec![format!("there is no Service {namespace}/{service}")];
+                let mut lines = vec![format!("Service {namespace}/{service} does not exist")];
                 if !has {
-                    lines.push(format!("there is no namespace {namespace} either"));
+                    lines.push(format!("namespace {namespace} does not exist"));
                 }
                 lines
             }
@@ -91,11 +93,11 @@ impl Index {
 
     fn describe_address(&self, address: IpAddr) -> Vec<String> {
         let mut lines = Vec::new();
-        for (index, what) in [(&self.cluster_ips, "cluster IP"), (&self.endpoints, "endpoint")] {
+        for (index, role) in [(&self.cluster_ips, "cluster IP"), (&self.endpoints, "endpoint")] {
             index.read(address, |owners| {
                 for owner in owners {
                     lines.push(format!(
-                        "{address} is a {what} of Service {}",
+                        "{address} is a {role} of Service {}",
                         text(owner.service.labels())
                     ));
                 }
@@ -103,7 +105,7 @@ impl Index {
         }
         if lines.is_empty() {
             lines.push(format!(
-                "{address} is neither a cluster IP nor an endpoint: upstream may know it"
+                "{address} is neither a cluster IP nor an endpoint: the query is forwarded"
             ));
         }
         lines
@@ -111,19 +113,19 @@ impl Index {
 }
 
 fn describe_entry(name: &str, entry: &Entry) -> Vec<String> {
-    let Some(facts) = &entry.service else {
+    let Some(data) = &entry.service else {
         return Vec::new();
     };
-    let kind = match &facts.kind {
-        FactsKind::ClusterIp(addresses) => {
+    let kind = match &data.kind {
+        ServiceKind::ClusterIp(addresses) => {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             format!("has the cluster IPs [{}]", addresses.join(", "))
         }
-        FactsKind::Headless => "is headless".to_owned(),
-        FactsKind::External(Some(target)) => format!("is an ExternalName for {}", text(target)),
-        FactsKind::External(None) => "is an ExternalName whose target is no name".to_owned(),
+        ServiceKind::Headless => "is headless".to_owned(),
+        ServiceKind::External(Some(target)) => format!("is an ExternalName for {}", text(target)),
+        ServiceKind::External(None) => "is an ExternalName whose target is not a valid name".to_owned(),
     };
-    let ports: Vec<String> = facts
+    let ports: Vec<String> = data
         .ports
         .iter()
         .filter(|port| port.number.is_some())
@@ -138,20 +140,20 @@ fn describe_entry(name: &str, entry: &Entry) -> Vec<String> {
     )];
     for slice in &entry.slices {
         let ready = slice.endpoints().iter().filter(|endpoint| endpoint.ready).count();
-        let waiting = slice.endpoints().len() - ready;
+        let unready = slice.endpoints().len() - ready;
         lines.push(format!(
-            "slice {}: {ready} ready, {waiting} not ready",
+            "slice {}: {ready} ready, {unready} not ready",
             slice.name
         ));
     }
-    if facts.publish_not_ready {
-        lines.push("publishNotReadyAddresses: those that are not ready are answered too".to_owned());
+    if data.publish_not_ready {
+        lines.push("publishNotReadyAddresses: answers contain endpoints that are not ready".to_owned());
     }
     lines
 }
 
 fn describe_part(selection: Selection<'_>, part: Part<'_>) -> String {
-    let asked = match part {
+    let target = match part {
         Part::Whole => "the Service".to_owned(),
         Part::Endpoint(label) => format!("the endpoint {}", String::from_utf8_lossy(label)),
         Part::Port { name, protocol } => format!(
@@ -161,16 +163,16 @@ fn describe_part(selection: Selection<'_>, part: Part<'_>) -> String {
         ),
     };
     match selection {
-        Selection::Nothing => format!("{asked} has nothing that is answered: the name does not exist"),
-        Selection::ClusterIps(..) => format!("{asked} is answered with cluster IPs"),
+        Selection::Nothing => format!("{target} does not exist"),
+        Selection::ClusterIps(..) => format!("{target} resolves to cluster IPs"),
         Selection::Endpoints(endpoints) => {
-            format!("{asked} is answered with {} endpoints", endpoints.iter().count())
+            format!("{target} resolves to {} endpoints", endpoints.iter().count())
         }
-        Selection::External(_) => format!("{asked} is answered with an alias"),
+        Selection::External(_) => format!("{target} resolves to an alias"),
     }
 }
 
-/// Labels in wire form as text.
+/// Converts labels in wire form to text.
 fn text(labels: &[u8]) -> String {
     let mut name = Name::ROOT;
     match name.push_wire(labels) {

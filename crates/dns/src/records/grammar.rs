@@ -1,94 +1,93 @@
-//! What a name below the cluster domain asks for (DNS specification, schema 1.1.0).
+//! Grammar of names below the cluster domain (DNS specification, schema 1.1.0).
 
 use crate::wire::Name;
 
-/// Labels in front of the zone in the longest name that can exist:
-/// `_port._protocol.service.namespace.svc`.
+/// Limit of labels below the zone: `_port._protocol.service.namespace.svc`.
 const LABELS_MAX: usize = 5;
 
-/// What a name asks for.
+/// Object that a query name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+pub(super) enum QueryTarget<'a> {
     /// The zone itself.
     Apex,
     /// `ns.dns`, the zone's name server.
     NameServer,
-    /// `dns-version`, which has the schema's version as text.
+    /// `dns-version`, whose TXT record is the version of the schema.
     Version,
-    /// `svc` or `pod`, which exist because names below them do.
+    /// `svc` or `pod`: empty non-terminals.
     Branch(&'a [u8]),
-    /// A namespace, with its length in front, below `svc` or `pod`.
+    /// A namespace with its length prefix, and the branch `svc` or `pod` above it.
     Namespace(&'a [u8], &'a [u8]),
     /// A Service, or a part of it.
     Service {
         /// Name and namespace of the Service as labels.
         key: &'a [u8],
-        /// Where the key begins in the name.
+        /// Offset of the key in the name.
         at: usize,
-        /// Which part.
+        /// Part of the Service.
         part: Part<'a>,
     },
     /// A Pod by its address.
     Pod {
-        /// The label that spells the address.
+        /// Label with the address.
         label: &'a [u8],
-        /// The namespace, with its length in front.
+        /// Namespace with its length prefix.
         namespace: &'a [u8],
     },
-    /// Nothing that could exist.
-    Nothing,
+    /// A form of name that cannot exist.
+    Invalid,
 }
 
 /// A part of a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// All of it.
+    /// The Service itself.
     Whole,
-    /// The endpoints of this name.
+    /// Endpoints with this name.
     Endpoint(&'a [u8]),
     /// A named port. Empty labels match every port: CoreDNS strips underscores, so `_._tcp` is any TCP port.
     Port {
         /// Name of the port.
         name: &'a [u8],
-        /// Its protocol.
+        /// Protocol of the port.
         protocol: &'a [u8],
     },
 }
 
-/// Reads `name`, in lower case, whose zone begins at `zone_at`.
-pub(super) fn read(name: &Name, zone_at: usize) -> Asked<'_> {
+/// Parses `name`, which is in lower case and whose zone begins at `zone_at`.
+pub(super) fn read(name: &Name, zone_at: usize) -> QueryTarget<'_> {
     let wire = name.as_wire();
-    let mut found = [(0, &[][..]); LABELS_MAX];
+    let mut all = [(0, &[][..]); LABELS_MAX];
     let mut count = 0;
     for label in name.labels().take_while(|(at, _)| *at < zone_at) {
-        let Some(room) = found.get_mut(count) else {
-            return Asked::Nothing;
+        let Some(slot) = all.get_mut(count) else {
+            return QueryTarget::Invalid;
         };
-        *room = label;
+        *slot = label;
         count += 1;
     }
-    let labels = found.get(..count).unwrap_or_default();
+    let labels = all.get(..count).unwrap_or_default();
     match labels {
-        [] => Asked::Apex,
-        [(_, b"dns-version")] => Asked::Version,
-        [(_, b"ns"), (_, b"dns")] => Asked::NameServer,
-        [(_, branch @ (b"svc" | b"pod"))] => Asked::Branch(branch),
+        [] => QueryTarget::Apex,
+        [(_, b"dns-version")] => QueryTarget::Version,
+        [(_, b"ns"), (_, b"dns")] => QueryTarget::NameServer,
+        [(_, branch @ (b"svc" | b"pod"))] => QueryTarget::Branch(branch),
         [(start, _), (end, branch @ (b"svc" | b"pod"))] => {
-            Asked::Namespace(wire.get(*start..*end).unwrap_or_default(), branch)
+            QueryTarget::Namespace(wire.get(*start..*end).unwrap_or_default(), branch)
         }
-        [(_, label), (start, _), (end, b"pod")] => Asked::Pod {
+        [(_, label), (start, _), (end, b"pod")] => QueryTarget::Pod {
             label,
             namespace: wire.get(*start..*end).unwrap_or_default(),
         },
         [part @ .., (start, _), _, (end, b"svc")] => match read_part(part) {
-            Some(part) => Asked::Service {
+            Some(part) => QueryTarget::Service {
                 key: wire.get(*start..*end).unwrap_or_default(),
                 at: *start,
                 part,
             },
-            None => Asked::Nothing,
+            None => QueryTarget::Invalid,
         },
-        _ => Asked::Nothing,
+        _ => QueryTarget::Invalid,
     }
 }
 

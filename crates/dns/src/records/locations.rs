@@ -1,26 +1,26 @@
-//! Answers to SRV: where a Service's ports are.
+//! Answers to SRV queries: targets and ports of Services.
 
+use super::filter::{Endpoints, Selection};
 use super::grammar::Part;
-use super::resolve::{Answering, Found};
-use super::select::{Endpoints, Selection};
+use super::resolve::{LookupResult, Resolver};
 use super::service::Port;
 use crate::wire::{Name, NameRef};
 
-impl Answering<'_, '_, '_> {
-    /// Answers SRV for a Service whose name begins at `at`.
-    pub(super) fn services(&mut self, key: &[u8], at: usize, part: Part<'_>) -> Found {
+impl Resolver<'_, '_, '_> {
+    /// Writes the SRV records of a Service whose name begins at offset `at`.
+    pub(super) fn services(&mut self, key: &[u8], at: usize, part: Part<'_>) -> LookupResult {
         let index = self.index;
         index.with_selection(key, part, |selection| match selection {
-            Selection::Nothing => Found::NoName,
-            Selection::External(_) | Selection::ClusterIps([], _) => Found::NoData,
+            Selection::Nothing => LookupResult::NameError,
+            Selection::External(_) | Selection::ClusterIps([], _) => LookupResult::NoData,
             Selection::ClusterIps(addresses, ports) => {
-                let meant = ports.iter().filter(|port| part.admits(port));
-                let weight = weight(meant.clone().count() * addresses.len());
-                let found = self.cluster_ip_services(at, weight, meant);
+                let matching = ports.iter().filter(|port| part.includes(port));
+                let weight = weight(matching.clone().count() * addresses.len());
+                let result = self.cluster_ip_services(at, weight, matching);
                 for address in addresses {
                     self.put_additional(NameRef::in_question(at), *address);
                 }
-                found
+                result
             }
             Selection::Endpoints(endpoints) => self.endpoint_services(at, part, endpoints),
         })
@@ -31,13 +31,13 @@ impl Answering<'_, '_, '_> {
         at: usize,
         weight: u16,
         ports: impl Iterator<Item = &'p Port>,
-    ) -> Found {
+    ) -> LookupResult {
         self.scratch.seen.clear();
-        let target = self.spelled_below(&[], at);
-        let mut found = Found::NoData;
+        let target = self.name_below(&[], at);
+        let mut result = LookupResult::NoData;
         for number in ports.filter_map(|port| port.number) {
             if self.scratch.is_new(number) {
-                found = Found::Records;
+                result = LookupResult::Records;
                 if self
                     .reply
                     .srv(NameRef::QUESTION, self.ttl, weight, number, &target)
@@ -47,24 +47,24 @@ impl Answering<'_, '_, '_> {
                 }
             }
         }
-        found
+        result
     }
 
-    fn endpoint_services(&mut self, at: usize, part: Part<'_>, endpoints: Endpoints<'_>) -> Found {
-        let meant = |ports: &'_ [Port]| ports.iter().filter(|port| part.admits(port)).count();
-        let weight = weight(endpoints.iter().map(|(slice, _)| meant(&slice.ports)).sum());
+    fn endpoint_services(&mut self, at: usize, part: Part<'_>, endpoints: Endpoints<'_>) -> LookupResult {
+        let matching = |ports: &'_ [Port]| ports.iter().filter(|port| part.includes(port)).count();
+        let weight = weight(endpoints.iter().map(|(slice, _)| matching(&slice.ports)).sum());
         let count = endpoints.iter().count();
         self.scratch.seen.clear();
-        let mut found = Found::NoData;
-        'records: for (slice, endpoint) in endpoints.iter_from(self.scratch.turn, count) {
+        let mut result = LookupResult::NoData;
+        'records: for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
             let label = endpoint.label();
-            let ports = slice.ports.iter().filter(|port| part.admits(port));
+            let ports = slice.ports.iter().filter(|port| part.includes(port));
             for number in ports.filter_map(|port| port.number) {
                 if !self.scratch.is_new((label.as_wire(), number)) {
                     continue;
                 }
-                found = Found::Records;
-                let target = self.spelled_below(label.as_wire(), at);
+                result = LookupResult::Records;
+                let target = self.name_below(label.as_wire(), at);
                 if self
                     .reply
                     .srv(NameRef::QUESTION, self.ttl, weight, number, &target)
@@ -75,14 +75,14 @@ impl Answering<'_, '_, '_> {
                 }
             }
         }
-        if matches!(found, Found::Records) {
+        if matches!(result, LookupResult::Records) {
             self.scratch.seen.clear();
-            for (slice, endpoint) in endpoints.iter_from(self.scratch.turn, count) {
+            for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
                 let label = endpoint.label();
                 let has_port = slice
                     .ports
                     .iter()
-                    .any(|port| port.number.is_some() && part.admits(port));
+                    .any(|port| port.number.is_some() && part.includes(port));
                 if has_port && self.scratch.is_new((label.as_wire(), endpoint.address)) {
                     let owner = NameRef::below_question(label.as_wire(), at);
                     if !self.put_additional(owner, endpoint.address) {
@@ -91,21 +91,21 @@ impl Answering<'_, '_, '_> {
                 }
             }
         }
-        found
+        result
     }
 
-    /// Labels in front of the part of the name asked for that begins at `at`, spelled as it was asked.
-    fn spelled_below(&self, labels: &[u8], at: usize) -> Name {
+    /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query.
+    fn name_below(&self, labels: &[u8], at: usize) -> Name {
         let mut name = Name::ROOT;
-        let asked = self.reply.query().name.from_offset(at);
-        match name.push_wire(labels).and_then(|()| name.push_wire(asked)) {
+        let suffix = self.reply.query().name.from_offset(at);
+        match name.push_wire(labels).and_then(|()| name.push_wire(suffix)) {
             Ok(()) => name,
             Err(_) => Name::ROOT,
         }
     }
 }
 
-/// The weight of each of so many SRV records, which share 100 among them, each at least 1.
+/// Returns the weight of each SRV record. The records share 100, with at least 1 each.
 fn weight(records: usize) -> u16 {
     const SHARED: usize = 100;
     let each = SHARED.checked_div(records).unwrap_or(SHARED).max(1);

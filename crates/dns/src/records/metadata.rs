@@ -1,33 +1,34 @@
-//! What a name is about, in the words of the metadata of CoreDNS' kubernetes plugin (DNS-26).
+//! Metadata of names, as in CoreDNS' kubernetes plugin (DNS-26).
 
 use super::Index;
-use super::grammar::{self, Asked, Part};
+use super::grammar::{self, Part, QueryTarget};
 use crate::wire::Name;
 
-/// What a name of the cluster's zone is about. What it does not name is not there.
+/// Object that a name of the zone belongs to. Fields that the name does not contain are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// `svc` or `pod`.
     pub kind: &'static str,
-    /// The namespace.
+    /// Namespace.
     pub namespace: String,
-    /// The Service, or the label that spells the Pod's address.
+    /// Service, or the label with the address of the Pod.
     pub service: Option<String>,
     /// Host name of the endpoint, or its address with dashes.
     pub endpoint: Option<String>,
-    /// The port's name, without its underscore.
+    /// Name of the port, without the underscore.
     pub port_name: Option<String>,
-    /// The port's protocol, without its underscore.
+    /// Protocol of the port, without the underscore.
     pub protocol: Option<String>,
 }
 
 impl Index {
-    /// What a name is about, whether or not it exists; nothing if it is none of a Service's or Pod's.
+    /// Returns the metadata of a name, whether or not the name exists; `None` if it belongs to neither a Service
+    /// nor a Pod.
     pub fn metadata(&self, name: &Name) -> Option<Metadata> {
         let name = name.to_lower();
         let zone_at = name.suffix_offset(&self.settings.cluster_domain)?;
         match grammar::read(&name, zone_at) {
-            Asked::Service { key, part, .. } => {
+            QueryTarget::Service { key, part, .. } => {
                 let (service, rest) = first_label(key)?;
                 let mut metadata = Metadata {
                     kind: "svc",
@@ -45,7 +46,7 @@ impl Index {
                 }
                 Some(metadata)
             }
-            Asked::Pod { label, namespace } => Some(Metadata {
+            QueryTarget::Pod { label, namespace } => Some(Metadata {
                 kind: "pod",
                 namespace: first_label(namespace)?.0,
                 service: Some(text(label)),
@@ -56,7 +57,7 @@ impl Index {
     }
 }
 
-/// The first of some labels with their lengths in front, and the others.
+/// Splits labels with length prefixes into the first label and the rest.
 fn first_label(labels: &[u8]) -> Option<(String, &[u8])> {
     let (length, rest) = labels.split_first()?;
     let (label, rest) = rest.split_at_checked(usize::from(*length))?;

@@ -1,10 +1,12 @@
-//! The records of the cluster zone: an index from names and addresses to the parts of answers.
+//! Records of the cluster zone: an index from names and addresses to the parts of answers.
 //!
-//! One writer applies objects as they come; any number of readers answer at the same time. A change
-//! locks the one shard that it concerns, for as long as it takes to put a prepared value in its place.
+//! One writer applies objects; any number of readers answer queries at the same time. A change locks one shard for
+//! as long as it takes to replace one value.
 
 mod addresses;
 mod describe;
+mod export;
+mod filter;
 mod grammar;
 mod locations;
 mod metadata;
@@ -14,10 +16,8 @@ mod pod;
 mod pods;
 mod resolve;
 mod reverse;
-mod saved;
-mod select;
 mod service;
-mod whole;
+mod snapshot_format;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -27,45 +27,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use api::object::{EndpointSlice, ObjectKey, Pod, Service};
 
+pub use export::ZoneRecord;
 pub use metadata::Metadata;
 pub use pods::{PodIdentity, PodNames};
 pub use resolve::{Resolution, Scratch};
-pub use saved::SavedError;
-pub use whole::ZoneRecord;
+pub use snapshot_format::IndexFormatError;
 
 use crate::wire::{Name, NameError};
 use pods::Pods;
-use reverse::Reverse;
-use service::{Endpoint, Entry, Facts, ServiceKey, Slice};
+use reverse::ReverseIndex;
+use service::{Endpoint, Entry, ServiceData, ServiceKey, Slice};
 
-/// Parts of the index that are locked apart, so that a change hardly ever meets a query.
+/// Number of shards with a lock each, so that a change rarely blocks a query.
 const SHARDS: usize = 64;
 
-/// What the index must be told besides objects.
+/// Settings of an index.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The zone, `cluster.local` by default; in lower case.
+    /// Domain of the cluster in lower case, such as `cluster.local`.
     pub cluster_domain: Name,
-    /// Seconds for which answers may be kept (DNS-24: 5 by default).
+    /// TTL of records in seconds (DNS-24: 5 by default).
     pub ttl_seconds: u32,
-    /// Addresses that the server is reached at, without loopback ones: the zone's name servers (DNS-18).
+    /// Addresses of this server without loopback: the zone's name servers (DNS-18).
     pub own_addresses: Vec<IpAddr>,
-    /// First serial number of the zone; it grows with every change.
+    /// First serial number of the zone; each change increments it.
     pub serial: u32,
-    /// Which names of Pods are answered.
+    /// Mode of Pod names.
     pub pods: PodNames,
-    /// Whether endpoints without a host name are named after their Pods, and not after their addresses
-    /// (`endpoint_pod_names` of CoreDNS).
+    /// Names endpoints without a host name after their Pods instead of their addresses (`endpoint_pod_names` of
+    /// CoreDNS).
     pub endpoint_pod_names: bool,
-    /// Whether only Services and Pods of namespaces that were applied are answered, because not all of them are
-    /// told (`namespaces` and `namespace_labels` of CoreDNS, DNS-24).
+    /// Answers for Services and Pods of known namespaces only, because the watches do not deliver all namespaces
+    /// (`namespaces` and `namespace_labels` of CoreDNS, DNS-24).
     pub only_known_namespaces: bool,
-    /// Whether a cluster IP is answered only while the Service has an endpoint (`ignore empty_service` of CoreDNS).
+    /// Answers with a cluster IP only while the Service has an endpoint (`ignore empty_service` of CoreDNS).
     pub ignore_empty_services: bool,
 }
 
 impl Settings {
-    /// The settings of a zone without anything out of the ordinary.
+    /// Returns the default settings for a zone.
     pub fn of(cluster_domain: Name) -> Self {
         Self {
             cluster_domain,
@@ -80,24 +80,24 @@ impl Settings {
     }
 }
 
-/// The index.
+/// An index of the records of a zone.
 #[derive(Debug)]
 pub struct Index {
     settings: Settings,
     services: Box<[RwLock<HashMap<ServiceKey, Entry>>]>,
     hasher: RandomState,
     namespaces: RwLock<HashSet<Box<[u8]>>>,
-    cluster_ips: Reverse,
-    endpoints: Reverse,
+    cluster_ips: ReverseIndex,
+    endpoints: ReverseIndex,
     pods: Pods,
-    /// The Service that each known slice is of. Also held by whoever changes anything.
+    /// Service of each known slice. Writers hold this lock during a change.
     slices: Mutex<HashMap<ObjectKey, ServiceKey>>,
     serial: AtomicU32,
     synced: AtomicBool,
 }
 
 impl Index {
-    /// An index without records, which fails every query until [`Index::set_synced`].
+    /// Creates an empty index, which fails every query until [`Index::set_synced`].
     pub fn new(settings: Settings) -> Self {
         let serial = AtomicU32::new(settings.serial);
         Self {
@@ -105,8 +105,8 @@ impl Index {
             services: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             namespaces: RwLock::default(),
-            cluster_ips: Reverse::new(),
-            endpoints: Reverse::new(),
+            cluster_ips: ReverseIndex::new(),
+            endpoints: ReverseIndex::new(),
             pods: Pods::default(),
             slices: Mutex::default(),
             serial,
@@ -114,59 +114,67 @@ impl Index {
         }
     }
 
-    /// Says that all objects of one moment have been applied. Before, nothing can be known not to exist,
-    /// so queries for the zone fail (DNS-16).
+    /// Records that the initial list of objects is complete. Before, no name is known not to exist, so queries for
+    /// the zone fail (DNS-16).
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
 
-    /// Whether [`Index::set_synced`] was called.
+    /// Returns true after [`Index::set_synced`].
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// The zone, in lower case.
+    /// Returns the domain of the cluster in lower case.
     pub fn cluster_domain(&self) -> &Name {
         &self.settings.cluster_domain
     }
 
-    /// Seconds for which answers may be kept.
+    /// Returns the TTL of records in seconds.
     pub fn ttl_seconds(&self) -> u32 {
         self.settings.ttl_seconds
     }
 
-    /// The zone's serial number.
+    /// Returns the serial number of the zone.
     pub fn serial(&self) -> u32 {
         self.serial.load(Ordering::Relaxed)
     }
 
     /// Applies a new or changed Pod.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the namespace is no valid label.
     pub fn apply_pod(&self, pod: &Pod) -> Result<(), NameError> {
         self.pods.apply(pod)
     }
 
-    /// Forgets a Pod.
+    /// Removes a Pod.
     pub fn remove_pod(&self, key: &ObjectKey) {
         self.pods.remove(key);
     }
 
-    /// Whether a Service is headless.
+    /// Returns true if a Service is headless.
     pub(crate) fn is_headless(&self, service: &ObjectKey) -> bool {
         let Ok(key) = ServiceKey::new(service) else {
             return false;
         };
         self.with_entry(key.labels(), |entry| {
-            let facts = entry.and_then(|entry| entry.service.as_ref());
-            facts.is_some_and(|facts| matches!(facts.kind, service::FactsKind::Headless))
+            let data = entry.and_then(|entry| entry.service.as_ref());
+            data.is_some_and(|data| matches!(data.kind, service::ServiceKind::Headless))
         })
     }
 
-    /// The Pod that has an address, if Pods are known.
+    /// Returns the Pod with an address, if Pods are watched.
     pub fn pod_at(&self, address: IpAddr) -> Option<Arc<PodIdentity>> {
         self.pods.at(address)
     }
 
-    /// Makes a namespace exist.
+    /// Adds a namespace.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the name is no valid label.
     pub fn apply_namespace(&self, name: &str) -> Result<(), NameError> {
         let label = namespace_label(name)?;
         let _writer = self.write();
@@ -177,7 +185,7 @@ impl Index {
         Ok(())
     }
 
-    /// Makes a namespace not exist.
+    /// Removes a namespace.
     pub fn remove_namespace(&self, name: &str) {
         let Ok(label) = namespace_label(name) else { return };
         let _writer = self.write();
@@ -187,22 +195,30 @@ impl Index {
             .remove(&label);
     }
 
-    /// Applies a new or changed Service. One whose name cannot stand in DNS is left out.
+    /// Applies a new or changed Service.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the name or namespace is no valid label. The Service is then not in the index.
     pub fn apply_service(&self, service: &Service) -> Result<(), NameError> {
         let key = ServiceKey::new(&service.metadata.key())?;
         let _writer = self.write();
-        self.put_service(&key, Some(Facts::read(service)));
+        self.put_service(&key, Some(ServiceData::from_service(service)));
         Ok(())
     }
 
-    /// Forgets a Service.
+    /// Removes a Service.
     pub fn remove_service(&self, key: &ObjectKey) {
         let Ok(key) = ServiceKey::new(key) else { return };
         let _writer = self.write();
         self.put_service(&key, None);
     }
 
-    /// Applies a new or changed slice. One that names no Service is left out.
+    /// Applies a new or changed slice. A slice without a Service is removed from the index.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the name of its Service is no valid label.
     pub fn apply_slice(&self, slice: &EndpointSlice) -> Result<(), NameError> {
         let object = slice.metadata.key();
         let owner = slice
@@ -212,26 +228,26 @@ impl Index {
         let key = match owner {
             Some(Ok(key)) => key,
             other => {
-                self.forget_slice(&mut slices, &object);
+                self.remove_slice_locked(&mut slices, &object);
                 return other.map_or(Ok(()), |key| key.map(|_| ()));
             }
         };
         if slices.get(&object).is_some_and(|before| *before != key) {
-            self.forget_slice(&mut slices, &object);
+            self.remove_slice_locked(&mut slices, &object);
         }
         self.put_slice(
             &key,
             &object.name,
-            Some(Slice::read(slice, self.settings.endpoint_pod_names)),
+            Some(Slice::from_object(slice, self.settings.endpoint_pod_names)),
         );
         slices.insert(object, key);
         Ok(())
     }
 
-    /// Forgets a slice.
+    /// Removes a slice.
     pub fn remove_slice(&self, key: &ObjectKey) {
         let mut slices = self.write();
-        self.forget_slice(&mut slices, key);
+        self.remove_slice_locked(&mut slices, key);
     }
 
     fn write(&self) -> MutexGuard<'_, HashMap<ObjectKey, ServiceKey>> {
@@ -239,27 +255,23 @@ impl Index {
         self.slices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget_slice(&self, slices: &mut HashMap<ObjectKey, ServiceKey>, object: &ObjectKey) {
+    fn remove_slice_locked(&self, slices: &mut HashMap<ObjectKey, ServiceKey>, object: &ObjectKey) {
         if let Some(key) = slices.remove(object) {
             self.put_slice(&key, &object.name, None);
         }
     }
 
-    /// Puts a Service in the place of what was there. New names of addresses are added before old ones
-    /// are removed, so that no query falls between.
-    fn put_service(&self, key: &ServiceKey, facts: Option<Facts>) {
-        let addresses: Vec<IpAddr> = facts
-            .iter()
-            .flat_map(|facts| facts.cluster_ips())
-            .copied()
-            .collect();
+    /// Replaces a Service. New reverse entries are added before old ones are removed, so that no query sees
+    /// neither.
+    fn put_service(&self, key: &ServiceKey, data: Option<ServiceData>) {
+        let addresses: Vec<IpAddr> = data.iter().flat_map(|data| data.cluster_ips()).copied().collect();
         for address in addresses {
             self.cluster_ips.add(address, key, None);
         }
-        let publish = facts.as_ref().is_some_and(|facts| facts.publish_not_ready);
-        let not_ready = self.not_ready_if_changed(key, publish);
-        let old = self.change(key, |entry| std::mem::replace(&mut entry.service, facts));
-        for address in old.iter().flat_map(|facts| facts.cluster_ips()) {
+        let publish = data.as_ref().is_some_and(|data| data.publish_not_ready);
+        let not_ready = self.endpoints_changing_visibility(key, publish);
+        let old = self.change(key, |entry| std::mem::replace(&mut entry.service, data));
+        for address in old.iter().flat_map(|data| data.cluster_ips()) {
             self.cluster_ips.remove(*address, key, None);
         }
         for (address, hostname) in not_ready {
@@ -271,8 +283,12 @@ impl Index {
         }
     }
 
-    /// The endpoints that are not ready, if the Service changes its mind about publishing them.
-    fn not_ready_if_changed(&self, key: &ServiceKey, publish: bool) -> Vec<(IpAddr, Option<Arc<str>>)> {
+    /// Returns the endpoints that are not ready, if the Service changes `publishNotReadyAddresses`.
+    fn endpoints_changing_visibility(
+        &self,
+        key: &ServiceKey,
+        publish: bool,
+    ) -> Vec<(IpAddr, Option<Arc<str>>)> {
         self.with_entry(key.labels(), |entry| {
             let entry = entry.filter(|entry| entry.publishes_not_ready() != publish);
             let endpoints = entry
@@ -286,7 +302,7 @@ impl Index {
         })
     }
 
-    /// Puts a slice in the place of the one of this name, or takes it away.
+    /// Replaces or removes a slice by name.
     fn put_slice(&self, key: &ServiceKey, name: &str, slice: Option<Slice>) {
         let publish = self.with_entry(key.labels(), |entry| {
             entry.is_some_and(Entry::publishes_not_ready)
@@ -297,10 +313,13 @@ impl Index {
                 .add(endpoint.address, key, endpoint.hostname.as_ref());
         }
         let old = self.change(key, |entry| {
-            let at = entry.slices.iter().position(|known| *known.name == *name);
-            match (at.and_then(|at| entry.slices.get_mut(at)), slice) {
-                (Some(place), Some(slice)) => Some(std::mem::replace(place, slice)),
-                (Some(_), None) => at.map(|at| entry.slices.swap_remove(at)),
+            let position = entry.slices.iter().position(|known| *known.name == *name);
+            match (
+                position.and_then(|position| entry.slices.get_mut(position)),
+                slice,
+            ) {
+                (Some(old), Some(slice)) => Some(std::mem::replace(old, slice)),
+                (Some(_), None) => position.map(|position| entry.slices.swap_remove(position)),
                 (None, Some(slice)) => {
                     entry.slices.reserve_exact(1);
                     entry.slices.push(slice);
@@ -315,8 +334,8 @@ impl Index {
         }
     }
 
-    /// Changes an entry; one that has become empty is dropped. What `change` returns is freed by the
-    /// caller, outside of the lock.
+    /// Changes an entry and removes it if it becomes empty. The caller drops the returned value outside of the
+    /// lock.
     fn change<R>(&self, key: &ServiceKey, change: impl FnOnce(&mut Entry) -> Option<R>) -> Option<R> {
         let shard = self.shard(key.labels())?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -328,7 +347,7 @@ impl Index {
         result
     }
 
-    /// Calls `read` with what is known of a Service.
+    /// Calls `read` with the entry of a Service.
     fn with_entry<R>(&self, key: &[u8], read: impl FnOnce(Option<&Entry>) -> R) -> R {
         let Some(shard) = self.shard(key) else {
             return read(None);

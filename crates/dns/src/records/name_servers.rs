@@ -1,17 +1,17 @@
-//! Who serves the zone (DNS-18).
+//! Name servers of the zone (DNS-18).
 
 use std::net::IpAddr;
 
 use super::Index;
+use super::filter::Selection;
 use super::grammar::Part;
-use super::resolve::{Answering, Found};
-use super::select::Selection;
-use super::service::FactsKind;
+use super::resolve::{LookupResult, Resolver};
+use super::service::ServiceKind;
 use crate::wire::{NameRef, Section, kind};
 
 impl Index {
-    /// The zone's name servers, as labels in front of the zone with their addresses: the Services that
-    /// this server is an endpoint of, or else the server itself (DNS-18).
+    /// Returns the name servers of the zone as labels below the zone, with their addresses: the Services with this
+    /// server as an endpoint, or else the server itself (DNS-18).
     pub(super) fn name_servers(&self) -> Vec<(Vec<u8>, IpAddr)> {
         let own = &self.settings.own_addresses;
         let mut servers = Vec::new();
@@ -22,14 +22,14 @@ impl Index {
             for service in services {
                 let below = |label: &[u8]| [label, service.labels(), b"\x03svc"].concat();
                 self.with_entry(service.labels(), |entry| {
-                    let Some(facts) = entry.and_then(|entry| entry.service.as_ref()) else {
+                    let Some(data) = entry.and_then(|entry| entry.service.as_ref()) else {
                         return;
                     };
-                    let cluster_ips = facts.cluster_ips().iter().map(|address| (below(&[]), *address));
+                    let cluster_ips = data.cluster_ips().iter().map(|address| (below(&[]), *address));
                     servers.extend(cluster_ips);
-                    if let (FactsKind::Headless, Some(entry)) = (&facts.kind, entry)
+                    if let (ServiceKind::Headless, Some(entry)) = (&data.kind, entry)
                         && let Selection::Endpoints(endpoints) =
-                            self.select(service.labels(), entry, Part::Whole)
+                            self.filter(service.labels(), entry, Part::Whole)
                     {
                         let named = endpoints
                             .iter()
@@ -46,16 +46,16 @@ impl Index {
     }
 }
 
-impl Answering<'_, '_, '_> {
-    /// Answers NS for the zone.
-    pub(super) fn put_name_servers(&mut self) -> Found {
+impl Resolver<'_, '_, '_> {
+    /// Writes the NS records of the zone.
+    pub(super) fn put_name_servers(&mut self) -> LookupResult {
         let servers = self.index.name_servers();
         if servers.is_empty() {
-            return Found::NoData;
+            return LookupResult::NoData;
         }
         let (zone_at, ttl) = (self.zone_at, self.ttl);
         self.scratch.seen.clear();
-        let found = self.all(|a| {
+        let result = self.all(|a| {
             servers
                 .iter()
                 .filter(|(labels, _)| a.scratch.is_new(labels))
@@ -69,6 +69,6 @@ impl Answering<'_, '_, '_> {
         for (labels, address) in &servers {
             self.put_additional(NameRef::below_question(labels, zone_at), *address);
         }
-        found
+        result
     }
 }

@@ -1,11 +1,11 @@
-//! Names of Pods (DNS-14): the address in the name is the answer.
+//! Pod names (DNS-14): the name contains the address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest text of an address.
+/// Length of the longest textual address.
 const ADDRESS_OCTETS_MAX: usize = 45;
 
-/// The address that a label in lower case spells with dashes: `10-244-9-9` or `fd00-244--5`.
+/// Returns the address that a label in lower case spells with dashes: `10-244-9-9` or `fd00-244--5`.
 pub(super) fn address_of_label(label: &[u8]) -> Option<IpAddr> {
     let mut text = [0; ADDRESS_OCTETS_MAX];
     let text = text.get_mut(..label.len())?;

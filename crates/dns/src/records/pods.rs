@@ -1,5 +1,4 @@
-//! Pods by their addresses: for names of Pods that are verified (DNS-14), and to know in which namespace a
-//! client is (DNS-25).
+//! Pods by address, for verified Pod names (DNS-14) and for the namespace of a client (DNS-25).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,19 +10,19 @@ use api::object::{ObjectKey, Pod};
 use super::namespace_label;
 use crate::wire::NameError;
 
-/// Which names of Pods are answered (`pods` of CoreDNS).
+/// Mode of Pod names (`pods` of CoreDNS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodNames {
-    /// None.
+    /// No Pod names.
     Disabled,
-    /// All that spell an address and an existing namespace; no Pod is looked up.
+    /// Every address in an existing namespace, whether or not a Pod has it.
     #[default]
     Insecure,
-    /// Those of Pods that exist.
+    /// Addresses of existing Pods.
     Verified,
 }
 
-/// Which Pod it is that has an address.
+/// Namespace and name of a Pod.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PodIdentity {
     namespace: Box<[u8]>,
@@ -38,32 +37,32 @@ impl PodIdentity {
         })
     }
 
-    /// Its namespace as a label in wire form.
+    /// Returns the namespace as a label in wire form.
     pub fn namespace_label(&self) -> &[u8] {
         &self.namespace
     }
 
-    /// Its namespace as text.
+    /// Returns the namespace as text.
     pub fn namespace(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.namespace.get(1..).unwrap_or_default())
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The Pods that have addresses of their own.
+/// Pods with addresses of their own.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
-    /// While addresses move from Pod to Pod there may be several at one.
+    /// Several Pods may share an address while it moves from one to another.
     by_address: RwLock<HashMap<IpAddr, Vec<Arc<PodIdentity>>>>,
     addresses: Mutex<HashMap<ObjectKey, Box<[IpAddr]>>>,
 }
 
 impl Pods {
-    /// Takes note of a Pod. One that has ended, or shares its node's network, has no address of its own.
+    /// Applies a Pod. A finished Pod or one on the host network has no address of its own.
     pub(super) fn apply(&self, pod: &Pod) -> Result<(), NameError> {
         let key = pod.metadata.key();
         let identity = Arc::new(PodIdentity::new(&key)?);
@@ -80,21 +79,21 @@ impl Pods {
         Ok(())
     }
 
-    /// Forgets a Pod.
+    /// Removes a Pod.
     pub(super) fn remove(&self, key: &ObjectKey) {
         if let Ok(identity) = PodIdentity::new(key) {
             self.replace(key.clone(), &Arc::new(identity), Vec::new());
         }
     }
 
-    /// The Pod that has an address.
+    /// Returns the Pod with an address.
     pub(super) fn at(&self, address: IpAddr) -> Option<Arc<PodIdentity>> {
         let by_address = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
         by_address.get(&address)?.last().cloned()
     }
 
-    /// Whether a Pod of a namespace (a label in wire form) has an address.
-    pub(super) fn has(&self, address: IpAddr, namespace: &[u8]) -> bool {
+    /// Returns true if a Pod of a namespace (a label in wire form) has an address.
+    pub(super) fn contains(&self, address: IpAddr, namespace: &[u8]) -> bool {
         let by_address = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
         let pods = by_address.get(&address);
         pods.is_some_and(|pods| pods.iter().any(|pod| *pod.namespace == *namespace))

@@ -1,53 +1,53 @@
-//! From a query to the records of its answer, as the `kubernetes` plugin of CoreDNS 1.13 gives them
-//! (with `fallthrough` for the reverse zones).
+//! Resolution of a query into the records of its answer, as in the `kubernetes` plugin of CoreDNS 1.13 (with
+//! `fallthrough` for the reverse zones).
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
-use super::grammar::{self, Asked};
+use super::filter::Selection;
+use super::grammar::{self, QueryTarget};
 use super::names::reverse_zone_offset;
 use super::pod;
-use super::select::Selection;
 use super::{Index, PodNames};
 use crate::wire::{Full, Name, NameRef, Reply, ResponseCode, Section, kind};
 
-/// The DNS schema that the names follow (DNS-04).
+/// Version of the DNS schema (DNS-04).
 pub(super) const SCHEMA_VERSION: &str = "1.1.0";
-/// Seconds for which the schema's version may be kept (DNS-04).
+/// TTL of the schema version in seconds (DNS-04).
 pub(super) const SCHEMA_TTL_SECONDS: u32 = 28_800;
 
-/// What is to be done with a reply after [`Index::resolve`].
+/// Result of [`Index::resolve`].
 #[derive(Debug)]
 pub enum Resolution {
-    /// It is complete, with this code.
+    /// The reply is complete, with this response code.
     Complete(ResponseCode),
-    /// The name is none of the cluster's: ask upstream.
+    /// The name is outside of the zones: forward it.
     Elsewhere,
-    /// It has the names up to this one, which is none of the cluster's: its addresses are to be added.
+    /// The reply ends with an alias of this name, which is outside of the zones; its addresses are missing.
     External(Box<Name>),
 }
 
-/// What one thread keeps from query to query, so that answering does not allocate.
+/// State that a thread reuses for each query, so that resolution does not allocate.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Hashes of what one section has already. They are keyed and have 64 bits: two different records
-    /// of an answer are taken for one less than once in 10^12 answers of 5,000.
+    /// Hashes of the records of the current section. They are keyed and have 64 bits: a collision drops a record
+    /// less than once in 10^12 answers of 5,000 records.
     pub(super) seen: HashSet<u64>,
     hasher: RandomState,
-    /// Grows with every query.
-    pub(super) turn: usize,
+    /// Counter of queries, which rotates the order of endpoints.
+    pub(super) rotation: usize,
 }
 
 impl Scratch {
-    /// Whether an item of this section is the first of its kind.
+    /// Returns true if the section does not contain the item yet, and adds it.
     pub(super) fn is_new(&mut self, item: impl Hash) -> bool {
         self.seen.insert(self.hasher.hash_one(item))
     }
 }
 
 impl Index {
-    /// Writes the answer to the query of `reply`, as far as the cluster's records go.
+    /// Writes the records of the cluster that answer the query of `reply`.
     pub fn resolve(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> Resolution {
         let query = reply.query();
         let name = query.name.to_lower();
@@ -59,63 +59,68 @@ impl Index {
         if !self.is_synced() {
             return Resolution::Complete(ResponseCode::ServerFailure);
         }
-        scratch.turn = scratch.turn.wrapping_add(1);
-        let mut answering = self.answering(zone_at, reply, scratch);
-        let found = match cluster_at {
-            Some(_) => answering.cluster(&name, query.kind),
-            None => answering.reverse(&name, query.kind),
+        scratch.rotation = scratch.rotation.wrapping_add(1);
+        let mut resolver = self.resolver(zone_at, reply, scratch);
+        let result = match cluster_at {
+            Some(_) => resolver.cluster(&name, query.kind),
+            None => resolver.reverse(&name, query.kind),
         };
-        answering.conclude(found)
+        resolver.finish(result)
     }
 }
 
 impl Index {
-    /// Writes that the name asked for, which is in the zone, is an alias of `target`, with the target's
-    /// addresses. Nothing if the target does not exist.
-    pub fn lead_to(&self, reply: &mut Reply<'_>, scratch: &mut Scratch, target: &Name) -> Option<Resolution> {
+    /// Writes that the query name, which is in the zone, is an alias of `target`, with the addresses of the target.
+    /// Returns `None` if the target does not exist.
+    pub fn answer_with_alias(
+        &self,
+        reply: &mut Reply<'_>,
+        scratch: &mut Scratch,
+        target: &Name,
+    ) -> Option<Resolution> {
         let zone_at = reply
             .query()
             .name
             .to_lower()
             .suffix_offset(&self.settings.cluster_domain)?;
-        let mut answering = self.answering(zone_at, reply, scratch);
-        match answering.lead_to(target) {
-            Found::NoName => None,
-            found => Some(answering.conclude(found)),
+        let mut resolver = self.resolver(zone_at, reply, scratch);
+        match resolver.answer_with_alias(target) {
+            LookupResult::NameError => None,
+            result => Some(resolver.finish(result)),
         }
     }
 
-    /// Writes that the name asked for, which is in the zone, does not exist.
+    /// Writes the negative answer for the query name, which is in the zone.
     pub fn deny(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> ResponseCode {
         let zone_at = reply
             .query()
             .name
             .to_lower()
             .suffix_offset(&self.settings.cluster_domain);
-        let mut answering = self.answering(zone_at.unwrap_or(0), reply, scratch);
-        answering.conclude(Found::NoName);
+        let mut resolver = self.resolver(zone_at.unwrap_or(0), reply, scratch);
+        resolver.finish(LookupResult::NameError);
         ResponseCode::NameError
     }
 
-    /// Whether an address may be given out as that of a Pod of a namespace (a label in wire form).
+    /// Returns true if the Pod name of an address in a namespace (a label in wire form) exists.
     pub(super) fn has_pod(&self, address: IpAddr, namespace: &[u8]) -> bool {
         match self.settings.pods {
             PodNames::Disabled => false,
             PodNames::Insecure => self.has_namespace(namespace),
             PodNames::Verified => {
                 let is_served = !self.settings.only_known_namespaces || self.has_namespace(namespace);
-                is_served && self.pods.has(address, namespace)
+                is_served && self.pods.contains(address, namespace)
             }
         }
     }
 
-    fn answering<'r, 'b>(
+    fn resolver<'r, 'b>(
         &self,
         zone_at: usize,
         reply: &'r mut Reply<'b>,
         scratch: &'r mut Scratch,
-    ) -> Answering<'_, 'r, 'b> {
-        Answering {
+    ) -> Resolver<'_, 'r, 'b> {
+        Resolver {
             index: self,
             zone_at,
             ttl: self.settings.ttl_seconds,
@@ -129,85 +134,93 @@ impl Index {
     }
 }
 
-/// What was found.
-pub(super) enum Found {
-    /// Records, which are in the reply (possibly not all of them, which the reply then says).
+/// Result of a lookup.
+pub(super) enum LookupResult {
+    /// Records, which are in the reply; the reply is marked as truncated if some are missing.
     Records,
-    /// The name, but no record of the type.
+    /// The name exists without records of the type.
     NoData,
-    /// Not even the name.
-    NoName,
-    /// Something that is not given out.
+    /// The name does not exist.
+    NameError,
+    /// The server refuses the query.
     Refused,
-    /// A name that others may know.
+    /// The name may exist upstream.
     Elsewhere,
-    /// An alias of this name, which others may know.
+    /// An alias of this name, which may exist upstream.
     External(Box<Name>),
 }
 
-/// One query being answered.
-pub(super) struct Answering<'a, 'r, 'b> {
+/// The lookup of one query, which writes into its reply.
+pub(super) struct Resolver<'a, 'r, 'b> {
     pub(super) index: &'a Index,
-    /// Where the zone begins in the name asked for.
+    /// Offset of the zone in the query name.
     pub(super) zone_at: usize,
     pub(super) ttl: u32,
     pub(super) reply: &'r mut Reply<'b>,
     pub(super) scratch: &'r mut Scratch,
 }
 
-impl Answering<'_, '_, '_> {
-    fn conclude(&mut self, found: Found) -> Resolution {
-        let code = match found {
-            Found::Elsewhere => return Resolution::Elsewhere,
-            Found::Refused => return Resolution::Complete(ResponseCode::Refused),
-            Found::External(name) => {
+impl Resolver<'_, '_, '_> {
+    fn finish(&mut self, result: LookupResult) -> Resolution {
+        let code = match result {
+            LookupResult::Elsewhere => return Resolution::Elsewhere,
+            LookupResult::Refused => return Resolution::Complete(ResponseCode::Refused),
+            LookupResult::External(name) => {
                 self.reply.set_authoritative();
                 return Resolution::External(name);
             }
-            Found::Records | Found::NoData => ResponseCode::NoError,
-            Found::NoName => ResponseCode::NameError,
+            LookupResult::Records | LookupResult::NoData => ResponseCode::NoError,
+            LookupResult::NameError => ResponseCode::NameError,
         };
         self.reply.set_authoritative();
-        if !matches!(found, Found::Records) && self.put_soa(Section::Authority).is_err() {
+        if !matches!(result, LookupResult::Records) && self.put_soa(Section::Authority).is_err() {
             self.reply.set_truncated();
         }
         Resolution::Complete(code)
     }
 
-    fn cluster(&mut self, name: &Name, kind: u16) -> Found {
-        let asked = grammar::read(name, self.zone_at);
-        match (kind, asked) {
-            (kind::AXFR | kind::IXFR, _) => Found::Refused,
-            (kind::SOA, Asked::Apex) => self.all(|a| a.put_soa(Section::Answer)),
-            (kind::TXT, Asked::Version) => self.all(|a| {
+    fn cluster(&mut self, name: &Name, kind: u16) -> LookupResult {
+        let target = grammar::read(name, self.zone_at);
+        match (kind, target) {
+            (kind::AXFR | kind::IXFR, _) => LookupResult::Refused,
+            (kind::SOA, QueryTarget::Apex) => self.all(|a| a.put_soa(Section::Answer)),
+            (kind::TXT, QueryTarget::Version) => self.all(|a| {
                 a.reply
                     .text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, SCHEMA_VERSION)
             }),
-            // CoreDNS does not ask whether the name exists for these two.
-            (kind::SOA | kind::TXT, _) => Found::NoData,
-            (kind::NS, Asked::Apex) => self.put_name_servers(),
-            (kind::A | kind::AAAA, _) => self.addresses(name, asked, NameRef::QUESTION, 0),
-            (kind::SRV, Asked::Service { key, at, part }) => self.services(key, at, part),
-            (kind::CNAME, Asked::Service { key, part, .. }) => self.alias(key, part),
-            _ => self.existence(asked),
+            // CoreDNS does not check the existence of the name for these two types.
+            (kind::SOA | kind::TXT, _) => LookupResult::NoData,
+            (kind::NS, QueryTarget::Apex) => self.put_name_servers(),
+            (kind::A | kind::AAAA, _) => self.addresses(name, target, NameRef::QUESTION, 0),
+            (kind::SRV, QueryTarget::Service { key, at, part }) => self.services(key, at, part),
+            (kind::CNAME, QueryTarget::Service { key, part, .. }) => self.alias(key, part),
+            _ => self.existence(target),
         }
     }
 
-    /// Whether a name exists, for types that it has no record of.
-    pub(super) fn existence(&self, asked: Asked<'_>) -> Found {
-        let exists = match asked {
-            Asked::Branch(b"pod") | Asked::Namespace(_, b"pod") if self.index.has_no_pod_names() => false,
-            Asked::Apex | Asked::Branch(_) | Asked::NameServer => true,
-            Asked::Version | Asked::Nothing => false,
-            Asked::Namespace(label, _) => self.index.has_namespace(label),
-            Asked::Pod { label, namespace } => {
+    /// Checks the existence of a name, for types without records.
+    pub(super) fn existence(&self, target: QueryTarget<'_>) -> LookupResult {
+        let exists = match target {
+            QueryTarget::Branch(b"pod") | QueryTarget::Namespace(_, b"pod")
+                if self.index.has_no_pod_names() =>
+            {
+                false
+            }
+            QueryTarget::Apex | QueryTarget::Branch(_) | QueryTarget::NameServer => true,
+            QueryTarget::Version | QueryTarget::Invalid => false,
+            QueryTarget::Namespace(label, _) => self.index.has_namespace(label),
+            QueryTarget::Pod { label, namespace } => {
                 pod::address_of_label(label).is_some_and(|address| self.index.has_pod(address, namespace))
             }
-            Asked::Service { key, part, .. } => self
+            QueryTarget::Service { key, part, .. } => self
                 .index
                 .with_selection(key, part, |selection| !matches!(selection, Selection::Nothing)),
         };
-        if exists { Found::NoData } else { Found::NoName }
+        if exists {
+            LookupResult::NoData
+        } else {
+            LookupResult::NameError
+        }
     }
 
     pub(super) fn put_soa(&mut self, section: Section) -> Result<(), Full> {
@@ -215,23 +228,24 @@ impl Answering<'_, '_, '_> {
         self.reply.soa(section, self.zone_at, self.ttl, serial)
     }
 
-    /// Adds an address that was not asked for; one that does not fit is left out without a word.
+    /// Adds an address to the additional section; it is optional, so one that does not fit is omitted without
+    /// truncation.
     pub(super) fn put_additional(&mut self, owner: NameRef<'_>, address: IpAddr) -> bool {
         self.reply
             .address(Section::Additional, owner, self.ttl, address)
             .is_ok()
     }
 
-    /// Records that must all be in the reply.
-    pub(super) fn all(&mut self, put: impl FnOnce(&mut Self) -> Result<(), Full>) -> Found {
+    /// Writes records that the reply must contain completely.
+    pub(super) fn all(&mut self, put: impl FnOnce(&mut Self) -> Result<(), Full>) -> LookupResult {
         if put(self).is_err() {
             self.reply.set_truncated();
         }
-        Found::Records
+        LookupResult::Records
     }
 
-    /// Whether an address is of the family asked for.
-    pub(super) fn wants(&self, address: IpAddr) -> bool {
+    /// Returns true if an address has the family of the query type.
+    pub(super) fn matches_query_type(&self, address: IpAddr) -> bool {
         match self.reply.query().kind {
             kind::A => address.is_ipv4(),
             kind::AAAA => address.is_ipv6(),

@@ -1,4 +1,4 @@
-//! Names of addresses: the index behind PTR.
+//! Index of names by address, for PTR queries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,27 +8,27 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::service::ServiceKey;
 use crate::wire::Name;
 
-/// Parts of the map that are locked apart, so that a change hardly ever meets a query.
+/// Number of shards with a lock each, so that a change rarely blocks a query.
 const SHARDS: usize = 32;
 
-/// Whose an address is.
+/// A name of an address.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub(super) service: ServiceKey,
-    /// Host name of the endpoint; without one the address is the name.
+    /// Host name of the endpoint; without one, the name is the address.
     pub(super) hostname: Option<Arc<str>>,
-    /// How many endpoints of the Service say so; slices overlap while endpoints move between them.
+    /// Number of endpoints with this name and address; slices overlap while endpoints move between them.
     count: u32,
 }
 
 /// Owners by address.
 #[derive(Debug)]
-pub(super) struct Reverse {
+pub(super) struct ReverseIndex {
     shards: Box<[RwLock<HashMap<IpAddr, Vec<Owner>>>]>,
     hasher: RandomState,
 }
 
-impl Reverse {
+impl ReverseIndex {
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -36,15 +36,15 @@ impl Reverse {
         }
     }
 
-    /// Counts an owner in.
+    /// Adds an owner, or increments its count.
     pub(super) fn add(&self, address: IpAddr, service: &ServiceKey, hostname: Option<&Arc<str>>) {
         let Some(shard) = self.shard(address) else { return };
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         let owners = shard.entry(address).or_insert_with(|| Vec::with_capacity(1));
-        match owners.iter_mut().find(|owner| owner.is(service, hostname)) {
+        match owners.iter_mut().find(|owner| owner.matches(service, hostname)) {
             Some(owner) => owner.count += 1,
             None => {
-                // Nearly every address has one owner; growing by doubling would cost memory for all.
+                // Most addresses have one owner; growing by doubling would waste memory for all of them.
                 owners.reserve_exact(1);
                 owners.push(Owner {
                     service: service.clone(),
@@ -55,14 +55,14 @@ impl Reverse {
         }
     }
 
-    /// Counts an owner out.
+    /// Decrements the count of an owner, and removes it at zero.
     pub(super) fn remove(&self, address: IpAddr, service: &ServiceKey, hostname: Option<&Arc<str>>) {
         let Some(shard) = self.shard(address) else { return };
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         let Some(owners) = shard.get_mut(&address) else {
             return;
         };
-        if let Some(at) = owners.iter().position(|owner| owner.is(service, hostname))
+        if let Some(at) = owners.iter().position(|owner| owner.matches(service, hostname))
             && let Some(owner) = owners.get_mut(at)
         {
             owner.count -= 1;
@@ -75,7 +75,7 @@ impl Reverse {
         }
     }
 
-    /// Calls `read` with the owners of an address, of which there may be none.
+    /// Calls `read` with the owners of an address; there may be none.
     pub(super) fn read<R>(&self, address: IpAddr, read: impl FnOnce(&[Owner]) -> R) -> R {
         let Some(shard) = self.shard(address) else {
             return read(&[]);
@@ -91,18 +91,18 @@ impl Reverse {
 }
 
 impl Owner {
-    fn is(&self, service: &ServiceKey, hostname: Option<&Arc<str>>) -> bool {
+    fn matches(&self, service: &ServiceKey, hostname: Option<&Arc<str>>) -> bool {
         self.service == *service && self.hostname.as_ref() == hostname
     }
 }
 
-/// The address that a name below `in-addr.arpa` stands for: four labels, the last octet first.
+/// Returns the address of a name below `in-addr.arpa`: four labels, the last octet first.
 pub(super) fn address_of_v4_name(name: &Name, zone_at: usize) -> Option<IpAddr> {
     let mut octets = [0; 4];
     let mut labels = name.labels().take_while(|(at, _)| *at < zone_at);
     for octet in octets.iter_mut().rev() {
         let (_, label) = labels.next()?;
-        // `01` and `+1` are numbers to the parser, but not spelled as addresses are.
+        // The parser accepts `01` and `+1`, which no address contains.
         let plain = label.len() <= 3
             && label.iter().all(u8::is_ascii_digit)
             && (label.len() == 1 || label.first() != Some(&b'0'));
@@ -114,7 +114,7 @@ pub(super) fn address_of_v4_name(name: &Name, zone_at: usize) -> Option<IpAddr> 
         .then(|| IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
-/// The address that a name below `ip6.arpa` stands for: 32 nibbles, the last first.
+/// Returns the address of a name below `ip6.arpa`: 32 nibbles, the last one first.
 pub(super) fn address_of_v6_name(name: &Name, zone_at: usize) -> Option<IpAddr> {
     let mut address: u128 = 0;
     let mut labels = name.labels().take_while(|(at, _)| *at < zone_at);

@@ -1,4 +1,4 @@
-//! What the index keeps of a Service and of an EndpointSlice: only what answers are made of.
+//! Data of Services and EndpointSlices that the index keeps: only what answers need.
 
 use std::borrow::Borrow;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service};
 
 use crate::wire::{Name, NameError};
 
-/// Name and namespace of a Service as two labels in wire form and lower case, the way they stand in
-/// every name below the Service. So a part of a query is the key, and nothing is copied to look it up.
+/// Name and namespace of a Service as two labels in wire form and lower case, as in every name below the Service. A
+/// part of the query name is the key, so a lookup copies nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ServiceKey(Arc<[u8]>);
 
@@ -22,7 +22,7 @@ impl ServiceKey {
         Ok(Self(wire.as_wire().strip_suffix(&[0]).unwrap_or_default().into()))
     }
 
-    /// The key of two labels in wire form and lower case, if they are two.
+    /// Returns the key for two labels in wire form and lower case; `None` for other input.
     pub(super) fn from_labels(labels: &[u8]) -> Option<Self> {
         let mut name = Name::ROOT;
         name.push_wire(labels).ok()?;
@@ -31,7 +31,7 @@ impl ServiceKey {
         is_key.then(|| Self(labels.into()))
     }
 
-    /// The two labels.
+    /// Returns the two labels.
     pub(super) fn labels(&self) -> &[u8] {
         &self.0
     }
@@ -43,22 +43,22 @@ impl Borrow<[u8]> for ServiceKey {
     }
 }
 
-/// A Service and its slices. Slices may be known before their Service.
+/// A Service and its slices. Slices may arrive before their Service.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    pub(super) service: Option<Facts>,
+    pub(super) service: Option<ServiceData>,
     pub(super) slices: Vec<Slice>,
 }
 
 impl Entry {
-    /// Whether endpoints that are not ready have names too (DNS-03).
+    /// Returns true if endpoints that are not ready have names too (DNS-03).
     pub(super) fn publishes_not_ready(&self) -> bool {
         self.service
             .as_ref()
             .is_some_and(|service| service.publish_not_ready)
     }
 
-    /// Whether any endpoint is answered.
+    /// Returns true if any endpoint has a name.
     pub(super) fn has_published_endpoint(&self) -> bool {
         let with_not_ready = self.publishes_not_ready();
         let mut endpoints = self.slices.iter().flat_map(Slice::endpoints);
@@ -70,33 +70,33 @@ impl Entry {
     }
 }
 
-/// What is answered for a Service.
+/// Data of a Service.
 #[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) kind: FactsKind,
+pub(super) struct ServiceData {
+    pub(super) kind: ServiceKind,
     /// Never empty; see [`Port::NONE`].
     pub(super) ports: Box<[Port]>,
     pub(super) publish_not_ready: bool,
 }
 
-/// The forms of a Service that differ in DNS.
+/// Kinds of Services that differ in DNS.
 #[derive(Debug)]
-pub(super) enum FactsKind {
-    /// It has these cluster IPs, one for each family (DNS-05).
+pub(super) enum ServiceKind {
+    /// Cluster IPs, one per IP family (DNS-05).
     ClusterIp(Box<[IpAddr]>),
-    /// Its endpoints are answered (DNS-08).
+    /// Headless: answers contain the endpoints (DNS-08).
     Headless,
-    /// It stands for another name (DNS-12); without one if the text is an address (DNS-21) or no name.
+    /// ExternalName (DNS-12); `None` if the target is an address (DNS-21) or no valid name.
     External(Option<Box<[u8]>>),
 }
 
-impl Facts {
-    pub(super) fn read(service: &Service) -> Self {
+impl ServiceData {
+    pub(super) fn from_service(service: &Service) -> Self {
         let spec = &service.spec;
         let kind = if spec.kind == "ExternalName" {
-            FactsKind::External(external_target(&spec.external_name))
+            ServiceKind::External(external_target(&spec.external_name))
         } else if spec.is_headless() {
-            FactsKind::Headless
+            ServiceKind::Headless
         } else {
             let primary = std::slice::from_ref(&spec.cluster_ip);
             let texts = if spec.cluster_ips.is_empty() {
@@ -104,7 +104,7 @@ impl Facts {
             } else {
                 &spec.cluster_ips
             };
-            FactsKind::ClusterIp(texts.iter().filter_map(|text| text.parse().ok()).collect())
+            ServiceKind::ClusterIp(texts.iter().filter_map(|text| text.parse().ok()).collect())
         };
         let ports = spec.ports.iter().map(|port| Port {
             name: port.name.as_str().into(),
@@ -113,16 +113,16 @@ impl Facts {
         });
         Self {
             kind,
-            ports: or_none(ports.collect()),
+            ports: or_all_ports(ports.collect()),
             publish_not_ready: spec.publish_not_ready_addresses,
         }
     }
 
-    /// Addresses whose names are the Service's (DNS-07).
+    /// Returns the addresses whose PTR record is the name of the Service (DNS-07).
     pub(super) fn cluster_ips(&self) -> &[IpAddr] {
         match &self.kind {
-            FactsKind::ClusterIp(addresses) => addresses,
-            FactsKind::Headless | FactsKind::External(_) => &[],
+            ServiceKind::ClusterIp(addresses) => addresses,
+            ServiceKind::Headless | ServiceKind::External(_) => &[],
         }
     }
 }
@@ -132,12 +132,12 @@ impl Facts {
 pub(super) struct Port {
     pub(super) name: Box<str>,
     pub(super) protocol: Option<Protocol>,
-    /// Number; without one there is no SRV record, but the addresses are answered (DNS-20).
+    /// Port number; without one there is no SRV record, but address records exist (DNS-20).
     pub(super) number: Option<u16>,
 }
 
-/// Stands in a list without ports for "all", so that every list has one.
-fn or_none(ports: Box<[Port]>) -> Box<[Port]> {
+/// Replaces an empty list of ports by one entry for all ports, so that every list has an entry.
+fn or_all_ports(ports: Box<[Port]>) -> Box<[Port]> {
     if ports.is_empty() {
         Box::new([Port {
             name: "".into(),
@@ -149,14 +149,14 @@ fn or_none(ports: Box<[Port]>) -> Box<[Port]> {
     }
 }
 
-/// The endpoints of one slice.
+/// Endpoints of one slice.
 #[derive(Debug)]
 pub(super) struct Slice {
     /// Name of the slice.
     pub(super) name: Box<str>,
     /// Never empty.
     pub(super) ports: Box<[Port]>,
-    /// In the order of [`Endpoint::order`].
+    /// Sorted by [`Endpoint::order`].
     endpoints: Box<[Endpoint]>,
 }
 
@@ -165,13 +165,13 @@ pub(super) struct Slice {
 pub(super) struct Endpoint {
     pub(super) address: IpAddr,
     pub(super) ready: bool,
-    /// Host name in lower case; without one the address is the name (DNS-02).
+    /// Host name in lower case; without one, the name is the address (DNS-02).
     pub(super) hostname: Option<Arc<str>>,
 }
 
 impl Slice {
-    /// Reads a slice of addresses; one of names has none to answer with.
-    pub(super) fn read(slice: &EndpointSlice, with_pod_names: bool) -> Self {
+    /// Converts a slice. A slice with address type FQDN has no endpoints in DNS.
+    pub(super) fn from_object(slice: &EndpointSlice, with_pod_names: bool) -> Self {
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
         if slice.address_type != AddressType::Fqdn {
             for endpoint in &slice.endpoints {
@@ -196,11 +196,11 @@ impl Slice {
             protocol: port.protocol,
             number: port.port,
         });
-        Self::of_parts(&slice.metadata.name, or_none(ports.collect()), endpoints)
+        Self::from_parts(&slice.metadata.name, or_all_ports(ports.collect()), endpoints)
     }
 
-    /// A slice of what it is made of, with at least one port.
-    pub(super) fn of_parts(name: &str, ports: Box<[Port]>, mut endpoints: Vec<Endpoint>) -> Self {
+    /// Creates a slice from its parts; `ports` is not empty.
+    pub(super) fn from_parts(name: &str, ports: Box<[Port]>, mut endpoints: Vec<Endpoint>) -> Self {
         endpoints.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         Self {
             name: name.into(),
@@ -213,7 +213,7 @@ impl Slice {
         &self.endpoints
     }
 
-    /// The endpoints that a label in lower case names: by host name, and by address.
+    /// Returns the endpoints that a label in lower case names, by host name and by address.
     pub(super) fn named(&self, label: &[u8]) -> [&[Endpoint]; 2] {
         let by_hostname = std::str::from_utf8(label).map_or(&[][..], |text| self.range((Some(text), None)));
         let by_address = address_of_label(label).map_or(&[][..], |address| self.range((None, Some(address))));
@@ -234,7 +234,7 @@ impl Slice {
 }
 
 impl Endpoint {
-    /// What its name is made of: sorted by it, endpoints of one name stand together.
+    /// Returns the sort key. It is made of the name, so that endpoints with the same name are adjacent.
     fn order(&self) -> (Option<&str>, Option<IpAddr>) {
         match &self.hostname {
             Some(hostname) => (Some(hostname), None),
@@ -251,19 +251,19 @@ impl Endpoint {
     }
 }
 
-/// One label in wire form, on the stack.
+/// A label in wire form, on the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Label {
-    /// Length in front; it says how many of the others are in use.
+    /// The first octet is the length of the label.
     octets: [u8; 64],
 }
 
 impl Label {
-    /// The label of an endpoint: its host name, or its address with dashes (DNS-02).
+    /// Returns the label of an endpoint: its host name, or its address with dashes (DNS-02).
     pub(super) fn of_endpoint(hostname: Option<&str>, address: IpAddr) -> Self {
         use std::fmt::Write;
         let mut label = Self { octets: [0; 64] };
-        // Host names were checked to fit, and the longest address has 45 characters.
+        // Host names are checked when they are read, and the longest address has 45 characters.
         let written = match (hostname, address) {
             (Some(hostname), _) => label.write_str(hostname),
             (None, address) => write!(label, "{address}"),
@@ -272,7 +272,7 @@ impl Label {
         label
     }
 
-    /// The label with its length in front.
+    /// Returns the label with its length prefix.
     pub(super) fn as_wire(&self) -> &[u8] {
         let [length, ..] = self.octets;
         self.octets.get(..=usize::from(length)).unwrap_or(&[0])
@@ -283,21 +283,21 @@ impl std::fmt::Write for Label {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for byte in text.bytes() {
             let [length, octets @ ..] = &mut self.octets;
-            let room = octets.get_mut(usize::from(*length)).ok_or(std::fmt::Error)?;
-            *room = if matches!(byte, b'.' | b':') { b'-' } else { byte };
+            let octet = octets.get_mut(usize::from(*length)).ok_or(std::fmt::Error)?;
+            *octet = if matches!(byte, b'.' | b':') { b'-' } else { byte };
             *length += 1;
         }
         Ok(())
     }
 }
 
-/// The address that a label with dashes stands for, if it is spelled as [`Label::of_endpoint`] does.
+/// Returns the address that a label with dashes spells, if it has the form of [`Label::of_endpoint`].
 fn address_of_label(label: &[u8]) -> Option<IpAddr> {
     let address = super::pod::address_of_label(label)?;
     (Label::of_endpoint(None, address).as_wire().get(1..)? == label).then_some(address)
 }
 
-/// A host name in lower case, if it can be a label.
+/// Returns a host name in lower case, if it is a valid label.
 fn hostname_label(text: &str) -> Option<Arc<str>> {
     let mut name = Name::ROOT;
     name.push_label(text.as_bytes())
@@ -305,7 +305,7 @@ fn hostname_label(text: &str) -> Option<Arc<str>> {
         .then(|| text.to_ascii_lowercase().into())
 }
 
-/// The name that an ExternalName Service stands for, in wire form.
+/// Returns the target of an ExternalName Service in wire form.
 fn external_target(text: &str) -> Option<Box<[u8]>> {
     let name = Name::from_text(text).ok()?;
     let is_address = text.parse::<IpAddr>().is_ok();

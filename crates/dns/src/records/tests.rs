@@ -287,7 +287,7 @@ fn namespaces_that_are_not_served_have_no_names() {
     let denied = Some(ResponseCode::NameError);
     assert_eq!(outcomes(), [denied, denied, denied, denied, denied, None]);
     let mut records = 0;
-    index.each_record(|_| records += 1);
+    index.for_each_record(|_| records += 1);
     assert_eq!(records, 1, "only the version is transferred");
     index.apply_namespace("ns").expect("applied");
     assert_eq!(outcomes(), [Some(ResponseCode::NoError); 6]);

@@ -36,7 +36,7 @@ fn the_search_needs_the_pods_of_the_node_whatever_their_labels() {
         config.node_name = Some("node-1".to_owned());
         config.namespaces = vec!["a".to_owned()];
     }));
-    assert!(chosen.with_pods_of_others);
+    assert!(chosen.with_other_pods);
     let pods = chosen.pods.expect("Pods are watched");
     assert_eq!(
         (&*pods.label_selector, &*pods.field_selector),

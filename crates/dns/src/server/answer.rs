@@ -1,8 +1,8 @@
-//! The answer to a query, from the zone and from what is known of other names.
+//! Answers from the zone and from upstream responses.
 
 use super::respond::{Peer, Responder, Transport, UDP_OCTETS_MAX};
 use super::search::Candidate;
-use crate::forward::Given;
+use crate::forward::UpstreamAnswer;
 use crate::metrics::Source;
 use crate::records::{Resolution, Scratch};
 use crate::wire::{
@@ -10,123 +10,129 @@ use crate::wire::{
     kind,
 };
 
-/// What became of a query, in the end or for now.
+/// Result of answering a query.
 pub(super) enum Outcome {
-    /// The answer is written.
-    Done(usize, Source),
-    /// This must be known first.
-    Needs(Box<Question>),
+    /// The response is written.
+    Complete(usize, Source),
+    /// An upstream response to this question is needed.
+    NeedsUpstream(Box<Question>),
 }
 
-/// What is known about a question.
-pub(super) enum Known {
-    Given(Given),
+/// State of the upstream response to a question.
+pub(super) enum UpstreamState {
+    /// Upstream has answered.
+    Answered(UpstreamAnswer),
+    /// The upstream query has failed.
     Failed,
-    NotYet,
+    /// No response is there yet.
+    Pending,
 }
 
 impl Responder {
-    /// Answers a query from the zone and from what is `known` of other names.
+    /// Answers a query from the zone and from upstream responses, which `upstream` looks up.
     pub(super) fn answer(
         &self,
         query: &Query,
         peer: Peer,
         buffer: &mut [u8],
         scratch: &mut Scratch,
-        mut known: impl FnMut(&Question) -> Known,
+        mut upstream: impl FnMut(&Question) -> UpstreamState,
     ) -> Outcome {
         let mut reply = self.reply(query, peer.transport, buffer);
         if query.edns.is_some_and(|edns| edns.version != 0) {
-            return Outcome::Done(reply.finish(ResponseCode::BadVersion), Source::Refusal);
+            return Outcome::Complete(reply.finish(ResponseCode::BadVersion), Source::Refusal);
         }
         if query.class != CLASS_IN {
-            return Outcome::Done(reply.finish(ResponseCode::Refused), Source::Refusal);
+            return Outcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal);
         }
         match self.zone().resolve(&mut reply, scratch) {
             Resolution::Complete(ResponseCode::NameError) if self.policy().search.is_some() => {
-                self.search(peer, reply, scratch, known)
+                self.search(peer, reply, scratch, upstream)
             }
-            Resolution::Complete(code) => Outcome::Done(reply.finish(code), Source::Cluster),
-            // Nobody to ask: the alias alone is still an answer (the client may know more resolvers).
-            Resolution::External(target) if !self.forwarder().knows(&target) => {
-                Outcome::Done(reply.finish(ResponseCode::NoError), Source::Cluster)
+            Resolution::Complete(code) => Outcome::Complete(reply.finish(code), Source::Cluster),
+            // Without an upstream resolver, the alias alone is still an answer: the client may know more resolvers.
+            Resolution::External(target) if !self.forwarder().has_upstream_for(&target) => {
+                Outcome::Complete(reply.finish(ResponseCode::NoError), Source::Cluster)
             }
             Resolution::External(target) => {
                 let question = Question::about(*target, query.kind);
-                match known(&question) {
-                    Known::Given(given) => {
-                        let code = add_addresses(&mut reply, &given);
-                        Outcome::Done(reply.finish(code), Source::Cluster)
+                match upstream(&question) {
+                    UpstreamState::Answered(answer) => {
+                        let code = add_addresses(&mut reply, &answer);
+                        Outcome::Complete(reply.finish(code), Source::Cluster)
                     }
-                    Known::Failed => {
-                        Outcome::Done(reply.finish(ResponseCode::ServerFailure), Source::Cluster)
+                    UpstreamState::Failed => {
+                        Outcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Cluster)
                     }
-                    Known::NotYet => Outcome::Needs(Box::new(question)),
+                    UpstreamState::Pending => Outcome::NeedsUpstream(Box::new(question)),
                 }
             }
-            Resolution::Elsewhere if !self.forwarder().knows(&query.name) => {
-                Outcome::Done(reply.finish(ResponseCode::Refused), Source::Refusal)
+            Resolution::Elsewhere if !self.forwarder().has_upstream_for(&query.name) => {
+                Outcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal)
             }
             Resolution::Elsewhere => {
                 let question = Question::of(query);
-                match known(&question) {
-                    Known::Given(given) => {
-                        let source = source_of(&given);
+                match upstream(&question) {
+                    UpstreamState::Answered(answer) => {
+                        let source = source_of(&answer);
                         let limit = self.limit(query, peer.transport);
-                        Outcome::Done(given.write(query, buffer, limit), source)
+                        Outcome::Complete(answer.write(query, buffer, limit), source)
                     }
-                    Known::Failed => {
-                        Outcome::Done(reply.finish(ResponseCode::ServerFailure), Source::Upstream)
+                    UpstreamState::Failed => {
+                        Outcome::Complete(reply.finish(ResponseCode::ServerFailure), Source::Upstream)
                     }
-                    Known::NotYet => Outcome::Needs(Box::new(question)),
+                    UpstreamState::Pending => Outcome::NeedsUpstream(Box::new(question)),
                 }
             }
         }
     }
 
-    /// Walks the rest of a Pod's search list for it, where the first name on it does not exist (DNS-25). The
-    /// reply says that it does not.
+    /// Walks the rest of a Pod's search list if its first name does not exist (DNS-25). `reply` holds the negative
+    /// answer.
     fn search(
         &self,
         peer: Peer,
         mut reply: Reply<'_>,
         scratch: &mut Scratch,
-        mut known: impl FnMut(&Question) -> Known,
+        mut upstream: impl FnMut(&Question) -> UpstreamState,
     ) -> Outcome {
         let query = reply.query();
         let index = self.zone().live();
-        let walk = self.policy().search.as_ref().and_then(|list| {
+        let candidates = self.policy().search.as_ref().and_then(|list| {
             let is_address = matches!(query.kind, kind::A | kind::AAAA);
             let pod = index.pod_at(peer.address).filter(|_| is_address)?;
-            list.walk(&query.name, index.cluster_domain(), pod.namespace_label())
+            list.candidates_after(&query.name, index.cluster_domain(), pod.namespace_label())
         });
-        let Some(walk) = walk else {
-            return Outcome::Done(reply.finish(ResponseCode::NameError), Source::Cluster);
+        let Some(candidates) = candidates else {
+            return Outcome::Complete(reply.finish(ResponseCode::NameError), Source::Cluster);
         };
-        for candidate in walk {
+        for candidate in candidates {
             reply.clear();
             match candidate {
-                Candidate::Cluster(name) => match self.zone().lead_to(&mut reply, scratch, &name) {
+                Candidate::Cluster(name) => match self.zone().answer_with_alias(&mut reply, scratch, &name) {
                     Some(Resolution::Complete(code)) => {
-                        return Outcome::Done(reply.finish(code), Source::Cluster);
+                        return Outcome::Complete(reply.finish(code), Source::Cluster);
                     }
-                    Some(Resolution::External(target)) if self.forwarder().knows(&target) => {
+                    Some(Resolution::External(target)) if self.forwarder().has_upstream_for(&target) => {
                         let question = Question::about(*target, query.kind);
-                        let code = match known(&question) {
-                            Known::NotYet => return Outcome::Needs(Box::new(question)),
-                            Known::Failed => ResponseCode::ServerFailure,
-                            Known::Given(given) => add_addresses(&mut reply, &given),
+                        let code = match upstream(&question) {
+                            UpstreamState::Pending => return Outcome::NeedsUpstream(Box::new(question)),
+                            UpstreamState::Failed => ResponseCode::ServerFailure,
+                            UpstreamState::Answered(answer) => add_addresses(&mut reply, &answer),
                         };
-                        return Outcome::Done(reply.finish(code), Source::Cluster);
+                        return Outcome::Complete(reply.finish(code), Source::Cluster);
                     }
                     _ => {}
                 },
-                Candidate::Elsewhere(name) if self.forwarder().knows(&name) => {
+                Candidate::Elsewhere(name) if self.forwarder().has_upstream_for(&name) => {
                     let question = Question::about(name, query.kind);
-                    match known(&question) {
-                        Known::Given(given) if given.relayed().code == ResponseCode::NameError as u16 => {}
-                        Known::Given(given) if given.relayed().code == ResponseCode::NoError as u16 => {
-                            let source = source_of(&given);
+                    match upstream(&question) {
+                        UpstreamState::Answered(answer)
+                            if answer.relayed().code == ResponseCode::NameError as u16 => {}
+                        UpstreamState::Answered(answer)
+                            if answer.relayed().code == ResponseCode::NoError as u16 =>
+                        {
+                            let source = source_of(&answer);
                             let alias = NameRef::Whole(name.as_wire());
                             let ttl = index.ttl_seconds();
                             let owner = NameRef::QUESTION;
@@ -136,16 +142,16 @@ impl Responder {
                             {
                                 reply.set_truncated();
                             }
-                            let code = add_addresses(&mut reply, &given);
-                            return Outcome::Done(reply.finish(code), source);
+                            let code = add_addresses(&mut reply, &answer);
+                            return Outcome::Complete(reply.finish(code), source);
                         }
-                        Known::Given(_) | Known::Failed => {
-                            return Outcome::Done(
+                        UpstreamState::Answered(_) | UpstreamState::Failed => {
+                            return Outcome::Complete(
                                 reply.finish(ResponseCode::ServerFailure),
                                 Source::Upstream,
                             );
                         }
-                        Known::NotYet => return Outcome::Needs(Box::new(question)),
+                        UpstreamState::Pending => return Outcome::NeedsUpstream(Box::new(question)),
                     }
                 }
                 Candidate::Elsewhere(_) => {}
@@ -153,7 +159,7 @@ impl Responder {
         }
         reply.clear();
         let code = index.deny(&mut reply, scratch);
-        Outcome::Done(reply.finish(code), Source::Cluster)
+        Outcome::Complete(reply.finish(code), Source::Cluster)
     }
 
     pub(super) fn reply<'a>(
@@ -172,7 +178,7 @@ impl Responder {
     pub(super) fn limit(&self, query: &Query, transport: Transport) -> usize {
         let udp_octets_max = match self.policy().udp_octets_max {
             0 => UDP_OCTETS_MAX,
-            given => given.min(UDP_OCTETS_MAX),
+            answer => answer.min(UDP_OCTETS_MAX),
         };
         match transport {
             Transport::Udp => query.udp_limit(udp_octets_max),
@@ -181,23 +187,23 @@ impl Responder {
     }
 }
 
-fn source_of(given: &Given) -> Source {
-    match given {
-        Given::Cached(_) => Source::Cache,
-        Given::Fresh(_) => Source::Upstream,
+fn source_of(answer: &UpstreamAnswer) -> Source {
+    match answer {
+        UpstreamAnswer::Cached(_) => Source::Cache,
+        UpstreamAnswer::Fresh(_) => Source::Upstream,
     }
 }
 
-/// Adds what upstream says about the name at the end of an alias; returns the code for all of it. An alias without
-/// its addresses would read as: there are none.
-fn add_addresses(reply: &mut Reply<'_>, given: &Given) -> ResponseCode {
-    let is = |code: ResponseCode| given.relayed().code == code as u16;
+/// Adds the upstream records of the target of an alias and returns the response code. A failed lookup becomes
+/// SERVFAIL: an alias without addresses would read as "no addresses exist".
+fn add_addresses(reply: &mut Reply<'_>, answer: &UpstreamAnswer) -> ResponseCode {
+    let is = |code: ResponseCode| answer.relayed().code == code as u16;
     if !is(ResponseCode::NoError) && !is(ResponseCode::NameError) {
         return ResponseCode::ServerFailure;
     }
-    for record in Records::of(given.relayed().message()) {
+    for record in Records::of(answer.relayed().message()) {
         let owner = NameRef::Whole(record.owner.as_wire());
-        let ttl = given.ttl(record.ttl_seconds);
+        let ttl = answer.ttl(record.ttl_seconds);
         let written = match record.value {
             RecordValue::A(address) => reply.address(Section::Answer, owner, ttl, address.into()),
             RecordValue::Aaaa(address) => reply.address(Section::Answer, owner, ttl, address.into()),

@@ -1,4 +1,4 @@
-//! How many connections there may be.
+//! Limits of connections: in total, per client, and for clients that are not allowed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,73 +7,74 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 
-/// Open connections. Each costs a descriptor and some kilobytes; at the limit, idle ones are closed.
+/// Limit of open connections. Each uses a file descriptor and some kilobytes. At the limit, idle connections are
+/// closed.
 const CONNECTIONS_MAX: usize = 12_000;
-/// Open connections of one client: its queries can share one, so more are a mistake or an attack.
-const CONNECTIONS_OF_CLIENT_MAX: u32 = 128;
-/// Open connections of all clients together that are not answered: they get a refusal, and must not take the places
-/// of those that are.
-const CONNECTIONS_OF_STRANGERS_MAX: usize = 256;
-/// Zone transfers under way: each holds the whole zone in memory.
+/// Limit of open connections per client. Queries can share a connection, so more are a mistake or an attack.
+const CONNECTIONS_PER_CLIENT_MAX: u32 = 128;
+/// Limit of open connections of all clients that are not allowed. They get a refusal, and must not exhaust the
+/// connections of allowed clients.
+const REFUSED_CLIENT_CONNECTIONS_MAX: usize = 256;
+/// Limit of concurrent zone transfers; each holds the whole zone in memory.
 const TRANSFERS_MAX: usize = 1;
-/// How long a connection may be idle when others wait for its place.
-pub(super) const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+/// Idle timeout of a connection while the server is at its limit.
+pub(super) const IDLE_TIMEOUT_AT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The places for connections.
+/// Counts of open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     open_max: usize,
-    by_client: Mutex<ByClient>,
-    /// Told when there is no place: who is idle goes.
+    open: Mutex<OpenConnections>,
+    /// Signal to idle connections to close, because the limit is reached.
     pub(super) pressure: Notify,
     pub(super) transfers: Semaphore,
 }
 
 #[derive(Debug, Default)]
-struct ByClient {
-    open: usize,
-    of_strangers: usize,
+struct OpenConnections {
+    total: usize,
+    of_refused_clients: usize,
     clients: HashMap<IpAddr, u32>,
 }
 
-/// A place, until it is dropped.
+/// Permit for one connection; dropping it releases the permit.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
     client: IpAddr,
     is_allowed: bool,
 }
 
 impl Connections {
-    /// Places as the descriptors of this process allow: a quarter is kept for everything else.
+    /// Creates the counts. File descriptors limit the connections too: a quarter of them is kept for other uses.
     pub(super) fn new() -> Arc<Self> {
-        let descriptors = descriptors_max();
+        let descriptors = file_descriptors_max();
         Arc::new(Self {
             open_max: CONNECTIONS_MAX.min(descriptors / 4 * 3),
-            by_client: Mutex::default(),
+            open: Mutex::default(),
             pressure: Notify::new(),
             transfers: Semaphore::new(TRANSFERS_MAX),
         })
     }
 
-    /// A place for a connection of `client`, which is answered if `is_allowed`, as long as there is one.
-    pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<Place> {
-        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_allowed && by_client.of_strangers >= CONNECTIONS_OF_STRANGERS_MAX {
+    /// Returns a permit for a connection of `client`, or `None` if a limit is reached.
+    pub(super) fn admit(self: &Arc<Self>, client: IpAddr, is_allowed: bool) -> Option<ConnectionPermit> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_allowed && open.of_refused_clients >= REFUSED_CLIENT_CONNECTIONS_MAX {
             return None;
         }
-        if by_client.open >= self.open_max {
+        if open.total >= self.open_max {
             self.pressure.notify_waiters();
             return None;
         }
-        let count = by_client.clients.entry(client).or_insert(0);
-        if *count >= CONNECTIONS_OF_CLIENT_MAX && !client.is_loopback() {
+        let count = open.clients.entry(client).or_insert(0);
+        if *count >= CONNECTIONS_PER_CLIENT_MAX && !client.is_loopback() {
             return None;
         }
         *count += 1;
-        by_client.open += 1;
-        by_client.of_strangers += usize::from(!is_allowed);
-        Some(Place {
+        open.total += 1;
+        open.of_refused_clients += usize::from(!is_allowed);
+        Some(ConnectionPermit {
             connections: self.clone(),
             client,
             is_allowed,
@@ -81,33 +82,33 @@ impl Connections {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut by_client = self
+        let mut open = self
             .connections
-            .by_client
+            .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        by_client.open -= 1;
-        by_client.of_strangers -= usize::from(!self.is_allowed);
-        if let Some(count) = by_client.clients.get_mut(&self.client) {
+        open.total -= 1;
+        open.of_refused_clients -= usize::from(!self.is_allowed);
+        if let Some(count) = open.clients.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                by_client.clients.remove(&self.client);
+                open.clients.remove(&self.client);
             }
         }
     }
 }
 
-/// How many files this process may open; few if the kernel does not say.
-fn descriptors_max() -> usize {
+/// Returns the limit of open files of this process; 1024 if the kernel does not report it.
+fn file_descriptors_max() -> usize {
     let mut limit = libc::rlimit {
         rlim_cur: 1_024,
         rlim_max: 0,
     };
     // SAFETY: the call writes to the structure that the pointer is of.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        tracing::debug!(error = %std::io::Error::last_os_error(), "the limit of open files is not known");
+        tracing::debug!(error = %std::io::Error::last_os_error(), "reading the limit of open files failed");
     }
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
-//! Datagrams in batches: one system call receives what has come, another sends the answers.
+//! Datagrams in batches: one system call receives a batch, another one sends the responses.
 //!
-//! This is the crate's rim to the kernel. A batch owns its buffers and is used over and over, so nothing
-//! is allocated while queries come and go.
+//! All system calls of the server with pointers are in this module. A batch owns its buffers and is reused, so
+//! receiving and sending do not allocate.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -11,17 +11,17 @@ use std::ptr;
 
 use super::respond::UDP_OCTETS_MAX;
 
-/// Datagrams taken at once. Bounds what a loop holds (2 x 4 KiB each) and how long the first waits for
-/// the last.
-const BATCH: usize = 32;
-/// Datagrams asked for while few come.
+/// Datagrams per batch. It bounds the memory of a worker (2 x 4 KiB each) and the wait of the first query for the
+/// last.
+const BATCH_MAX: usize = 32;
+/// Datagrams per batch under low load.
 const BATCH_MIN: usize = 4;
-/// Octets of a query that are taken; a longer one is cut, and then is malformed.
+/// Limit of a query in octets; a longer one is cut off and becomes malformed.
 const QUERY_OCTETS_MAX: usize = 4_096;
-/// Octets of the control message that tells the address asked.
+/// Buffer for the control message with the destination address, in octets.
 const CONTROL_OCTETS: usize = 64;
 
-/// Who sent a datagram, and to which of our addresses; an answer goes back the same way.
+/// Source and destination of a datagram; the response takes the reverse route.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     peer: libc::sockaddr_storage,
@@ -30,31 +30,30 @@ pub(super) struct Route {
     control_octets: usize,
 }
 
-/// Aligned as control messages must be.
+/// Buffer with the alignment of control messages.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_OCTETS]);
 
-/// One datagram and its answer.
+/// A datagram and its response.
 pub(super) struct Slot {
     route: Route,
     query: [u8; QUERY_OCTETS_MAX],
     query_octets: usize,
-    /// Room for the answer.
-    pub(super) answer: [u8; UDP_OCTETS_MAX],
-    /// Octets of the answer that are sent; none for 0.
-    pub(super) answer_octets: usize,
+    /// Buffer for the response.
+    pub(super) response: [u8; UDP_OCTETS_MAX],
+    /// Length of the response in octets; 0 sends nothing.
+    pub(super) response_octets: usize,
 }
 
-/// Datagrams that are received and answered together.
+/// Datagrams that are received together and answered together.
 pub(super) struct Batch {
     slots: Vec<Slot>,
-    /// Scratch space of the system calls. Their pointers are set anew before each call.
+    /// Arguments of the system calls. Their pointers are set before each call.
     parts: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// Datagrams asked for next: as the load grows, so does the batch, and a lonely query does not pay
-    /// for 32.
-    wanted: usize,
+    /// Size of the next batch. It grows with the load, so that a single query does not pay for 32.
+    next_size: usize,
 }
 
 impl Route {
@@ -71,7 +70,7 @@ impl Route {
 }
 
 impl Route {
-    /// The client's address; nothing for families other than IP.
+    /// Returns the address of the client; `None` for families other than IP.
     pub(super) fn client(&self) -> Option<std::net::IpAddr> {
         let storage = (&raw const self.peer).cast::<libc::sockaddr>();
         // SAFETY: the storage is as long as the longest address, and its first field says which one it holds.
@@ -92,15 +91,15 @@ impl Route {
 }
 
 impl Slot {
-    /// The datagram and the room for its answer, at once.
+    /// Returns the datagram and the buffer for its response.
     pub(super) fn split(&mut self) -> (&[u8], &mut [u8]) {
         (
             self.query.get(..self.query_octets).unwrap_or_default(),
-            &mut self.answer,
+            &mut self.response,
         )
     }
 
-    /// Where the answer goes.
+    /// Returns the route of the response.
     pub(super) fn route(&self) -> Route {
         self.route
     }
@@ -112,24 +111,24 @@ impl Batch {
             route: Route::new(),
             query: [0; QUERY_OCTETS_MAX],
             query_octets: 0,
-            answer: [0; UDP_OCTETS_MAX],
-            answer_octets: 0,
+            response: [0; UDP_OCTETS_MAX],
+            response_octets: 0,
         };
         Self {
-            slots: (0..BATCH).map(|_| slot()).collect(),
-            parts: Vec::with_capacity(BATCH),
-            headers: Vec::with_capacity(BATCH),
-            wanted: BATCH_MIN,
+            slots: (0..BATCH_MAX).map(|_| slot()).collect(),
+            parts: Vec::with_capacity(BATCH_MAX),
+            headers: Vec::with_capacity(BATCH_MAX),
+            next_size: BATCH_MIN,
         }
     }
 
-    /// Waits for a datagram and takes what else is there. `Interrupted` and an empty batch are no errors
-    /// of the socket.
+    /// Waits for a datagram and takes all others that have arrived, up to the size of the batch. `Interrupted` and
+    /// an empty batch are no failures of the socket.
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<&mut [Slot]> {
         self.parts.clear();
         self.headers.clear();
-        for slot in self.slots.iter_mut().take(self.wanted) {
-            slot.answer_octets = 0;
+        for slot in self.slots.iter_mut().take(self.next_size) {
+            slot.response_octets = 0;
             self.parts.push(libc::iovec {
                 iov_base: slot.query.as_mut_ptr().cast(),
                 iov_len: QUERY_OCTETS_MAX,
@@ -153,25 +152,24 @@ impl Batch {
             )
         };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
-        self.wanted = (2 * received).clamp(BATCH_MIN, BATCH);
+        self.next_size = (2 * received).clamp(BATCH_MIN, BATCH_MAX);
         for (slot, header) in self.slots.iter_mut().zip(&self.headers).take(received) {
             slot.query_octets = usize::try_from(header.msg_len).unwrap_or(0);
             slot.route.peer_octets = header.msg_hdr.msg_namelen;
-            slot.route.keep_address(&header.msg_hdr);
+            slot.route.keep_destination(&header.msg_hdr);
         }
         Ok(self.slots.get_mut(..received).unwrap_or_default())
     }
 
-    /// Sends the answers of the first `count` slots. One that cannot be sent is passed over: its client
-    /// asks again.
+    /// Sends the responses of the first `count` slots. One that cannot be sent is skipped: its client retries.
     pub(super) fn send(&mut self, socket: &UdpSocket, count: usize) {
         self.parts.clear();
         self.headers.clear();
-        let answered = |slot: &&mut Slot| slot.answer_octets > 0;
-        for slot in self.slots.iter_mut().take(count).filter(answered) {
-            let iov_len = slot.answer_octets.min(UDP_OCTETS_MAX);
+        let has_response = |slot: &&mut Slot| slot.response_octets > 0;
+        for slot in self.slots.iter_mut().take(count).filter(has_response) {
+            let iov_len = slot.response_octets.min(UDP_OCTETS_MAX);
             self.parts.push(libc::iovec {
-                iov_base: slot.answer.as_mut_ptr().cast(),
+                iov_base: slot.response.as_mut_ptr().cast(),
                 iov_len,
             });
         }
@@ -179,7 +177,7 @@ impl Batch {
             .slots
             .iter_mut()
             .take(count)
-            .filter(answered)
+            .filter(has_response)
             .zip(&mut self.parts)
         {
             self.headers.push(header(&mut slot.route, part));
@@ -190,7 +188,7 @@ impl Batch {
             // SAFETY: as in `receive`; the kernel only reads what the headers point to.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
             let done = usize::try_from(sent).unwrap_or_else(|_| {
-                tracing::debug!(error = %io::Error::last_os_error(), "an answer could not be sent");
+                tracing::debug!(error = %io::Error::last_os_error(), "sending a response failed");
                 1
             });
             rest = rest.get_mut(done.max(1)..).unwrap_or_default();
@@ -198,12 +196,12 @@ impl Batch {
     }
 }
 
-/// Sends one answer, outside of a batch.
-pub(super) fn send(socket: &UdpSocket, route: &Route, answer: &[u8]) -> io::Result<()> {
+/// Sends one response outside of a batch.
+pub(super) fn send(socket: &UdpSocket, route: &Route, response: &[u8]) -> io::Result<()> {
     let mut route = *route;
     let mut part = libc::iovec {
-        iov_base: answer.as_ptr().cast_mut().cast(),
-        iov_len: answer.len(),
+        iov_base: response.as_ptr().cast_mut().cast(),
+        iov_len: response.len(),
     };
     let header = header(&mut route, &mut part).msg_hdr;
     // SAFETY: the header points to the copied route and to the answer, which live until the call is over
@@ -216,9 +214,9 @@ pub(super) fn send(socket: &UdpSocket, route: &Route, answer: &[u8]) -> io::Resu
     }
 }
 
-/// Has the kernel say for each datagram which address it was sent to (ip(7) `IP_PKTINFO`, ipv6(7)
+/// Makes the kernel report the destination address of each datagram (ip(7) `IP_PKTINFO`, ipv6(7)
 /// `IPV6_RECVPKTINFO`), for sockets that are bound to all addresses.
-pub(super) fn tell_address_asked(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+pub(super) fn enable_packet_info(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     let (level, option) = if v6 {
         (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
     } else {
@@ -227,8 +225,8 @@ pub(super) fn tell_address_asked(socket: &UdpSocket, v6: bool) -> io::Result<()>
     set_option(socket, level, option, 1)
 }
 
-/// Has the kernel send answers without regard to reports of smaller path MTUs (ip(7) `IP_PMTUDISC_OMIT`). Such a
-/// report can be forged, and makes the kernel send fragments, whose content can be forged as well.
+/// Makes the kernel ignore path MTU reports (ip(7) `IP_PMTUDISC_OMIT`). A forged report would make it send
+/// fragments, whose contents can be forged.
 pub(super) fn ignore_path_mtu(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     let (level, option, value) = if v6 {
         (
@@ -266,18 +264,18 @@ fn set_option(
     }
 }
 
-/// Wakes a loop that waits in [`Batch::receive`], which then gets nothing.
+/// Wakes a worker that waits in [`Batch::receive`], which then returns an empty batch.
 pub(super) fn wake(socket: &UdpSocket) {
     // SAFETY: the call has no pointers. On a socket without peer it fails with ENOTCONN, but ends
     // receiving all the same.
     let result = unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RD) };
-    tracing::trace!(result, "a receiving loop was told to end");
+    tracing::trace!(result, "shutdown of a receiving socket");
 }
 
 impl Route {
-    /// Keeps the control message that says which address was asked, in the form that makes the kernel
-    /// answer from it. The interface is kept only where the address means nothing without.
-    fn keep_address(&mut self, header: &libc::msghdr) {
+    /// Keeps the destination address of a datagram in the form that makes the kernel respond from it. The interface
+    /// is kept for link-local addresses only, which mean nothing without it.
+    fn keep_destination(&mut self, header: &libc::msghdr) {
         self.control_octets = 0;
         // SAFETY: the header was filled in by the kernel, and its control buffer is this route's.
         let message = unsafe { libc::CMSG_FIRSTHDR(header).as_mut() };
@@ -316,7 +314,7 @@ impl Route {
     }
 }
 
-/// A header over a route and a part. Its pointers live as long as both stay where they are.
+/// Returns a header that points to a route and a part. Its pointers are valid as long as neither moves.
 fn header(route: &mut Route, part: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: a header is numbers and pointers, for which zeros are a valid value.
     let mut header: libc::mmsghdr = unsafe { zeroed() };
@@ -335,15 +333,15 @@ fn socklen<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0)
 }
 
-/// The addresses of this machine's interfaces (getifaddrs(3)); none if the kernel does not say.
+/// Returns the addresses of the host's interfaces (getifaddrs(3)); none if the kernel does not report them.
 pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the call sets the pointer to a list that is ours until it is freed below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        tracing::warn!(error = %io::Error::last_os_error(), "cannot list this machine's addresses");
+        tracing::warn!(error = %io::Error::last_os_error(), "listing interface addresses failed");
         return Vec::new();
     }
-    let mut found = Vec::new();
+    let mut addresses = Vec::new();
     // SAFETY: `first` is null or points to an element of the list, as does every `ifa_next`.
     let mut next = unsafe { first.as_ref() };
     while let Some(interface) = next {
@@ -357,11 +355,11 @@ pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
                 Some(libc::AF_INET) => {
                     let address: libc::sockaddr_in =
                         interface.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                    found.push(std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into());
+                    addresses.push(std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into());
                 }
                 Some(libc::AF_INET6) => {
                     let address = interface.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                    found.push(std::net::Ipv6Addr::from(address.sin6_addr.s6_addr).into());
+                    addresses.push(std::net::Ipv6Addr::from(address.sin6_addr.s6_addr).into());
                 }
                 _ => {}
             }
@@ -371,5 +369,5 @@ pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
     }
     // SAFETY: the list came from getifaddrs and is not used any more.
     unsafe { libc::freeifaddrs(first) };
-    found
+    addresses
 }

@@ -1,41 +1,41 @@
-//! Response rate limiting: how many datagrams a network of clients gets a second, so that forged sources do
-//! not make this server flood a victim.
+//! Response rate limiting: a limit of UDP responses per network of clients, so that forged sources do not make this
+//! server flood a victim.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Networks that are told apart; more share a count with others, by a keyed hash.
+/// Number of token buckets. Networks share buckets by a keyed hash if there are more networks.
 const BUCKETS: usize = 1 << 16;
-/// Seconds of a network's share that it may take at once.
+/// Capacity of a bucket in seconds of its rate.
 const BURST_SECONDS: u64 = 2;
-/// Of what is too much, every second answer is cut, which makes an honest client come back over TCP; the
-/// rest is held back.
-const CUT_EVERY: u32 = 2;
+/// Every second response beyond the limit is truncated, which makes an honest client retry over TCP. The others are
+/// dropped.
+const TRUNCATE_EVERY: u32 = 2;
 
-/// What is to be done with an answer.
+/// Decision about a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Decision {
     /// Send it.
-    Whole,
-    /// Send it without records and marked as truncated.
-    Cut,
+    Send,
+    /// Send a truncated response without records.
+    Truncate,
     /// Send nothing.
-    None,
+    Drop,
 }
 
-/// The limiter: a token bucket for each network, of /24 or /56.
+/// Token buckets, one per network of /24 or /56.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     per_second: u64,
     hasher: RandomState,
-    /// In each: the millisecond of the last look in the upper half, thousandths of tokens in the lower.
+    /// Per bucket: the millisecond of the last update in the upper half, thousandths of tokens in the lower half.
     buckets: Box<[AtomicU64]>,
     excess: AtomicU32,
 }
 
 impl RateLimit {
-    /// A limit of so many answers a second for each network.
+    /// Creates a limit of `per_second` responses for each network.
     pub(super) fn new(per_second: u32) -> Self {
         let full = u64::from(per_second) * BURST_SECONDS * 1_000;
         let full = full.min(u64::from(u32::MAX));
@@ -47,14 +47,14 @@ impl RateLimit {
         }
     }
 
-    /// Takes an answer to `client` from its network's share, at a millisecond of a clock that wraps.
-    pub(super) fn take(&self, client: IpAddr, now_ms: u32) -> Leave {
+    /// Takes a token for a response to `client` at a millisecond of a clock that wraps.
+    pub(super) fn take(&self, client: IpAddr, now_ms: u32) -> Decision {
         let at = usize::try_from(self.hasher.hash_one(network(client)) % BUCKETS as u64).unwrap_or(0);
         let Some(bucket) = self.buckets.get(at) else {
-            return Leave::Whole;
+            return Decision::Send;
         };
-        let mut taken = false;
-        // Two loops that meet here may count one answer less; nobody waits for the other.
+        let mut has_token = false;
+        // Two workers may race here and count one response less; neither waits for the other.
         let old = bucket.load(Ordering::Relaxed);
         let (then, tokens) = ((old >> 32) as u32, old & u64::from(u32::MAX));
         let earned = u64::from(now_ms.wrapping_sub(then)) * self.per_second;
@@ -62,24 +62,25 @@ impl RateLimit {
         let mut left = (tokens + earned).min(full);
         if left >= 1_000 {
             left -= 1_000;
-            taken = true;
+            has_token = true;
         }
         bucket.store(u64::from(now_ms) << 32 | left, Ordering::Relaxed);
-        if taken {
-            Leave::Whole
+        if has_token {
+            Decision::Send
         } else if self
             .excess
             .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(CUT_EVERY)
+            .is_multiple_of(TRUNCATE_EVERY)
         {
-            Leave::Cut
+            Decision::Truncate
         } else {
-            Leave::None
+            Decision::Drop
         }
     }
 }
 
-/// The network of a client: what one forger of addresses would have to vary.
+/// Returns the network of a client: the part of the address that a forger cannot vary without leaving the victim's
+/// network.
 fn network(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(v4) => {

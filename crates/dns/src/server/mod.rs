@@ -1,4 +1,4 @@
-//! The sockets of the DNS server.
+//! Sockets of the DNS server: UDP, TCP and TLS, with their limits.
 
 mod answer;
 mod clients;
@@ -18,75 +18,83 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use clients::Clients;
-pub use respond::{Lane, Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCTETS_MAX};
+pub use respond::{Peer, Pending, Policy, Reaction, Responder, Transport, UDP_OCTETS_MAX, WorkerState};
 pub use search::SearchList;
 
 use connections::Connections;
 use limit::RateLimit;
 use tcp::Acceptor;
-use udp::{Limits, UdpLoops};
+use udp::{Limits, UdpWorkers};
 
-/// Connections that the kernel keeps until they are accepted.
+/// Length of the accept queue.
 const BACKLOG: i32 = 1_024;
 
-/// An address cannot be listened on. Trying again helps once nobody else has it, or it exists.
+/// An address cannot be bound. A retry succeeds once the address exists and is free.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for DNS: {source}")]
 pub struct ListenError {
-    /// The address.
+    /// Address that was to be bound.
     pub address: SocketAddr,
-    /// What the kernel said.
+    /// Error of the socket.
     pub source: io::Error,
 }
 
-/// A server that answers until it is dropped.
+/// A DNS server; dropping it closes its sockets.
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<SocketAddr>,
     acceptors: Vec<JoinHandle<()>>,
-    loops: Vec<UdpLoops>,
+    udp_workers: Vec<UdpWorkers>,
 }
 
-/// Where a server listens, and what it allows.
+/// Addresses, TLS and rate limits of a server.
 #[derive(Clone, Default)]
-pub struct Listening {
-    /// Addresses for UDP and TCP. Port 0 takes a free one.
+pub struct ServerSettings {
+    /// Addresses for UDP and TCP. Port 0 selects a free port.
     pub plain: Vec<SocketAddr>,
     /// Addresses for TLS (RFC 7858).
     pub tls: Vec<SocketAddr>,
-    /// Certificate and key for them.
+    /// Certificate and key for TLS.
     pub tls_config: Option<Arc<rustls::ServerConfig>>,
-    /// Answers over UDP a second for each /24 or /56 of clients; 0 for any number.
-    pub answers_per_second_max: u32,
-    /// Refusals over UDP a second for each /24 or /56 of clients that are not answered; 0 for any number.
+    /// Limit of UDP responses per second for each /24 or /56 of clients; 0 for no limit.
+    pub responses_per_second_max: u32,
+    /// Limit of UDP refusals per second for each /24 or /56 of clients that are not allowed; 0 for no limit.
     pub refusals_per_second_max: u32,
 }
 
 impl Server {
-    /// Listens on each of `addresses`, over UDP with a loop for each core and over TCP. Port 0 takes a
-    /// free one. Must be called within a tokio runtime.
+    /// Listens on each of `addresses`, over UDP with one worker per core and over TCP. Port 0 selects a free port.
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ListenError`] if an address cannot be bound.
     pub fn start(addresses: &[SocketAddr], responder: Arc<Responder>) -> Result<Self, ListenError> {
-        let listening = Listening {
+        let settings = ServerSettings {
             plain: addresses.to_vec(),
-            ..Listening::default()
+            ..ServerSettings::default()
         };
-        Self::listen(&listening, responder)
+        Self::listen(&settings, responder)
     }
 
-    /// Listens as told. Must be called within a tokio runtime.
-    pub fn listen(listening: &Listening, responder: Arc<Responder>) -> Result<Self, ListenError> {
+    /// Listens with the given settings. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ListenError`] if an address cannot be bound.
+    pub fn listen(settings: &ServerSettings, responder: Arc<Responder>) -> Result<Self, ListenError> {
         let limit = |per_second| match per_second {
             0 => None,
             per_second => Some(Arc::new(RateLimit::new(per_second))),
         };
         let limits = Limits {
-            answers: limit(listening.answers_per_second_max),
-            refusals: limit(listening.refusals_per_second_max),
+            responses: limit(settings.responses_per_second_max),
+            refusals: limit(settings.refusals_per_second_max),
         };
         let mut server = Self {
             addresses: Vec::new(),
             acceptors: Vec::new(),
-            loops: Vec::new(),
+            udp_workers: Vec::new(),
         };
         let connections = Connections::new();
         let acceptor = |tls| {
@@ -97,17 +105,17 @@ impl Server {
             })
         };
         let plain = acceptor(None);
-        for &asked in &listening.plain {
+        for &requested in &settings.plain {
             server
-                .start_plain(asked, &plain, &limits)
+                .start_plain(requested, &plain, &limits)
                 .map_err(|source| ListenError {
-                    address: asked,
+                    address: requested,
                     source,
                 })?;
         }
-        if let Some(config) = &listening.tls_config {
+        if let Some(config) = &settings.tls_config {
             let acceptor = acceptor(Some(tokio_rustls::TlsAcceptor::from(config.clone())));
-            for &address in &listening.tls {
+            for &address in &settings.tls {
                 let listener = listen(address).map_err(|source| ListenError { address, source })?;
                 server.addresses.push(listener.local_addr().unwrap_or(address));
                 server
@@ -120,24 +128,24 @@ impl Server {
 
     fn start_plain(
         &mut self,
-        asked: SocketAddr,
+        requested: SocketAddr,
         acceptor: &Arc<Acceptor>,
         limits: &Limits,
     ) -> io::Result<()> {
         let runtime = tokio::runtime::Handle::current();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let listener = listen(asked)?;
+        let listener = listen(requested)?;
         let address = listener.local_addr()?;
         let sockets = udp::bind(address, cores)?;
-        self.loops
-            .push(UdpLoops::start(sockets, &acceptor.responder, limits, &runtime)?);
+        self.udp_workers
+            .push(UdpWorkers::start(sockets, &acceptor.responder, limits, &runtime)?);
         self.acceptors
             .push(runtime.spawn(tcp::accept(listener, acceptor.clone())));
         self.addresses.push(address);
         Ok(())
     }
 
-    /// The addresses listened on, in the order asked for, those for TLS last.
+    /// Returns the bound addresses in the order of the settings, those for TLS last.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -164,13 +172,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// The addresses of this machine's interfaces at this moment; none if the kernel does not say.
-pub(crate) fn machine_addresses() -> Vec<IpAddr> {
+/// Returns the present addresses of the host's interfaces; none if the kernel does not report them.
+pub(crate) fn host_addresses() -> Vec<IpAddr> {
     datagrams::interface_addresses()
 }
 
-/// The addresses that a server which listens on `listen` is reached at, without loopback ones: for an
-/// unspecified address, all of this machine's.
+/// Returns the addresses at which a server is reachable that listens on `listen`, without loopback. An unspecified
+/// address stands for all addresses of the host.
 pub fn own_addresses(listen: &[SocketAddr]) -> Vec<IpAddr> {
     let mut own = Vec::new();
     for address in listen.iter().map(SocketAddr::ip) {

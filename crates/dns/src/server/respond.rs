@@ -1,81 +1,87 @@
-//! From a message to its answer, with or without help from upstream.
+//! From a query message to its response, with or without an upstream resolver.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::answer::{Known, Outcome};
+use super::answer::{Outcome, UpstreamState};
 use super::clients::Clients;
 use super::search::SearchList;
-use crate::forward::{Admission, ForwardError, Forwarder, Given, Lookup};
-use crate::metrics::{Counters, Ended, Metrics, Source};
+use crate::forward::{Admission, ForwardError, Forwarder, Lookup, UpstreamAnswer};
+use crate::metrics::{Counters, Metrics, QueryRecord, Source};
 use crate::records::{Index, PodIdentity, Scratch};
 use crate::wire::{
     CLASS_IN, Query, Question, Reply, ResponseCode, UDP_OCTETS_MIN, kind, parse_query, reject,
 };
 use crate::zone::Zone;
 
-/// Octets of an answer over UDP, however much the client says it can take: more would come in
-/// fragments, and would make a forged source's victim pay.
+/// Limit of UDP responses in octets, regardless of the client's EDNS payload size. Larger responses would be
+/// fragmented, and would amplify attacks with forged sources.
 pub const UDP_OCTETS_MAX: usize = 4_096;
 
-/// How a message came.
+/// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// In a datagram.
+    /// UDP.
     Udp,
-    /// On a connection.
+    /// TCP.
     Tcp,
-    /// On a connection that is encrypted (RFC 7858).
+    /// DNS over TLS (RFC 7858).
     Tls,
 }
 
-/// Who asks, and how.
+/// Client of a query and its transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// The client's address.
+    /// Address of the client.
     pub address: IpAddr,
-    /// How its message came.
+    /// Transport of the query.
     pub transport: Transport,
 }
 
-/// What is to be done with a message.
+/// Result of processing a query message.
 #[derive(Debug)]
 pub enum Reaction {
-    /// Send so many octets of the buffer; none for 0.
+    /// Send this many octets of the buffer; nothing for 0.
     Send(usize),
-    /// The same, and have the question asked anew with [`Responder::fetch`].
-    SendAndFetch(usize, Box<Question>),
-    /// Ask upstream with [`Responder::complete`].
-    Ask(Box<Pending>),
-    /// Send the whole zone, as [`crate::transfer`] writes it.
+    /// Send this many octets, and refresh the cache entry with [`Responder::prefetch`].
+    SendAndPrefetch(usize, Box<Question>),
+    /// Query upstream resolvers with [`Responder::complete`].
+    Forward(Box<Pending>),
+    /// Transfer the zone, as [`crate::transfer`] writes it.
     Transfer(Box<Query>),
 }
 
-/// A query that is answered with help from upstream.
+/// A query that waits for an upstream resolver.
 #[derive(Debug)]
 pub struct Pending {
     query: Query,
-    peer: Peer,
-    octets: usize,
-    started: Instant,
-    /// What is to be asked first.
+    arrival: Arrival,
+    /// First question for upstream.
     question: Question,
-    /// Held until the answer is there, so that not too many are open.
+    /// Permit that bounds the number of waiting queries.
     admission: Admission,
 }
 
-/// What one loop keeps from query to query, so that answering does not allocate.
+/// Facts about a query message that its metrics and its log line need.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    peer: Peer,
+    octets: usize,
+    start: Instant,
+}
+
+/// State that a worker reuses for each query, so that processing does not allocate.
 #[derive(Debug)]
-pub struct Lane {
+pub struct WorkerState {
     scratch: Scratch,
     pub(super) counters: Arc<Counters>,
 }
 
-impl Lane {
-    /// Counts for `responder` from now on; threads outlive the servers that they worked for.
-    pub(super) fn belongs_to(&mut self, responder: &Responder) {
+impl WorkerState {
+    /// Switches to the counters of `responder`. Runtime threads outlive the servers that they work for.
+    pub(super) fn use_counters_of(&mut self, responder: &Responder) {
         let counters = responder.metrics.shared();
         if !Arc::ptr_eq(&self.counters, &counters) {
             self.counters = counters;
@@ -83,22 +89,22 @@ impl Lane {
     }
 }
 
-/// What is answered besides the zone, and to whom.
+/// Policy of a responder: clients, sizes, search lists, transfers and logging.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// Clients that are answered; everybody if not given.
+    /// Allowed clients; `None` allows all.
     pub clients: Option<Arc<Clients>>,
-    /// Octets of an answer over UDP at most; [`UDP_OCTETS_MAX`] for 0.
+    /// Limit of UDP responses in octets; 0 for [`UDP_OCTETS_MAX`].
     pub udp_octets_max: usize,
-    /// The rest of the search list of this cluster's Pods, if it is walked for them (DNS-25).
+    /// Domains that follow the cluster's in the search list of Pods, if the server walks search lists (DNS-25).
     pub search: Option<SearchList>,
-    /// Networks that may have the whole zone (DNS-23).
+    /// Networks that may transfer the zone (DNS-23).
     pub transfer_to: Vec<ipnet::IpNet>,
-    /// Whether every query is logged.
+    /// Logs every query.
     pub log_queries: bool,
 }
 
-/// Answers messages.
+/// Processes query messages.
 #[derive(Debug)]
 pub struct Responder {
     zone: Arc<Zone>,
@@ -108,7 +114,8 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Answers from `index`, and through `forwarder` for what is not in its zones.
+    /// Creates a responder with the default policy. It answers from `index`, and through `forwarder` for names
+    /// outside of the zones.
     pub fn new(index: Arc<Index>, forwarder: Forwarder) -> Self {
         Self::with_policy(
             Arc::new(Zone::new(index)),
@@ -118,7 +125,7 @@ impl Responder {
         )
     }
 
-    /// The same with everything chosen.
+    /// Creates a responder with all of its parts given.
     pub fn with_policy(zone: Arc<Zone>, forwarder: Forwarder, policy: Policy, metrics: Arc<Metrics>) -> Self {
         Self {
             zone,
@@ -128,106 +135,98 @@ impl Responder {
         }
     }
 
-    /// What one more loop needs.
-    pub fn lane(&self) -> Lane {
-        Lane {
+    /// Returns the state of a new worker.
+    pub fn worker_state(&self) -> WorkerState {
+        WorkerState {
             scratch: Scratch::default(),
-            counters: self.metrics.lane(),
+            counters: self.metrics.register_worker(),
         }
     }
 
-    /// What a thread needs that answers now and then.
-    pub(super) fn shared_lane(&self) -> Lane {
-        Lane {
+    /// Returns state for a thread that belongs to no worker.
+    pub(super) fn shared_state(&self) -> WorkerState {
+        WorkerState {
             scratch: Scratch::default(),
             counters: self.metrics.shared(),
         }
     }
 
-    /// What somebody needs who asks without being counted.
-    pub fn lane_apart(&self) -> Lane {
-        Lane {
+    /// Returns state whose queries do not appear in the metrics.
+    pub fn uncounted_state(&self) -> WorkerState {
+        WorkerState {
             scratch: Scratch::default(),
             counters: Arc::default(),
         }
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
-    /// The zone.
+    /// Returns the zone.
     pub fn zone(&self) -> &Arc<Zone> {
         &self.zone
     }
 
-    /// Who is asked about other names.
+    /// Returns the forwarder for names outside of the zones.
     pub fn forwarder(&self) -> &Forwarder {
         &self.forwarder
     }
 
-    /// What is answered to whom.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Answers a message into `buffer`, or says that upstream must be asked. Does not allocate unless it
-    /// must.
-    pub fn respond(&self, message: &[u8], peer: Peer, buffer: &mut [u8], lane: &mut Lane) -> Reaction {
-        let started = Instant::now();
+    /// Processes a message and writes the response into `buffer`, unless an upstream resolver is needed. Allocates only
+    /// for a query that is forwarded, prefetched or a zone transfer.
+    pub fn respond(
+        &self,
+        message: &[u8],
+        peer: Peer,
+        buffer: &mut [u8],
+        state: &mut WorkerState,
+    ) -> Reaction {
+        let arrival = Arrival {
+            peer,
+            octets: message.len(),
+            start: Instant::now(),
+        };
         let query = match parse_query(message) {
             Ok(query) => query,
-            Err(why) => {
-                let octets = reject(why, buffer);
-                self.note(
-                    None,
-                    peer,
-                    message.len(),
-                    started,
-                    (buffer, octets),
-                    Source::Refusal,
-                    lane,
-                );
+            Err(error) => {
+                let octets = reject(error, buffer);
+                self.record(arrival, None, (buffer, octets), Source::Refusal, state);
                 return Reaction::Send(octets);
             }
         };
         if !self.allows(peer.address) {
-            lane.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            state.counters.clients_refused.fetch_add(1, Ordering::Relaxed);
             let octets = Reply::new(&query, buffer, UDP_OCTETS_MIN).finish(ResponseCode::Refused);
-            self.note(
-                Some(&query),
-                peer,
-                message.len(),
-                started,
-                (buffer, octets),
-                Source::Refusal,
-                lane,
-            );
+            self.record(arrival, Some(&query), (buffer, octets), Source::Refusal, state);
             return Reaction::Send(octets);
         }
         if self.may_transfer(&query, peer) {
             return Reaction::Transfer(Box::new(query));
         }
-        let mut fetch = None;
-        let known = |question: &Question| match self.forwarder.lookup(question) {
-            Lookup::Hit { given, fetch: again } => {
-                if again {
-                    fetch = Some(Box::new(*question));
+        let mut to_prefetch = None;
+        let upstream = |question: &Question| match self.forwarder.lookup(question) {
+            Lookup::Hit { answer, prefetch } => {
+                if prefetch {
+                    to_prefetch = Some(Box::new(*question));
                 }
-                Known::Given(given)
+                UpstreamState::Answered(answer)
             }
-            Lookup::Miss => Known::NotYet,
+            Lookup::Miss => UpstreamState::Pending,
         };
-        let (octets, source) = match self.answer(&query, peer, buffer, &mut lane.scratch, known) {
-            Outcome::Done(octets, source) => (octets, source),
-            Outcome::Needs(question) => match self.forwarder.admit() {
+        let (octets, source) = match self.answer(&query, peer, buffer, &mut state.scratch, upstream) {
+            Outcome::Complete(octets, source) => (octets, source),
+            Outcome::NeedsUpstream(question) => match self.forwarder.admit() {
                 Some(admission) => {
-                    return Reaction::Ask(Box::new(Pending {
+                    return Reaction::Forward(Box::new(Pending {
                         query,
-                        peer,
-                        octets: message.len(),
-                        started,
+                        arrival,
                         question: *question,
                         admission,
                     }));
@@ -238,81 +237,64 @@ impl Responder {
                 }
             },
         };
-        self.note(
-            Some(&query),
-            peer,
-            message.len(),
-            started,
-            (buffer, octets),
-            source,
-            lane,
-        );
-        match fetch {
-            Some(question) => Reaction::SendAndFetch(octets, question),
+        self.record(arrival, Some(&query), (buffer, octets), source, state);
+        match to_prefetch {
+            Some(question) => Reaction::SendAndPrefetch(octets, question),
             None => Reaction::Send(octets),
         }
     }
 
-    /// Answers a message with help from upstream.
+    /// Completes a query with upstream resolvers and returns the response.
     pub async fn complete(&self, pending: Pending) -> Vec<u8> {
         let Pending {
             query,
-            peer,
-            octets,
-            started,
+            arrival,
             mut question,
             admission,
         } = pending;
-        let mut gathered: Vec<(Question, Result<Given, Arc<ForwardError>>)> = Vec::new();
-        let mut lane = self.shared_lane();
+        let peer = arrival.peer;
+        let mut results: Vec<(Question, Result<UpstreamAnswer, Arc<ForwardError>>)> = Vec::new();
+        let mut state = self.shared_state();
         let mut buffer = Vec::new();
-        // Each round asks one name of the search list, or the target of an alias.
-        let (length, source) = loop {
-            let outcome = self.forwarder.resolve(&question).await;
-            if let Err(error) = &outcome {
-                tracing::debug!(name = %question.name, %error, "no answer from upstream");
+        // Each round queries one name of the search list, or the target of an alias.
+        let (octets, source) = loop {
+            let result = self.forwarder.resolve(&question).await;
+            if let Err(error) = &result {
+                tracing::debug!(name = %question.name, %error, "upstream query failed");
             }
-            gathered.push((question, outcome));
+            results.push((question, result));
             buffer.resize(self.limit(&query, peer.transport), 0);
-            let known = |asked: &Question| {
-                let found = gathered
+            let upstream = |wanted: &Question| {
+                let result = results
                     .iter()
-                    .find(|(question, _)| question.name == asked.name && question.kind == asked.kind);
-                match found {
-                    Some((_, Ok(given))) => Known::Given(given.clone()),
-                    Some((_, Err(_))) => Known::Failed,
-                    None => Known::NotYet,
+                    .find(|(question, _)| question.name == wanted.name && question.kind == wanted.kind);
+                match result {
+                    Some((_, Ok(answer))) => UpstreamState::Answered(answer.clone()),
+                    Some((_, Err(_))) => UpstreamState::Failed,
+                    None => UpstreamState::Pending,
                 }
             };
-            match self.answer(&query, peer, &mut buffer, &mut lane.scratch, known) {
-                Outcome::Done(length, source) => break (length, source),
-                Outcome::Needs(next) if gathered.len() <= SearchList::NAMES_MAX => question = *next,
-                Outcome::Needs(_) => {
+            match self.answer(&query, peer, &mut buffer, &mut state.scratch, upstream) {
+                Outcome::Complete(octets, source) => break (octets, source),
+                Outcome::NeedsUpstream(next) if results.len() <= SearchList::NAMES_MAX => question = *next,
+                Outcome::NeedsUpstream(_) => {
                     let reply = self.reply(&query, peer.transport, &mut buffer);
                     break (reply.finish(ResponseCode::ServerFailure), Source::Upstream);
                 }
             }
         };
         drop(admission);
-        self.note(
-            Some(&query),
-            peer,
-            octets,
-            started,
-            (&buffer, length),
-            source,
-            &lane,
-        );
-        buffer.truncate(length);
+        self.record(arrival, Some(&query), (&buffer, octets), source, &state);
+        buffer.truncate(octets);
         buffer
     }
 
-    /// Has a question asked anew whose answer is still there. Must be called within a tokio runtime.
-    pub fn fetch(&self, question: &Question) {
-        self.forwarder.fetch(question);
+    /// Refreshes a cache entry before it expires. Must be called within a tokio runtime.
+    pub fn prefetch(&self, question: &Question) {
+        self.forwarder.prefetch(question);
     }
 
-    /// Whether a client at this address is answered at all.
+    /// Returns true if the policy allows a client.
     pub fn allows(&self, client: IpAddr) -> bool {
         let clients = self.policy.clients.as_ref();
         clients.is_none_or(|clients| clients.allows(client))
@@ -331,45 +313,44 @@ impl Responder {
                 .any(|net| net.contains(&peer.address))
     }
 
-    #[allow(clippy::too_many_arguments)] // all that a line of the query log has
-    fn note(
+    /// Counts and logs a query; `query` is `None` if the message is malformed.
+    fn record(
         &self,
+        arrival: Arrival,
         query: Option<&Query>,
-        peer: Peer,
-        query_octets: usize,
-        started: Instant,
         (buffer, octets): (&[u8], usize),
         source: Source,
-        lane: &Lane,
+        state: &WorkerState,
     ) {
-        let low = buffer
+        // The response code is in the low bits of the second octet of flags.
+        let code = buffer
             .get(3)
             .filter(|_| octets > 0)
             .map_or(0, |flags| u16::from(flags & 0xF));
-        let ended = Ended {
-            protocol: peer.transport as usize,
-            is_ipv6: peer.address.is_ipv6(),
+        let record = QueryRecord {
+            protocol: arrival.peer.transport as usize,
+            is_ipv6: arrival.peer.address.is_ipv6(),
             kind: query.map(|query| query.kind),
             dnssec_ok: query.is_some_and(|query| query.edns.is_some_and(|edns| edns.dnssec_ok)),
-            query_octets,
-            answer_octets: octets,
-            code: low,
+            query_octets: arrival.octets,
+            response_octets: octets,
+            code,
             source,
-            took: started.elapsed(),
+            duration: arrival.start.elapsed(),
         };
-        lane.counters.count(&ended);
+        state.counters.count(&record);
         if self.policy.log_queries
             && let Some(query) = query
         {
-            self.log(query, &ended, peer);
+            self.log(query, &record, arrival.peer);
         }
     }
 
-    /// Logs a query with what it is about and who asked, as far as Pods are known (DNS-26).
-    fn log(&self, query: &Query, ended: &Ended, peer: Peer) {
+    /// Logs a query with the object that its name belongs to and the Pod that sent it (DNS-26).
+    fn log(&self, query: &Query, record: &QueryRecord, peer: Peer) {
         let index = self.zone.live();
-        let about = index.metadata(&query.name);
-        let about = about.as_ref();
+        let metadata = index.metadata(&query.name);
+        let object = metadata.as_ref();
         let client = index.pod_at(peer.address);
         tracing::info!(
             target: "query",
@@ -380,17 +361,17 @@ impl Responder {
             id = query.id,
             name = %query.name,
             kind = query.kind,
-            object = about.map(|about| about.kind),
-            namespace = about.map(|about| &*about.namespace),
-            service = about.and_then(|about| about.service.as_deref()),
-            endpoint = about.and_then(|about| about.endpoint.as_deref()),
-            port_name = about.and_then(|about| about.port_name.as_deref()),
-            protocol = about.and_then(|about| about.protocol.as_deref()),
-            code = crate::metrics::code_name(ended.code),
-            octets = ended.answer_octets,
-            source = ?ended.source,
-            seconds = ended.took.as_secs_f64(),
-            "answered"
+            object = object.map(|object| object.kind),
+            namespace = object.map(|object| &*object.namespace),
+            service = object.and_then(|object| object.service.as_deref()),
+            endpoint = object.and_then(|object| object.endpoint.as_deref()),
+            port_name = object.and_then(|object| object.port_name.as_deref()),
+            protocol = object.and_then(|object| object.protocol.as_deref()),
+            code = crate::metrics::code_name(record.code),
+            octets = record.response_octets,
+            source = ?record.source,
+            seconds = record.duration.as_secs_f64(),
+            "query"
         );
     }
 }

@@ -1,42 +1,42 @@
-//! The search list of a Pod, walked by the server (DNS-25, KDN-01).
+//! Search list of a Pod, walked by the server (DNS-25, KDN-01).
 //!
-//! With `ndots:5`, a resolver in a Pod asks for `a.b.<namespace>.svc.<zone>` first, then for `a.b.svc.<zone>`,
-//! `a.b.<zone>`, the machine's domains, and at last for `a.b`. The server knows the Pod's namespace by its
-//! address, so when the first of them does not exist it goes on by itself and answers with an alias to what it
-//! found: one question in the place of five.
+//! With `ndots:5`, a resolver in a Pod queries `a.b.<namespace>.svc.<zone>` first, then `a.b.svc.<zone>`,
+//! `a.b.<zone>`, the domains of the host, and finally `a.b`. The server knows the namespace of the Pod by its
+//! address. If the first name does not exist, the server tries the others and answers with an alias to the first
+//! one that exists: one query instead of five.
 
 use crate::wire::Name;
 
-/// What follows the cluster's part of Pods' search lists.
+/// The domains that follow those of the cluster in the search list of Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchList {
-    /// Domains of the machine's own search list, which Pods get too.
+    /// Search list of the host, which Pods inherit.
     host_domains: Vec<Name>,
 }
 
-/// A name on the list.
+/// A name of the search list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidate {
-    /// One in the cluster's zone.
+    /// A name in the zone of the cluster.
     Cluster(Name),
-    /// Another one.
+    /// A name outside of it.
     Elsewhere(Name),
 }
 
 impl SearchList {
-    /// Names outside of the zone that are tried for one query: each may be a question upstream.
+    /// Limit of names outside of the zone per query; each may be an upstream query.
     pub(super) const NAMES_MAX: usize = 8;
 
-    /// A list that ends with these domains of the machine's.
+    /// Creates a search list that ends with the domains of the host.
     pub fn new(mut host_domains: Vec<Name>) -> Self {
-        // The name itself comes last.
+        // The last candidate is the name itself.
         host_domains.truncate(Self::NAMES_MAX - 1);
         Self { host_domains }
     }
 
-    /// The names that a Pod of `namespace` (a label in wire form) would ask for after `asked`; nothing if
-    /// `asked` is not the first one of its list.
-    pub(super) fn walk<'l>(
+    /// Returns the names that a Pod of `namespace` (a label in wire form) would query after `asked`; `None` if
+    /// `asked` is not the first name of its search list.
+    pub(super) fn candidates_after<'l>(
         &'l self,
         asked: &Name,
         zone: &'l Name,
@@ -59,7 +59,7 @@ impl SearchList {
             .chain(self.host_domains.iter().copied());
         let names = domains.chain([Name::ROOT]).filter_map(move |domain| {
             let mut name = base;
-            // A name that would be too long is none; resolvers leave it out as well.
+            // Resolvers skip names that are too long as well.
             name.push_wire(domain.as_wire()).ok().map(|()| name)
         });
         Some(names.map(|name| match name.to_lower().is_within(zone) {

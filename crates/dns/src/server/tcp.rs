@@ -1,4 +1,4 @@
-//! Queries on connections (RFC 7766, RFC 7858): pipelined, answered as answers come, bounded in every way.
+//! Queries over TCP and TLS (RFC 7766, RFC 7858): pipelined, answered out of order, with bounded memory and time.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,24 +13,23 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::connections::{Connections, IDLE_UNDER_PRESSURE, Place};
-use super::respond::{Lane, Peer, Reaction, Responder, Transport};
+use super::connections::{ConnectionPermit, Connections, IDLE_TIMEOUT_AT_LIMIT};
+use super::respond::{Peer, Reaction, Responder, Transport, WorkerState};
 use crate::transfer;
 use crate::wire::{HEADER_OCTETS, TCP_OCTETS_MAX};
 
-/// Answers of one connection that wait for upstream or for the peer to read. Then no more queries are
-/// read from it.
+/// Limit of pending responses per connection. At the limit, no further queries are read from it.
 const PENDING_MAX: usize = 16;
-/// How long a connection may be idle (RFC 7766 section 6.2.3).
+/// Idle timeout of a connection (RFC 7766 section 6.2.3).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a query may take from its first octet to its last, and a TLS handshake.
+/// Time from the first octet of a query to its last; also the timeout of a TLS handshake.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a peer may take to read an answer.
+/// Time for a client to read a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after a failed accept: out of descriptors, most often, which takes time to pass.
+/// Pause after a failed accept. The usual cause, no free file descriptors, takes time to pass.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
-/// What serves the connections of one listener.
+/// State that the connections of one listener share.
 pub(super) struct Acceptor {
     pub(super) responder: Arc<Responder>,
     pub(super) connections: Arc<Connections>,
@@ -38,12 +37,12 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    fn admit(&self, client: IpAddr) -> Option<Place> {
+    fn admit(&self, client: IpAddr) -> Option<ConnectionPermit> {
         self.connections.admit(client, self.responder.allows(client))
     }
 }
 
-/// Accepts connections for ever.
+/// Accepts connections until the task is aborted.
 pub(super) async fn accept(listener: TcpListener, acceptor: Arc<Acceptor>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -52,17 +51,17 @@ pub(super) async fn accept(listener: TcpListener, acceptor: Arc<Acceptor>) {
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
                     acceptor.responder.metrics().panics.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(%error, "a DNS connection ended badly");
+                    tracing::error!(%error, "DNS connection task panicked");
                 }
                 continue;
             }
         };
         match accepted {
             Ok((stream, peer)) => match acceptor.admit(peer.ip().to_canonical()) {
-                Some(place) => {
+                Some(slot) => {
                     let acceptor = acceptor.clone();
                     connections.spawn(async move {
-                        if let Err(error) = connection(stream, peer, &acceptor, place).await {
+                        if let Err(error) = connection(stream, peer, &acceptor, slot).await {
                             tracing::debug!(%peer, %error, "connection closed");
                         }
                     });
@@ -70,11 +69,11 @@ pub(super) async fn accept(listener: TcpListener, acceptor: Arc<Acceptor>) {
                 None => {
                     let refused = &acceptor.responder.metrics().refused_connections;
                     refused.fetch_add(1, Ordering::Relaxed);
-                    tracing::debug!(%peer, "too many connections");
+                    tracing::debug!(%peer, "connection refused: connection limit reached");
                 }
             },
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "accept failed");
                 tokio::time::sleep(FAILURE_PAUSE).await;
             }
         }
@@ -85,7 +84,7 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     acceptor: &Acceptor,
-    place: Place,
+    slot: ConnectionPermit,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let peer = |transport| Peer {
@@ -99,16 +98,16 @@ async fn connection(
             serve(stream, peer(Transport::Tls), acceptor).await?;
         }
     }
-    drop(place);
+    drop(slot);
     Ok(())
 }
 
 async fn serve<S: AsyncRead + AsyncWrite>(stream: S, peer: Peer, acceptor: &Acceptor) -> io::Result<()> {
     let (reader, writer) = tokio::io::split(stream);
-    let (answers, queue) = mpsc::channel(PENDING_MAX);
-    // Whichever ends first ends the other: a peer that reads nothing is not read from either.
-    let writing = write_answers(writer, queue);
-    let reading = read_queries(reader, peer, acceptor, answers);
+    let (responses, queue) = mpsc::channel(PENDING_MAX);
+    // The end of one side ends the other: a client that does not read responses cannot send queries either.
+    let writing = write_responses(writer, queue);
+    let reading = read_queries(reader, peer, acceptor, responses);
     let (read, written) = tokio::join!(reading, writing);
     read.and(written)
 }
@@ -117,33 +116,33 @@ async fn read_queries(
     mut reader: impl AsyncRead + Unpin,
     peer: Peer,
     acceptor: &Acceptor,
-    answers: mpsc::Sender<Vec<u8>>,
+    responses: mpsc::Sender<Vec<u8>>,
 ) -> io::Result<()> {
     let responder = &acceptor.responder;
     let mut query = Vec::new();
-    // A place in the queue is taken before a query is read: that bounds what is pending.
-    while let Ok(place) = answers.clone().reserve_owned().await {
+    // A slot of the queue is reserved before a query is read, which bounds the number of pending queries.
+    while let Ok(slot) = responses.clone().reserve_owned().await {
         if !read_query(&mut reader, &mut query, &acceptor.connections).await? {
             break;
         }
         match respond(responder, peer, &query) {
-            Answer::Ready(answer) => {
-                place.send(answer);
+            QueryResult::Ready(response) => {
+                slot.send(response);
             }
-            Answer::Ask(pending) => {
+            QueryResult::Forward(pending) => {
                 let responder = responder.clone();
                 tokio::spawn(async move {
-                    place.send(responder.complete(*pending).await);
+                    slot.send(responder.complete(*pending).await);
                 });
             }
-            Answer::Transfer(asked) => {
+            QueryResult::Transfer(query) => {
                 let Ok(_permit) = acceptor.connections.transfers.try_acquire() else {
                     return Err(io::ErrorKind::WouldBlock.into());
                 };
-                drop(place);
+                drop(slot);
                 responder.metrics().transfers.fetch_add(1, Ordering::Relaxed);
-                for message in transfer::messages(responder.zone().live(), &asked) {
-                    if answers.send(message).await.is_err() {
+                for message in transfer::messages(responder.zone().live(), &query) {
+                    if responses.send(message).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -153,36 +152,36 @@ async fn read_queries(
     Ok(())
 }
 
-enum Answer {
+enum QueryResult {
     Ready(Vec<u8>),
-    Ask(Box<super::respond::Pending>),
+    Forward(Box<super::respond::Pending>),
     Transfer(Box<crate::wire::Query>),
 }
 
-/// The answer, or what to ask upstream for it. The room for the longest answer belongs to the thread, so
-/// that idle connections hold next to nothing.
-fn respond(responder: &Responder, peer: Peer, query: &[u8]) -> Answer {
+/// Processes a query. The buffer for the longest response belongs to the thread, so that idle connections use
+/// little memory.
+fn respond(responder: &Responder, peer: Peer, query: &[u8]) -> QueryResult {
     thread_local! {
-        static ROOM: RefCell<(Vec<u8>, Option<Lane>)> = const { RefCell::new((Vec::new(), None)) };
+        static THREAD_STATE: RefCell<(Vec<u8>, Option<WorkerState>)> = const { RefCell::new((Vec::new(), None)) };
     }
-    ROOM.with_borrow_mut(|(buffer, lane)| {
+    THREAD_STATE.with_borrow_mut(|(buffer, state)| {
         buffer.resize(TCP_OCTETS_MAX, 0);
-        let lane = lane.get_or_insert_with(|| responder.shared_lane());
-        lane.belongs_to(responder);
+        let state = state.get_or_insert_with(|| responder.shared_state());
+        state.use_counters_of(responder);
         let ready = |octets: usize, buffer: &[u8]| buffer.get(..octets).unwrap_or_default().to_vec();
-        match responder.respond(query, peer, buffer, lane) {
-            Reaction::Send(octets) => Answer::Ready(ready(octets, buffer)),
-            Reaction::SendAndFetch(octets, question) => {
-                responder.fetch(&question);
-                Answer::Ready(ready(octets, buffer))
+        match responder.respond(query, peer, buffer, state) {
+            Reaction::Send(octets) => QueryResult::Ready(ready(octets, buffer)),
+            Reaction::SendAndPrefetch(octets, question) => {
+                responder.prefetch(&question);
+                QueryResult::Ready(ready(octets, buffer))
             }
-            Reaction::Ask(pending) => Answer::Ask(pending),
-            Reaction::Transfer(query) => Answer::Transfer(query),
+            Reaction::Forward(pending) => QueryResult::Forward(pending),
+            Reaction::Transfer(query) => QueryResult::Transfer(query),
         }
     })
 }
 
-/// Reads one query; `false` at the end of the connection.
+/// Reads one query; returns `false` at the end of the connection.
 async fn read_query(
     reader: &mut (impl AsyncRead + Unpin),
     query: &mut Vec<u8>,
@@ -200,14 +199,14 @@ async fn read_query(
         reader.read_exact(query).await?;
         Ok(true)
     };
-    // Who sends one octet after the other is not waited for.
+    // A client that sends single octets slowly is cut off.
     timeout(QUERY_TIMEOUT, reading)
         .await
         .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Waits for a query to begin; nothing if the peer ends the connection or is idle for too long, which is no
-/// error.
+/// Waits for the first octet of a query. Returns `None` if the client closes the connection or exceeds the idle
+/// timeout.
 async fn first_octet(
     reader: &mut (impl AsyncRead + Unpin),
     connections: &Connections,
@@ -222,7 +221,7 @@ async fn first_octet(
             read = reader.read(&mut octet) => return Ok((read? > 0).then_some(octet[0])),
             () = &mut end => return Ok(None),
             () = connections.pressure.notified() => {
-                if idle_since.elapsed() >= IDLE_UNDER_PRESSURE {
+                if idle_since.elapsed() >= IDLE_TIMEOUT_AT_LIMIT {
                     return Ok(None);
                 }
             }
@@ -230,18 +229,18 @@ async fn first_octet(
     }
 }
 
-async fn write_answers(
+async fn write_responses(
     mut writer: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Vec<u8>>,
 ) -> io::Result<()> {
-    while let Some(mut answer) = queue.recv().await {
-        // An empty answer stands for silence.
-        let Some(length) = u16::try_from(answer.len()).ok().filter(|length| *length > 0) else {
+    while let Some(mut response) = queue.recv().await {
+        // An empty response means that none is sent.
+        let Some(length) = u16::try_from(response.len()).ok().filter(|length| *length > 0) else {
             continue;
         };
-        answer.splice(..0, length.to_be_bytes());
+        response.splice(..0, length.to_be_bytes());
         timeout(WRITE_TIMEOUT, async {
-            writer.write_all(&answer).await?;
+            writer.write_all(&response).await?;
             writer.flush().await
         })
         .await??;

@@ -55,7 +55,7 @@ fn index() -> Index {
 
 fn records(index: &Index) -> Vec<String> {
     let mut records = Vec::new();
-    index.each_record(|record| records.push(format!("{record:?}")));
+    index.for_each_record(|record| records.push(format!("{record:?}")));
     records.sort();
     records
 }
@@ -121,7 +121,7 @@ proptest! {
             *place = octet;
         }
         if let Ok(index) = Index::load(settings(), &saved) {
-            index.each_record(|_| ());
+            index.for_each_record(|_| ());
         }
     }
 }

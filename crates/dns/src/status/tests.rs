@@ -28,13 +28,14 @@ fn health_readiness_and_metrics_tell_the_state() {
     );
     status.responder.zone().live().set_synced();
     assert_eq!(status.ready(&uri("/ready")).status, StatusCode::OK);
-    status.set_lame();
+    status.set_lameduck();
     assert_eq!(
         status.health(&uri("/health")).status,
         StatusCode::SERVICE_UNAVAILABLE
     );
     assert_eq!(status.health(&uri("/nothing")).status, StatusCode::NOT_FOUND);
     let metrics = status.metrics(&uri("/metrics")).body;
+    assert_eq!(telemetry::validate(&metrics), Ok(()), "{metrics}");
     for line in [
         "portolan_dns_zone_state{state=\"live\"} 1",
         "coredns_panics_total 0",

@@ -1,9 +1,9 @@
-//! The DNS wire format (RFC 1035, EDNS of RFC 6891): reading queries and records, writing answers.
+//! DNS wire format (RFC 1035, EDNS of RFC 6891): parsing of queries and records, writing of responses.
 //!
-//! Reading queries and writing answers does not allocate, and nothing panics, whatever the bytes are.
+//! Parsing queries and writing responses does not allocate. No input panics.
 
 mod name;
-mod name_places;
+mod name_offsets;
 mod query;
 mod record;
 mod relay;
@@ -12,17 +12,17 @@ mod reply;
 pub use name::{Name, NameError};
 pub use query::{Edns, Query, Reject, parse_query};
 pub use record::{Record, RecordValue, Records};
-pub use relay::{Keep, QUESTION_KEY_OCTETS_MAX, Question, RelayError, Relayed};
+pub use relay::{CachePolicy, QUESTION_KEY_OCTETS_MAX, Question, RelayError, RelayedMessage};
 pub use reply::{Full, NameRef, Reply, Section, reject};
 
-/// Octets of a message header (RFC 1035 section 4.1.1).
+/// Length of a message header in octets (RFC 1035 section 4.1.1).
 pub const HEADER_OCTETS: usize = 12;
-/// Octets of an answer over UDP for a client that says nothing about its buffer (RFC 1035 section 4.2.1).
+/// Limit of a UDP response in octets for a client without EDNS (RFC 1035 section 4.2.1).
 pub const UDP_OCTETS_MIN: usize = 512;
-/// The longest message over TCP, which is what its length prefix can say.
+/// Longest message over TCP in octets: the range of the length prefix.
 pub const TCP_OCTETS_MAX: usize = 65_535;
 
-/// Record and question types, by their numbers in the IANA registry.
+/// Record and query types with their numbers in the IANA registry.
 pub mod kind {
     /// IPv4 address.
     pub const A: u16 = 1;
@@ -80,26 +80,26 @@ pub mod kind {
     pub const ANY: u16 = 255;
 }
 
-/// The class of the Internet, the only one that is served.
+/// Class of the Internet, the only one that the server supports.
 pub const CLASS_IN: u16 = 1;
 
-/// What became of a query (RFC 1035 section 4.1.1, RFC 6891 for `BadVersion`).
+/// Response code (RFC 1035 section 4.1.1, RFC 6891 for `BadVersion`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum ResponseCode {
-    /// Answered, possibly with nothing.
+    /// Success, possibly without records.
     NoError = 0,
-    /// The query could not be read.
+    /// The query is malformed.
     FormatError = 1,
-    /// The answer could not be found out.
+    /// The server cannot answer.
     ServerFailure = 2,
     /// The name does not exist.
     NameError = 3,
-    /// This kind of query is not served.
+    /// The server does not support this kind of query.
     NotImplemented = 4,
-    /// The query is not answered by policy.
+    /// A policy refuses the query.
     Refused = 5,
-    /// The EDNS version is not known.
+    /// The EDNS version is not supported.
     BadVersion = 16,
 }
 
@@ -115,13 +115,13 @@ pub(crate) mod flag {
     pub const CHECKING_DISABLED: u16 = 0x0010;
 }
 
-/// The 16-bit number at `offset`, if the message is long enough.
+/// Returns the 16-bit number at `offset`, if the message is long enough.
 pub(crate) fn read_u16(message: &[u8], offset: usize) -> Option<u16> {
     let bytes = message.get(offset..offset.checked_add(2)?)?;
     Some(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]))
 }
 
-/// The 32-bit number at `offset`, if the message is long enough.
+/// Returns the 32-bit number at `offset`, if the message is long enough.
 pub(crate) fn read_u32(message: &[u8], offset: usize) -> Option<u32> {
     let high = read_u16(message, offset)?;
     let low = read_u16(message, offset.checked_add(2)?)?;

@@ -1,16 +1,16 @@
-//! Domain names in wire form: labels with their lengths in front, the root label at the end.
+//! Domain names in wire form: labels with length prefixes, and the root label at the end.
 
 use std::fmt;
 
-/// The longest name, with the root label (RFC 1035 section 2.3.4).
+/// Length of the longest name in octets, with the root label (RFC 1035 section 2.3.4).
 const NAME_OCTETS_MAX: usize = 255;
-/// The longest label (RFC 1035 section 2.3.4).
+/// Length of the longest label in octets (RFC 1035 section 2.3.4).
 pub(crate) const LABEL_OCTETS_MAX: usize = 63;
-/// Compression pointers followed in one name. Each must point backwards, so a loop is impossible; the
-/// bound keeps a hostile message from costing more than an honest one.
+/// Limit of compression pointers in one name. Pointers must point backwards, so loops are impossible; the limit
+/// bounds the cost of a hostile message.
 const POINTERS_MAX: usize = 16;
 
-/// Why a text or a message holds no name. Trying again with the same input does not help.
+/// Failure to parse a name. A retry with the same input fails as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A label is longer than 63 octets.
@@ -31,7 +31,7 @@ pub enum NameError {
 #[derive(Clone, Copy)]
 pub struct Name {
     octets: [u8; NAME_OCTETS_MAX],
-    /// Octets in use, with the root label.
+    /// Length in octets, with the root label.
     length: u8,
 }
 
@@ -42,7 +42,11 @@ impl Name {
         length: 1,
     };
 
-    /// Reads `a.b.c` or `a.b.c.`; a dot cannot be escaped. "" and "." are the root.
+    /// Parses `a.b.c` or `a.b.c.`, without escapes. "" and "." are the root.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if a label or the name is too long, or a label is empty.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         let text = text.strip_suffix('.').unwrap_or(text);
         let mut name = Self::ROOT;
@@ -55,8 +59,12 @@ impl Name {
         Ok(name)
     }
 
-    /// Reads the name at `offset` of a message, following compression pointers. Also returns the offset
-    /// behind the name.
+    /// Reads the name at `offset` of a message, following compression pointers. Also returns the offset after the
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the name is malformed or too long.
     pub fn read(message: &[u8], offset: usize) -> Result<(Self, usize), NameError> {
         let mut name = Self::ROOT;
         let (mut at, mut end, mut pointers) = (offset, None, 0);
@@ -84,7 +92,11 @@ impl Name {
         }
     }
 
-    /// Adds a label at the right end, before the root.
+    /// Appends a label before the root.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the label or the name becomes too long.
     pub fn push_label(&mut self, label: &[u8]) -> Result<(), NameError> {
         let length = u8::try_from(label.len()).map_err(|_| NameError::LabelTooLong)?;
         match label.len() {
@@ -104,13 +116,21 @@ impl Name {
         Ok(())
     }
 
-    /// The name with a label more at the right end.
+    /// Returns the name with a label appended.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the label or the name becomes too long.
     pub fn with_label(mut self, label: &[u8]) -> Result<Self, NameError> {
         self.push_label(label)?;
         Ok(self)
     }
 
-    /// Adds labels in wire form, with or without the root label behind them.
+    /// Appends labels in wire form, with or without the root label.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the labels are malformed or the name becomes too long.
     pub fn push_wire(&mut self, labels: &[u8]) -> Result<(), NameError> {
         let mut rest = labels;
         while let [length, tail @ ..] = rest
@@ -125,26 +145,25 @@ impl Name {
         Ok(())
     }
 
-    /// The name in wire form, with the root label.
+    /// Returns the wire form with the root label.
     pub fn as_wire(&self) -> &[u8] {
         self.octets.get(..usize::from(self.length)).unwrap_or(&[0])
     }
 
-    /// The part of the wire form that begins at `offset`, with the root label.
+    /// Returns the wire form from `offset` on, with the root label.
     pub fn from_offset(&self, offset: usize) -> &[u8] {
         self.as_wire().get(offset..).unwrap_or(&[0])
     }
 
-    /// The name with ASCII letters in lower case (RFC 4343). Length octets are below `A`, so the whole
-    /// wire form can be treated alike.
+    /// Returns the name in lower case (RFC 4343). Length octets are below `A`, so all octets can be treated alike.
     pub fn to_lower(mut self) -> Self {
         self.octets.make_ascii_lowercase();
         self
     }
 
-    /// The name with each ASCII letter in upper case where `is_upper`, which is asked once a letter, says so.
+    /// Returns the name with the case of each ASCII letter set by `is_upper`, which is called once per letter.
     pub fn with_case(mut self, mut is_upper: impl FnMut() -> bool) -> Self {
-        // As in `to_lower`, length octets are no letters.
+        // As in `to_lower`, length octets are not letters.
         for octet in self.octets.iter_mut().filter(|octet| octet.is_ascii_alphabetic()) {
             *octet = match is_upper() {
                 true => octet.to_ascii_uppercase(),
@@ -154,7 +173,7 @@ impl Name {
         self
     }
 
-    /// The labels from left to right, each with its offset in the wire form.
+    /// Returns the labels from left to right, each with its offset in the wire form.
     pub fn labels(&self) -> Labels<'_> {
         Labels {
             wire: self.as_wire(),
@@ -162,13 +181,12 @@ impl Name {
         }
     }
 
-    /// Whether this name is `other` or lies below it. Both must be in lower case.
+    /// Returns true if this name is `other` or below it. Both are in lower case.
     pub fn is_within(&self, other: &Name) -> bool {
         self.suffix_offset(other).is_some()
     }
 
-    /// Where `zone` begins in this name, if the name is the zone or lies below it. Both must be in lower
-    /// case.
+    /// Returns the offset of `zone` in this name, if the name is the zone or below it. Both are in lower case.
     pub fn suffix_offset(&self, zone: &Name) -> Option<usize> {
         let offset = usize::from(self.length).checked_sub(usize::from(zone.length))?;
         let aligned = offset == usize::from(self.length) - 1 || self.labels().any(|(at, _)| at == offset);

@@ -9,33 +9,33 @@ const EXTRA_RECORDS_MAX: usize = 4;
 /// A query as it was asked.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Identifier that the answer must repeat.
+    /// Identifier, which the response repeats.
     pub id: u16,
     /// The header's second word.
     pub flags: u16,
-    /// The name, spelled as it was asked.
+    /// Query name, in the case of the client.
     pub name: Name,
-    /// Type asked for; see [`kind`].
+    /// Query type; see [`kind`].
     pub kind: u16,
-    /// Class asked for.
+    /// Query class.
     pub class: u16,
-    /// What the OPT record says, if there is one.
+    /// Contents of the OPT record, if there is one.
     pub edns: Option<Edns>,
 }
 
-/// What an OPT record says (RFC 6891 section 6.1).
+/// Contents of an OPT record (RFC 6891 section 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// Octets that the client can take over UDP.
+    /// EDNS payload size of the client.
     pub udp_octets: u16,
     /// Version of EDNS.
     pub version: u8,
-    /// Whether signatures are wanted, which is only repeated.
+    /// DO flag, which responses repeat.
     pub dnssec_ok: bool,
 }
 
 impl Query {
-    /// Octets that an answer over UDP may have, at most `octets_max`.
+    /// Returns the limit of a UDP response in octets, at most `octets_max`.
     pub fn udp_limit(&self, octets_max: usize) -> usize {
         let asked = self
             .edns
@@ -44,24 +44,28 @@ impl Query {
     }
 }
 
-/// A message that is not answered as a query.
+/// A message that is not processed as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// Not even an error is due: too short to have an identifier, or itself an answer (two servers
-    /// would answer each other for ever).
+    /// No response: the message is too short to have an identifier, or is itself a response, in which case two
+    /// servers would answer each other for ever.
     Silently,
-    /// A header with this code is the answer.
+    /// The response is a header with this code.
     With {
         /// Identifier of the message.
         id: u16,
         /// The header's second word.
         flags: u16,
-        /// Why.
+        /// Response code.
         code: ResponseCode,
     },
 }
 
-/// Reads a query. Exactly one question is accepted, as everywhere.
+/// Parses a query with exactly one question.
+///
+/// # Errors
+///
+/// Returns [`Reject`] with the response to a message that is no valid query.
 pub fn parse_query(message: &[u8]) -> Result<Query, Reject> {
     let (Some(id), Some(flags)) = (read_u16(message, 0), read_u16(message, 2)) else {
         return Err(Reject::Silently);
@@ -90,23 +94,23 @@ fn parse_body(message: &[u8], id: u16, flags: u16) -> Option<Query> {
     if read_u16(message, 4)? != 1 || records > EXTRA_RECORDS_MAX {
         return None;
     }
-    let (name, behind) = Name::read(message, HEADER_OCTETS).ok()?;
+    let (name, end) = Name::read(message, HEADER_OCTETS).ok()?;
     let mut query = Query {
         id,
         flags,
         name,
-        kind: read_u16(message, behind)?,
-        class: read_u16(message, behind + 2)?,
+        kind: read_u16(message, end)?,
+        class: read_u16(message, end + 2)?,
         edns: None,
     };
-    let mut at = behind + 4;
+    let mut at = end + 4;
     for _ in 0..records {
         at = parse_extra(message, at, &mut query)?;
     }
     Some(query)
 }
 
-/// Reads the record at `at`; only OPT is of interest, and only one is allowed (RFC 6891 section 6.1.1).
+/// Parses the record at `at`. Only OPT matters, and only one is allowed (RFC 6891 section 6.1.1).
 fn parse_extra(message: &[u8], at: usize, query: &mut Query) -> Option<usize> {
     let (owner, at) = Name::read(message, at).ok()?;
     let (kind, class) = (read_u16(message, at)?, read_u16(message, at + 2)?);

@@ -1,24 +1,24 @@
-//! Reading the records of answers.
+//! Parsing of records.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{CLASS_IN, HEADER_OCTETS, Name, read_u16, read_u32};
 
-/// A record without its content: where its parts are.
+/// Offsets of the parts of a record, without its content.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Skipped {
+pub(super) struct RecordOffsets {
     pub(super) kind: u16,
     pub(super) ttl_at: usize,
     pub(super) ttl_seconds: u32,
-    /// Offset behind the record.
+    /// Offset after the record.
     pub(super) end: usize,
 }
 
-/// Reads the record at `at`, all of which must be there.
-pub(super) fn skip_record(message: &[u8], at: usize) -> Option<Skipped> {
+/// Reads the offsets of the record at `at`, which must be complete.
+pub(super) fn skip_record(message: &[u8], at: usize) -> Option<RecordOffsets> {
     let (_, at) = Name::read(message, at).ok()?;
     let end = at + 10 + usize::from(read_u16(message, at + 8)?);
-    (end <= message.len()).then_some(Skipped {
+    (end <= message.len()).then_some(RecordOffsets {
         kind: read_u16(message, at)?,
         ttl_at: at + 4,
         ttl_seconds: read_u32(message, at + 4)?,
@@ -26,18 +26,18 @@ pub(super) fn skip_record(message: &[u8], at: usize) -> Option<Skipped> {
     })
 }
 
-/// One record of an answer.
+/// A record of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose record it is.
+    /// Owner name.
     pub owner: Name,
-    /// Seconds for which it may be kept.
+    /// TTL in seconds.
     pub ttl_seconds: u32,
-    /// What it says.
+    /// Value.
     pub value: RecordValue,
 }
 
-/// What a record says.
+/// Value of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordValue {
     /// IPv4 address.
@@ -48,8 +48,8 @@ pub enum RecordValue {
     Cname(Box<Name>),
 }
 
-/// Iterator over the records of a message's answer section; those of other types than A, AAAA and CNAME are
-/// left out, and the rest of the section from a malformed one on.
+/// Iterator over the A, AAAA and CNAME records of a message's answer section. It skips other types and ends at a
+/// malformed record.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     message: &'a [u8],
@@ -58,7 +58,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records of the answer section of a message with one question; none if it is malformed.
+    /// Returns the records of the answer section of a message with one question; none if the message is malformed.
     pub fn of(message: &'a [u8]) -> Self {
         let at = Name::read(message, HEADER_OCTETS).map_or(message.len(), |(_, behind)| behind + 4);
         let left = read_u16(message, 6).unwrap_or(0);
@@ -67,7 +67,7 @@ impl<'a> Records<'a> {
 }
 
 impl Records<'_> {
-    /// Reads one record; `Some(None)` for one that is of no interest.
+    /// Reads one record; `Some(None)` stands for a record of another type.
     fn read(&mut self) -> Option<Option<Record>> {
         let (owner, at) = Name::read(self.message, self.at).ok()?;
         let (kind, class) = (read_u16(self.message, at)?, read_u16(self.message, at + 2)?);

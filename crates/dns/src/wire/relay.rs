@@ -1,10 +1,10 @@
-//! Answers of upstream resolvers as they are kept and given out again.
+//! Responses of upstream resolvers, as the cache stores them and the server sends them on.
 //!
-//! An answer is read through once: it must belong to the question, every record must be whole, names may point
-//! to earlier names only, and the places of the TTLs are noted. What concerned only the one exchange (OPT, signatures of transactions) is
-//! cut off. Giving it out again is then a copy with the identifier, the flags and the TTLs put in.
+//! A response is parsed once. It must match the question, each record must be complete, names may point to earlier
+//! names only, and the offsets of the TTLs are stored. Parts that concern one exchange only (OPT, transaction
+//! signatures) are cut off. Sending it on is then a copy with another identifier, flags and TTLs.
 
-use super::name_places::NamePlaces;
+use super::name_offsets::NameOffsets;
 use super::record::skip_record;
 use super::reply::octets_u16;
 use super::{
@@ -12,35 +12,35 @@ use super::{
     read_u32,
 };
 
-/// Seconds for which a resolver's failure is kept (RFC 9520: 1 to 300; `servfail` of CoreDNS' cache: 5).
+/// Seconds for which an error response is cached (RFC 9520: 1 to 300; `servfail` of CoreDNS' cache: 5).
 const FAILURE_SECONDS: u32 = 5;
-/// Seconds for which it is kept that no resolver answered.
-const SILENCE_SECONDS: u32 = 1;
-/// Octets of an OPT record without options.
+/// Seconds for which a missing response is cached.
+const NO_RESPONSE_SECONDS: u32 = 1;
+/// Length of an OPT record without options, in octets.
 const OPT_OCTETS: usize = 11;
-/// Octets of a record between its owner and its content: type, class, TTL and length.
+/// Length of type, class, TTL and content length of a record, in octets.
 const FIXED_OCTETS: usize = 10;
 
-/// What is asked upstream. Clients that ask the same get the same answer.
+/// Question for upstream resolvers. Equal questions get the same response.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// The name, spelled as it was asked.
+    /// Name, in the case of the query.
     pub name: Name,
-    /// The type.
+    /// Query type.
     pub kind: u16,
-    /// Whether recursion is desired.
+    /// The client desires recursion.
     pub recursion_desired: bool,
-    /// Whether the client checks signatures itself.
+    /// The client validates signatures itself.
     pub checking_disabled: bool,
-    /// Whether signatures are wanted.
+    /// The client accepts signatures.
     pub dnssec_ok: bool,
 }
 
-/// Octets of the longest [`Question::key`].
+/// Length of the longest [`Question::key`] in octets.
 pub const QUESTION_KEY_OCTETS_MAX: usize = 255 + 3;
 
 impl Question {
-    /// What a query asks.
+    /// Returns the question of a query.
     pub fn of(query: &Query) -> Self {
         Self {
             name: query.name,
@@ -51,7 +51,7 @@ impl Question {
         }
     }
 
-    /// The plain question for records of a name.
+    /// Returns the question for records of a name, with default flags.
     pub fn about(name: Name, kind: u16) -> Self {
         Self {
             name,
@@ -62,9 +62,9 @@ impl Question {
         }
     }
 
-    /// Octets that are equal for equal questions, written into `room`: the name in lower case, the type, and
-    /// the flags that change the answer.
-    pub fn key<'r>(&self, room: &'r mut [u8; QUESTION_KEY_OCTETS_MAX]) -> &'r [u8] {
+    /// Writes the cache key of the question into `buffer`: the name in lower case, the type, and the flags that
+    /// affect the response.
+    pub fn key<'r>(&self, buffer: &'r mut [u8; QUESTION_KEY_OCTETS_MAX]) -> &'r [u8] {
         let lower = self.name.to_lower();
         let wire = lower.as_wire();
         let [high, low] = self.kind.to_be_bytes();
@@ -72,16 +72,16 @@ impl Question {
             | u8::from(self.checking_disabled) << 1
             | u8::from(self.dnssec_ok) << 2;
         let end = wire.len() + 3;
-        if let Some((name, rest)) = room.split_at_mut_checked(wire.len()) {
+        if let Some((name, rest)) = buffer.split_at_mut_checked(wire.len()) {
             name.copy_from_slice(wire);
             if let Some(tail) = rest.first_chunk_mut() {
                 *tail = [high, low, flags];
             }
         }
-        room.get(..end).unwrap_or_default()
+        buffer.get(..end).unwrap_or_default()
     }
 
-    /// Writes the question as a message that says it takes `udp_octets`, or without EDNS for none.
+    /// Encodes the question as a query. `udp_octets` is the EDNS payload size; `None` omits EDNS.
     pub fn encode(&self, id: u16, udp_octets: Option<u16>) -> Vec<u8> {
         let bit = |on: bool, flag: u16| if on { flag } else { 0 };
         let flags = bit(self.recursion_desired, flag::RECURSION_DESIRED)
@@ -102,79 +102,83 @@ impl Question {
     }
 }
 
-/// Why a message is not taken as the answer.
+/// Failure to accept a message as the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// It is no answer, or one to another question: late or forged. The right one may still come.
-    #[error("it belongs to another question")]
-    Foreign,
-    /// It is for this question, but cannot be read to its end.
-    #[error("it is malformed")]
+    /// The message is no response to this question: late or forged. The right response may still come.
+    #[error("response to another question")]
+    Mismatch,
+    /// The response is malformed.
+    #[error("malformed response")]
     Malformed,
 }
 
-/// How long an answer may be kept, and as what (RFC 2308).
+/// Lifetime of a response in the cache, by its kind (RFC 2308).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// It has what was asked for.
+pub enum CachePolicy {
+    /// Response with records of the query type.
     Success {
-        /// Seconds; the smallest TTL.
+        /// Lifetime in seconds: the smallest TTL.
         seconds: u32,
     },
-    /// It says that there is no such name or record, with the zone's SOA.
+    /// Negative response with the SOA of the zone.
     Denial {
-        /// Seconds; the smallest of the TTLs and of the SOA's minimum.
+        /// Lifetime in seconds: the smallest of the TTLs and the SOA's minimum.
         seconds: u32,
     },
-    /// Nobody could answer, which is not tried again at once (RFC 9520).
+    /// Failure, which is not retried at once (RFC 9520).
     Failure {
-        /// Seconds.
+        /// Lifetime in seconds.
         seconds: u32,
     },
-    /// It must not be kept.
-    No,
+    /// Not cacheable.
+    Uncacheable,
 }
 
-/// An answer from upstream, ready to be given out.
+/// A response of an upstream resolver, prepared for sending on.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Relayed {
+pub struct RelayedMessage {
     message: Box<[u8]>,
     /// Offsets of the TTLs.
     ttls: Box<[u16]>,
-    /// Offset behind the question.
+    /// Offset after the question.
     question_end: u16,
-    /// Whether more is to be had over TCP.
+    /// The response is truncated.
     pub truncated: bool,
-    /// The response code, with the part that OPT has.
+    /// Response code, including the extended bits of OPT.
     pub code: u16,
-    /// How long it may be kept.
-    pub keep: Keep,
+    /// Lifetime in the cache.
+    pub cache_policy: CachePolicy,
 }
 
-impl Relayed {
-    /// Reads the answer to `question`, which was asked with this identifier.
+impl RelayedMessage {
+    /// Parses the response to `question`, which was sent with the identifier `id`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RelayError`] if the message does not match the question or is malformed.
     pub fn read(message: &[u8], id: u16, question: &Question) -> Result<Self, RelayError> {
-        let question_end = belongs(message, id, question).ok_or(RelayError::Foreign)?;
+        let question_end = match_question(message, id, question).ok_or(RelayError::Mismatch)?;
         let message = message
             .get(..message.len().min(TCP_OCTETS_MAX))
             .unwrap_or_default();
         let flags = read_u16(message, 2).ok_or(RelayError::Malformed)?;
-        let mut reading =
-            Reading::new(message, question_end, question.kind, flags).ok_or(RelayError::Malformed)?;
-        // Of a cut answer the rest may be missing in the middle of a record.
+        let mut parser =
+            ResponseParser::new(message, question_end, question.kind, flags).ok_or(RelayError::Malformed)?;
+        // A truncated response may end within a record.
         let truncated = flags & flag::TRUNCATED != 0;
-        if reading.sections().is_none() && !truncated {
+        if parser.sections().is_none() && !truncated {
             return Err(RelayError::Malformed);
         }
-        Ok(reading.finish(truncated))
+        Ok(parser.finish(truncated))
     }
 
-    /// What is given out when no resolver answered.
-    pub fn silence(question: &Question) -> Self {
+    /// Returns the SERVFAIL response for a question that no resolver answered.
+    pub fn no_response(question: &Question) -> Self {
         let mut message = question.encode(0, None);
         let flags = flag::RESPONSE | ResponseCode::ServerFailure as u16;
-        if let Some(place) = message.get_mut(2..4) {
-            place.copy_from_slice(&flags.to_be_bytes());
+        if let Some(bytes) = message.get_mut(2..4) {
+            bytes.copy_from_slice(&flags.to_be_bytes());
         }
         Self {
             question_end: u16::try_from(message.len()).unwrap_or(u16::MAX),
@@ -182,80 +186,89 @@ impl Relayed {
             ttls: Box::default(),
             truncated: false,
             code: ResponseCode::ServerFailure as u16,
-            keep: Keep::Failure {
-                seconds: SILENCE_SECONDS,
+            cache_policy: CachePolicy::Failure {
+                seconds: NO_RESPONSE_SECONDS,
             },
         }
     }
 
-    /// Whether its question has the name in this very spelling.
+    /// Returns true if the question repeats `name` in exactly this case.
     pub fn repeats(&self, name: &Name) -> bool {
         let wire = name.as_wire();
         self.message.get(HEADER_OCTETS..HEADER_OCTETS + wire.len()) == Some(wire)
     }
 
-    /// Octets that it holds.
+    /// Returns the memory of the message in bytes.
     pub fn octets(&self) -> usize {
         self.message.len() + 2 * self.ttls.len()
     }
 
-    /// The message without OPT, as it came.
+    /// Returns the message as received, without OPT.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// Writes it as the answer to `query` with TTLs as `ttl` makes them of the ones it came with; returns its
-    /// length. One that is longer than `limit` is left empty and marked as truncated.
+    /// Writes the message as the response to `query` and returns its length. `ttl` maps the received TTLs to the
+    /// sent ones. A message longer than `limit` becomes empty and truncated.
     pub fn write(&self, query: &Query, buffer: &mut [u8], limit: usize, ttl: impl Fn(u32) -> u32) -> usize {
-        let kept = if query.edns.is_some() { OPT_OCTETS } else { 0 };
+        let opt_octets = if query.edns.is_some() { OPT_OCTETS } else { 0 };
         let limit = limit.min(buffer.len()).max(UDP_OCTETS_MIN.min(buffer.len()));
-        let fits = self.message.len() + kept <= limit;
+        let fits = self.message.len() + opt_octets <= limit;
         let end = if fits {
             self.message.len()
         } else {
             usize::from(self.question_end)
         };
-        let (Some(room), Some(source)) = (buffer.get_mut(..end), self.message.get(..end)) else {
+        let (Some(buffer), Some(source)) = (buffer.get_mut(..end), self.message.get(..end)) else {
             return 0;
         };
-        room.copy_from_slice(source);
-        self.write_header(query, room, !fits);
+        buffer.copy_from_slice(source);
+        self.write_header(query, buffer, !fits);
         if fits {
             for at in self.ttls.iter().map(|at| usize::from(*at)) {
-                if let (Some(now), Some(place)) = (read_u32(source, at), room.get_mut(at..at + 4)) {
-                    place.copy_from_slice(&ttl(now).to_be_bytes());
+                if let (Some(now), Some(bytes)) = (read_u32(source, at), buffer.get_mut(at..at + 4)) {
+                    bytes.copy_from_slice(&ttl(now).to_be_bytes());
                 }
             }
         }
         self.write_opt(query, buffer, end, limit)
     }
 
-    /// Puts in what is the client's own: identifier, flags, and the spelling of the name.
-    fn write_header(&self, query: &Query, room: &mut [u8], cut: bool) {
-        let repeated = flag::RECURSION_DESIRED | flag::CHECKING_DISABLED;
-        // Validation upstream is of use to those only who said that they know what it means (RFC 6840 5.7).
-        let wants_ad =
+    /// Writes the parts that depend on the client: identifier, flags, and the case of the name.
+    fn write_header(&self, query: &Query, buffer: &mut [u8], is_cut: bool) {
+        let repeated_flags = flag::RECURSION_DESIRED | flag::CHECKING_DISABLED;
+        // The AD flag is only for clients that signal that they understand it (RFC 6840 section 5.7).
+        let accepts_authentic_data =
             query.flags & flag::AUTHENTIC_DATA != 0 || query.edns.is_some_and(|edns| edns.dnssec_ok);
-        let stored = read_u16(room, 2).unwrap_or(0);
-        let passed = stored & if wants_ad { flag::AUTHENTIC_DATA } else { 0 };
-        let truncated = if cut || self.truncated { flag::TRUNCATED } else { 0 };
+        let stored = read_u16(buffer, 2).unwrap_or(0);
+        let forwarded_flags = stored
+            & if accepts_authentic_data {
+                flag::AUTHENTIC_DATA
+            } else {
+                0
+            };
+        let truncated = if is_cut || self.truncated {
+            flag::TRUNCATED
+        } else {
+            0
+        };
         let flags = flag::RESPONSE
             | flag::RECURSION_AVAILABLE
-            | passed
+            | forwarded_flags
             | truncated
-            | query.flags & repeated
+            | query.flags & repeated_flags
             | self.code & 0xF;
-        if let Some(start) = room.first_chunk_mut() {
+        if let Some(start) = buffer.first_chunk_mut() {
             let [a, b] = query.id.to_be_bytes();
             let [c, d] = flags.to_be_bytes();
             *start = [a, b, c, d];
         }
-        if cut && let Some(counts) = room.get_mut(6..HEADER_OCTETS) {
+        if is_cut && let Some(counts) = buffer.get_mut(6..HEADER_OCTETS) {
             counts.fill(0);
         }
         let name = query.name.as_wire();
-        if let Some(place) = room.get_mut(HEADER_OCTETS..HEADER_OCTETS + name.len()) {
-            place.copy_from_slice(name);
+        if let Some(bytes) = buffer.get_mut(HEADER_OCTETS..HEADER_OCTETS + name.len()) {
+            bytes.copy_from_slice(name);
         }
     }
 
@@ -263,53 +276,53 @@ impl Relayed {
         let Some(edns) = query.edns else { return end };
         let [high, low] = edns.udp_octets.min(octets_u16(limit)).to_be_bytes();
         let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
-        let Some(room) = buffer.get_mut(end..end + OPT_OCTETS) else {
+        let Some(buffer) = buffer.get_mut(end..end + OPT_OCTETS) else {
             return end;
         };
-        room.copy_from_slice(&[0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
+        buffer.copy_from_slice(&[0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
         let count = read_u16(buffer, 10).unwrap_or(0).saturating_add(1);
-        if let Some(place) = buffer.get_mut(10..12) {
-            place.copy_from_slice(&count.to_be_bytes());
+        if let Some(bytes) = buffer.get_mut(10..12) {
+            bytes.copy_from_slice(&count.to_be_bytes());
         }
         end + OPT_OCTETS
     }
 }
 
-/// Whether a message is an answer to the question asked with this identifier; the offset behind the question.
-fn belongs(message: &[u8], id: u16, question: &Question) -> Option<usize> {
+/// Returns the offset after the question, if the message is a response to `question` with this identifier.
+fn match_question(message: &[u8], id: u16, question: &Question) -> Option<usize> {
     let flags = read_u16(message, 2)?;
-    let (asked, behind) = Name::read(message, HEADER_OCTETS).ok()?;
-    let ours = read_u16(message, 0)? == id
+    let (name, end) = Name::read(message, HEADER_OCTETS).ok()?;
+    let is_match = read_u16(message, 0)? == id
         && flags & flag::RESPONSE != 0
         && flags & flag::OPCODE == 0
         && read_u16(message, 4)? == 1
-        // A question has no compressed name, so the length must be the same too.
-        && behind == HEADER_OCTETS + question.name.as_wire().len()
-        && asked.to_lower() == question.name.to_lower()
-        && read_u16(message, behind)? == question.kind
-        && read_u16(message, behind + 2)? == CLASS_IN;
-    ours.then_some(behind + 4)
+        // The question has no compressed name, so the lengths must be equal too.
+        && end == HEADER_OCTETS + question.name.as_wire().len()
+        && name.to_lower() == question.name.to_lower()
+        && read_u16(message, end)? == question.kind
+        && read_u16(message, end + 2)? == CLASS_IN;
+    is_match.then_some(end + 4)
 }
 
-/// An answer being read through.
-struct Reading<'m> {
+/// Parser of a response.
+struct ResponseParser<'m> {
     message: &'m [u8],
     question_end: usize,
     kind: u16,
     at: usize,
-    names: NamePlaces,
+    names: NameOffsets,
     ttls: Vec<u16>,
     counts: [u16; 3],
-    /// The header's code, and the higher bits of OPT.
+    /// Response code of the header, and the higher bits of OPT.
     code: u16,
     ttl_min: u32,
-    has_wanted: bool,
+    has_query_type: bool,
     soa_seconds: Option<u32>,
 }
 
-impl<'m> Reading<'m> {
+impl<'m> ResponseParser<'m> {
     fn new(message: &'m [u8], question_end: usize, kind: u16, flags: u16) -> Option<Self> {
-        let mut names = NamePlaces::default();
+        let mut names = NameOffsets::default();
         names.read(message, HEADER_OCTETS)?;
         Some(Self {
             message,
@@ -321,13 +334,13 @@ impl<'m> Reading<'m> {
             counts: [0; 3],
             code: flags & 0xF,
             ttl_min: u32::MAX,
-            has_wanted: false,
+            has_query_type: false,
             soa_seconds: None,
         })
     }
 
-    /// Reads all three sections. What follows OPT or a signature in the last one is cut off with it: names
-    /// behind might point to places that move.
+    /// Parses all three sections. In the last one, everything after OPT or a signature is cut off as well: its
+    /// names might point to offsets that move.
     fn sections(&mut self) -> Option<()> {
         for section in 0..3 {
             let count = read_u16(self.message, 6 + 2 * section)?;
@@ -340,7 +353,7 @@ impl<'m> Reading<'m> {
         Some(())
     }
 
-    /// Reads one record; `false` where the message is cut off.
+    /// Parses one record; returns `false` where the message is cut off.
     fn record(&mut self, section: usize) -> Option<bool> {
         let record = skip_record(self.message, self.at)?;
         match record.kind {
@@ -356,7 +369,7 @@ impl<'m> Reading<'m> {
         self.names
             .read_content(self.message, record.kind, content, record.end)?;
         if section < 2 {
-            // A TTL with its highest bit set counts as zero (RFC 2181 section 8).
+            // A TTL with the highest bit set counts as zero (RFC 2181 section 8).
             let seconds = if record.ttl_seconds > i32::MAX as u32 {
                 0
             } else {
@@ -365,7 +378,7 @@ impl<'m> Reading<'m> {
             self.ttl_min = self.ttl_min.min(seconds);
         }
         if section == 0 && (record.kind == self.kind || self.kind == kind::ANY) {
-            self.has_wanted = true;
+            self.has_query_type = true;
         }
         if section == 1 && record.kind == kind::SOA {
             let minimum = read_u32(self.message, record.end.checked_sub(4)?)?;
@@ -379,46 +392,48 @@ impl<'m> Reading<'m> {
         Some(true)
     }
 
-    fn finish(self, truncated: bool) -> Relayed {
+    fn finish(self, truncated: bool) -> RelayedMessage {
         let mut message: Box<[u8]> = self.message.get(..self.at).unwrap_or_default().into();
         for (index, count) in self.counts.iter().enumerate() {
-            if let Some(place) = message.get_mut(6 + 2 * index..8 + 2 * index) {
-                place.copy_from_slice(&count.to_be_bytes());
+            if let Some(bytes) = message.get_mut(6 + 2 * index..8 + 2 * index) {
+                bytes.copy_from_slice(&count.to_be_bytes());
             }
         }
-        let keep = self.keep(truncated);
-        Relayed {
+        let cache_policy = self.cache_policy(truncated);
+        RelayedMessage {
             message,
             ttls: self.ttls.into(),
             // A question is at most 12 + 255 + 4 octets.
             question_end: u16::try_from(self.question_end).unwrap_or(u16::MAX),
             truncated,
             code: self.code,
-            keep,
+            cache_policy,
         }
     }
 
-    fn keep(&self, truncated: bool) -> Keep {
+    fn cache_policy(&self, truncated: bool) -> CachePolicy {
         let is = |code: ResponseCode| self.code == code as u16;
         if truncated {
-            return Keep::No;
+            return CachePolicy::Uncacheable;
         }
         if is(ResponseCode::ServerFailure) {
-            return Keep::Failure {
+            return CachePolicy::Failure {
                 seconds: FAILURE_SECONDS,
             };
         }
-        if is(ResponseCode::NoError) && self.has_wanted {
-            return Keep::Success {
+        if is(ResponseCode::NoError) && self.has_query_type {
+            return CachePolicy::Success {
                 seconds: self.ttl_min,
             };
         }
         match self.soa_seconds {
             // Without SOA nobody says for how long, so it is not kept (RFC 2308 section 5).
-            Some(minimum) if is(ResponseCode::NoError) || is(ResponseCode::NameError) => Keep::Denial {
-                seconds: self.ttl_min.min(minimum),
-            },
-            _ => Keep::No,
+            Some(minimum) if is(ResponseCode::NoError) || is(ResponseCode::NameError) => {
+                CachePolicy::Denial {
+                    seconds: self.ttl_min.min(minimum),
+                }
+            }
+            _ => CachePolicy::Uncacheable,
         }
     }
 }

@@ -1,65 +1,65 @@
-//! Writing answers into a fixed buffer, with name compression and truncation.
+//! Writing of responses into a fixed buffer, with name compression and truncation.
 
 use std::net::IpAddr;
 
 use super::{CLASS_IN, HEADER_OCTETS, Name, Query, Reject, ResponseCode, flag, kind};
 
-/// Where the name asked for stands in every answer.
+/// Offset of the query name in every response.
 const QUESTION_AT: u16 = 12;
-/// Octets of the OPT record that repeats the client's.
+/// Length of the OPT record of a response, in octets.
 const OPT_OCTETS: usize = 11;
-/// Compression pointers have 14 bits.
+/// Highest target of a compression pointer, which has 14 bits.
 const POINTER_MAX: usize = 0x3FFF;
 
-/// The record does not fit; the answer is as it was before.
+/// The record does not fit; the response is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A section of an answer. They must be written in this order.
+/// Section of a response. Sections are written in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What was asked for.
+    /// Answer section.
     Answer,
-    /// Whose the zone is.
+    /// Authority section.
     Authority,
-    /// What the client would ask next.
+    /// Additional section.
     Additional,
 }
 
-/// How a name is written.
+/// Encoding of a name.
 #[derive(Clone, Copy, Debug)]
 pub enum NameRef<'a> {
-    /// As a pointer to a name that was written at this offset.
+    /// Pointer to a name that was written at this offset.
     At(u16),
-    /// As labels (without a root label) in front of a name that was written at this offset.
+    /// Labels without the root label, followed by a pointer to a name that was written at this offset.
     Below(&'a [u8], u16),
-    /// In full, in wire form with the root label.
+    /// Complete name in wire form with the root label.
     Whole(&'a [u8]),
 }
 
 impl NameRef<'_> {
-    /// The name asked for.
+    /// The query name.
     pub const QUESTION: NameRef<'static> = NameRef::At(QUESTION_AT);
 
-    /// A pointer to the part of the name asked for that begins at `offset` of its wire form.
+    /// Returns a pointer to the suffix of the query name that begins at `offset` of its wire form.
     pub fn in_question(offset: usize) -> NameRef<'static> {
         NameRef::At(question_offset(offset))
     }
 
-    /// Labels in front of the part of the name asked for that begins at `offset` of its wire form.
+    /// Returns labels followed by the suffix of the query name that begins at `offset` of its wire form.
     pub fn below_question(labels: &[u8], offset: usize) -> NameRef<'_> {
         NameRef::Below(labels, question_offset(offset))
     }
 }
 
-/// An answer that is being written.
+/// A response that is being written.
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
     length: usize,
-    /// Octets that may be used, without those kept for OPT.
+    /// Limit of the response in octets, without those reserved for OPT.
     limit: usize,
-    /// Octets that the OPT record says this server takes over UDP.
+    /// EDNS payload size of the OPT record.
     advertised: u16,
     counts: [u16; 3],
     flags: u16,
@@ -67,7 +67,7 @@ pub struct Reply<'a> {
     question_end: usize,
 }
 
-/// A place to come back to; see [`Reply::rollback`].
+/// State of a reply for [`Reply::rollback`].
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     length: usize,
@@ -75,7 +75,7 @@ pub struct Mark {
 }
 
 impl<'a> Reply<'a> {
-    /// Begins an answer of at most `octets_max` octets. The question is repeated as it was spelled.
+    /// Begins a response of at most `octets_max` octets. It repeats the question in the case of the query.
     pub fn new(query: &'a Query, buffer: &'a mut [u8], octets_max: usize) -> Self {
         let kept = if query.edns.is_some() { OPT_OCTETS } else { 0 };
         let limit = octets_max.min(buffer.len()).saturating_sub(kept);
@@ -93,7 +93,7 @@ impl<'a> Reply<'a> {
             query,
             question_end: HEADER_OCTETS,
         };
-        // The smallest buffer, 512 octets, has room for the longest question.
+        // The question always fits: the smallest buffer has 512 octets.
         if reply.put_question().is_err() {
             reply.length = HEADER_OCTETS;
         }
@@ -101,38 +101,38 @@ impl<'a> Reply<'a> {
         reply
     }
 
-    /// The query that is answered.
+    /// Returns the query.
     pub fn query(&self) -> &'a Query {
         self.query
     }
 
-    /// Says that the answer is from the zone's own server.
+    /// Sets the AA flag.
     pub fn set_authoritative(&mut self) {
         self.flags |= flag::AUTHORITATIVE;
     }
 
-    /// Says that other zones are resolved too.
+    /// Sets the RA flag.
     pub fn set_recursion_available(&mut self) {
         self.flags |= flag::RECURSION_AVAILABLE;
     }
 
-    /// Says that there is more to be had over TCP.
+    /// Sets the TC flag.
     pub fn set_truncated(&mut self) {
         self.flags |= flag::TRUNCATED;
     }
 
-    /// Whether nothing was put into the answer section yet.
+    /// Returns true if the answer section is empty.
     pub fn is_empty(&self) -> bool {
         self.counts[0] == 0
     }
 
-    /// Takes back all records.
+    /// Removes all records.
     pub fn clear(&mut self) {
         self.length = self.question_end;
         self.counts = [0; 3];
     }
 
-    /// The present state, to come back to.
+    /// Returns the present state for [`Reply::rollback`].
     pub fn mark(&self) -> Mark {
         Mark {
             length: self.length,
@@ -140,13 +140,17 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Takes back all that was written since `mark`.
+    /// Removes all records written since `mark`.
     pub fn rollback(&mut self, mark: Mark) {
         self.length = mark.length;
         self.counts = mark.counts;
     }
 
-    /// Adds an A or AAAA record, whichever the address is.
+    /// Adds an A or AAAA record, by the family of the address.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if the record does not fit.
     pub fn address(
         &mut self,
         section: Section,
@@ -160,7 +164,11 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Adds a CNAME, NS or PTR record; returns the offset at which the target was written.
+    /// Adds a CNAME, NS or PTR record and returns the offset of its target.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if the record does not fit.
     pub fn target(
         &mut self,
         section: Section,
@@ -180,7 +188,11 @@ impl<'a> Reply<'a> {
         u16::try_from(at).map_err(|_| Full)
     }
 
-    /// Adds an SRV record of priority 0. Its target must not be compressed (RFC 2782).
+    /// Adds an SRV record of priority 0. Its target is not compressed (RFC 2782).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if the record does not fit.
     pub fn srv(
         &mut self,
         owner: NameRef<'_>,
@@ -197,7 +209,11 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Adds a TXT record of one string, of which 255 octets are used.
+    /// Adds a TXT record with the first 255 octets of `text`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if the record does not fit.
     pub fn text(&mut self, owner: NameRef<'_>, ttl: u32, text: &str) -> Result<(), Full> {
         let text = text.as_bytes();
         let text = text.get(..text.len().min(255)).unwrap_or_default();
@@ -207,8 +223,12 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Adds the SOA record of the zone at `zone_offset` of the name asked for, in the form that the
-    /// `kubernetes` plugin of CoreDNS gives it (DNS-18).
+    /// Adds the SOA record of the zone at `zone_offset` of the query name, with the values of CoreDNS' `kubernetes`
+    /// plugin (DNS-18).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if the record does not fit.
     pub fn soa(&mut self, section: Section, zone_offset: usize, ttl: u32, serial: u32) -> Result<(), Full> {
         const REFRESH_SECONDS: u32 = 7_200;
         const RETRY_SECONDS: u32 = 1_800;
@@ -225,7 +245,7 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Writes the header and the OPT record; returns the length of the message.
+    /// Writes the header and the OPT record, and returns the length of the message.
     pub fn finish(mut self, code: ResponseCode) -> usize {
         if let Some(edns) = self.query.edns {
             self.limit += OPT_OCTETS;
@@ -282,7 +302,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes all but the data; returns where the data's length belongs.
+    /// Writes a record up to its data, and returns the offset of the data's length.
     fn record_header(&mut self, owner: NameRef<'_>, kind: u16, ttl: u32) -> Result<usize, Full> {
         self.put_name(owner)?;
         let mut fixed = [0; 10];
@@ -326,7 +346,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes the answer to a message that is no query; returns its length, 0 for silence.
+/// Writes the response to a message that is no valid query, and returns its length; 0 for no response.
 pub fn reject(reject: Reject, buffer: &mut [u8]) -> usize {
     let Reject::With { id, flags, code } = reject else {
         return 0;
@@ -343,12 +363,12 @@ fn write_header(buffer: &mut [u8], words: [u16; 6]) {
     }
 }
 
-/// A number of octets as the OPT record has it.
+/// Converts a number of octets to the field of the OPT record.
 pub(super) fn octets_u16(octets: usize) -> u16 {
     u16::try_from(octets).unwrap_or(u16::MAX)
 }
 
-/// Offset in the message of an offset in the name asked for; a name has 255 octets at most.
+/// Converts an offset in the query name to an offset in the message; a name has at most 255 octets.
 fn question_offset(offset: usize) -> u16 {
     QUESTION_AT + u16::from(u8::try_from(offset).unwrap_or(u8::MAX))
 }

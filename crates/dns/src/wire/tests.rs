@@ -168,10 +168,11 @@ fn an_answer_must_be_to_the_question() {
     ];
     assert_eq!(records, expected);
     let asked = Question::about(name("A.B"), kind::A);
-    let relayed = Relayed::read(message, 7, &asked).expect("the answer");
-    assert_eq!(relayed.keep, Keep::Success { seconds: 8 });
-    let foreign =
-        |id, question: &Question| Relayed::read(message, id, question).err() == Some(RelayError::Foreign);
+    let relayed = RelayedMessage::read(message, 7, &asked).expect("the answer");
+    assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 8 });
+    let foreign = |id, question: &Question| {
+        RelayedMessage::read(message, id, question).err() == Some(RelayError::Mismatch)
+    };
     assert!(foreign(8, &asked), "another identifier");
     assert!(foreign(7, &Question::about(name("a.c"), kind::A)), "another name");
     assert!(
@@ -190,8 +191,8 @@ fn an_answer_is_given_out_again_as_the_client_asked() {
         .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
         .expect("it fits");
     let length = reply.finish(ResponseCode::NoError);
-    let relayed = Relayed::read(&buffer[..length], 7, &asked).expect("the answer");
-    assert_eq!(relayed.keep, Keep::Success { seconds: 60 });
+    let relayed = RelayedMessage::read(&buffer[..length], 7, &asked).expect("the answer");
+    assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 60 });
     assert_eq!(relayed.message().len(), length - 11, "OPT is the exchange's own");
 
     let mut client =
@@ -214,7 +215,7 @@ fn an_answer_is_given_out_again_as_the_client_asked() {
     client.edns = None;
     let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
     assert!(length > 20, "512 octets are always there");
-    let long = Relayed::read(&many_addresses(), 7, &asked).expect("the answer");
+    let long = RelayedMessage::read(&many_addresses(), 7, &asked).expect("the answer");
     let length = long.write(&client, &mut out, 512, |ttl| ttl);
     assert_eq!(
         (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
@@ -265,7 +266,7 @@ fn pointing(owner: &[u8], kind: u16, content: &[u8], second_owner: &[u8]) -> Vec
 #[test]
 fn names_may_point_to_earlier_names_only() {
     let asked = Question::about(name("a.example"), kind::A);
-    let read = |message: Vec<u8>| Relayed::read(&message, 7, &asked).map(|_| ());
+    let read = |message: Vec<u8>| RelayedMessage::read(&message, 7, &asked).map(|_| ());
     let question: &[u8] = &[0xC0, 12];
     // The question is at 12 to 27: the first record's TTL is at 33, its content at 39.
     let good = [
@@ -358,7 +359,7 @@ proptest! {
     #[test]
     fn no_bytes_are_too_bad_to_read(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
         let read = parse_query(&message);
-        prop_assert!(Relayed::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
+        prop_assert!(RelayedMessage::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
         prop_assert!(Records::of(&message).count() <= usize::from(u16::MAX));
         for at in 0..message.len() {
             if let Ok((name, end)) = Name::read(&message, at) {
@@ -396,11 +397,11 @@ proptest! {
         message.truncate(keep);
         let asked = Question::about(name("a.example"), kind::A);
         let client = parse_query(&asked.encode(9, Some(1_232))).expect("a query");
-        if let Ok(answer) = Relayed::read(&message, 7, &asked) {
+        if let Ok(answer) = RelayedMessage::read(&message, 7, &asked) {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
             prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
-            let again = Relayed::read(&out[..length], 9, &asked);
+            let again = RelayedMessage::read(&out[..length], 9, &asked);
             prop_assert!(again.is_ok(), "what is given out is well-formed");
             if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {
                 prop_assert_eq!(contents(&out[..length]), contents(answer.message()));

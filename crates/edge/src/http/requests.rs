@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use telemetry::{Counted, Histogram, Text};
+use telemetry::{Histogram, MetricType, MetricsText};
 
 use crate::port::PortKey;
 
@@ -29,7 +29,7 @@ impl Default for Counts {
     fn default() -> Self {
         Self {
             codes: BTreeMap::new(),
-            durations: Histogram::new(DURATION_BOUNDS.into()),
+            durations: Histogram::new(&DURATION_BOUNDS),
         }
     }
 }
@@ -45,7 +45,7 @@ impl Requests {
 }
 
 /// Writes the metrics of all ports. Ports without requests have none.
-pub fn metrics<'a>(ports: impl Iterator<Item = (&'a PortKey, &'a Requests)> + Clone, text: &mut Text) {
+pub fn metrics<'a>(ports: impl Iterator<Item = (&'a PortKey, &'a Requests)> + Clone, text: &mut MetricsText) {
     const REQUESTS: &str = "portolan_edge_requests_total";
     const DURATIONS: &str = "portolan_edge_request_duration_seconds";
     let each = |write: &mut dyn FnMut(String, &Counts)| {
@@ -61,12 +61,20 @@ pub fn metrics<'a>(ports: impl Iterator<Item = (&'a PortKey, &'a Requests)> + Cl
             }
         }
     };
-    text.family(REQUESTS, Counted::Counter);
+    text.family(
+        REQUESTS,
+        MetricType::Counter,
+        "Number of HTTP requests served, by status code.",
+    );
     each(&mut |labels, counts| {
         for (code, count) in &counts.codes {
             text.sample(REQUESTS, &format!("{labels},code=\"{code}\""), count);
         }
     });
-    text.family(DURATIONS, Counted::Histogram);
-    each(&mut |labels, counts| text.observations(DURATIONS, &labels, &counts.durations));
+    text.family(
+        DURATIONS,
+        MetricType::Histogram,
+        "Duration of HTTP requests in seconds.",
+    );
+    each(&mut |labels, counts| text.histogram(DURATIONS, &labels, &counts.durations));
 }

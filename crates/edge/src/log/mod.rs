@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use object_store::ObjectStore;
-use telemetry::{Counted, Text};
+use telemetry::{MetricType, MetricsText};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
@@ -274,7 +274,7 @@ impl Logs {
     }
 
     /// Metrics of all logs.
-    pub fn metrics(&self, text: &mut Text) {
+    pub fn metrics(&self, text: &mut MetricsText) {
         const FILES: &str = "portolan_edge_access_log_files_total";
         const LINES: &str = "portolan_edge_access_log_dropped_lines_total";
         const BYTES: &str = "portolan_edge_access_log_directory_bytes";
@@ -288,7 +288,7 @@ impl Logs {
         let labels = |service: &ServiceName| {
             format!("namespace=\"{}\",service=\"{}\"", service.namespace, service.name)
         };
-        text.family(FILES, Counted::Counter);
+        text.family(FILES, MetricType::Counter, "Number of access log files written.");
         for (service, counts) in &known {
             text.sample(
                 FILES,
@@ -296,7 +296,11 @@ impl Logs {
                 counts.written_files.load(Ordering::Relaxed),
             );
         }
-        text.family(LINES, Counted::Counter);
+        text.family(
+            LINES,
+            MetricType::Counter,
+            "Number of access log lines dropped, by reason.",
+        );
         for (service, counts) in &known {
             for (reason, count) in [
                 ("queue", &counts.dropped_lines),
@@ -311,9 +315,17 @@ impl Logs {
         let Some((bytes, removed)) = quota.as_ref().map(|quota| quota.counts()) else {
             return;
         };
-        text.family(BYTES, Counted::Gauge);
-        text.sample(BYTES, "", bytes);
-        text.family(REMOVED, Counted::Counter);
+        text.single(
+            BYTES,
+            MetricType::Gauge,
+            "Size of the access log directory in bytes.",
+            bytes,
+        );
+        text.family(
+            REMOVED,
+            MetricType::Counter,
+            "Number of access log files removed to stay within the quota of the directory.",
+        );
         for (service, count) in &removed {
             text.sample(REMOVED, &labels(service), *count);
         }

@@ -110,9 +110,10 @@ async fn what_there_is_no_room_for_is_counted() {
     let log = logs.of(&service("web"), &settings("a"));
     // Nothing is taken from the queue: the only thread is here.
     write(&log, QUEUE_LINES_MAX + 5);
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     logs.metrics(&mut text);
     let text = text.finish();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let dropped = "portolan_edge_access_log_dropped_lines_total{namespace=\"shop\",service=\"web\",reason=\"queue\"} 5\n";
     assert!(text.contains(dropped), "{text}");
     logs.finish().await;

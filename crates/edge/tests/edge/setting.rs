@@ -89,6 +89,7 @@ impl Setting {
     /// The value of a metric of the one port, for a backend or a reason if `label` says so.
     pub fn metric(&self, metric: &str, label: &str) -> Option<u64> {
         let text = self.edge.metrics();
+        assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
         let line = text
             .lines()
             .find(|line| line.starts_with(&format!("{metric}{{")) && line.contains(label))?;

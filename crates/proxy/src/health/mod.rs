@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
-use telemetry::Answer;
+use telemetry::Response;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 
@@ -95,14 +95,14 @@ impl Health {
     }
 
     /// The answer of `/healthz`.
-    pub(crate) fn healthz(&self, now: Moment) -> Answer {
+    pub(crate) fn healthz(&self, now: Moment) -> Response {
         let state = self.state();
         let is_healthy = state.is_healthy(now) && state.is_node_eligible;
         state.answer(now, is_healthy, Some(state.is_node_eligible))
     }
 
     /// The answer of `/livez`.
-    pub(crate) fn livez(&self, now: Moment) -> Answer {
+    pub(crate) fn livez(&self, now: Moment) -> Response {
         let state = self.state();
         state.answer(now, state.is_healthy(now), None)
     }
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// One dataplane serves both families, so their states are one.
-    fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Answer {
+    fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Response {
         let last_updated = if self.is_healthy(now) {
             Some(now.wall)
         } else {
@@ -141,7 +141,7 @@ impl State {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        Answer::json(status, &body)
+        Response::json(status, &body)
     }
 }
 

@@ -9,7 +9,7 @@ use api::object::ObjectKey;
 use http::StatusCode;
 use plan::HealthCheck;
 use serde_json::json;
-use telemetry::{Answer, listen, serve};
+use telemetry::{Response, listen, serve};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -51,9 +51,9 @@ impl ServiceChecks {
         self.changed.notify_one();
     }
 
-    fn answer(&self, service: &ObjectKey, is_proxy_healthy: bool) -> Answer {
+    fn answer(&self, service: &ObjectKey, is_proxy_healthy: bool) -> Response {
         let Some(check) = self.wanted().checks.get(service).copied() else {
-            return Answer::not_found();
+            return Response::not_found();
         };
         let is_healthy = check.local_endpoints > 0 && is_proxy_healthy;
         let status = if is_healthy {
@@ -66,7 +66,7 @@ impl ServiceChecks {
             "localEndpoints": check.local_endpoints,
             "serviceProxyHealthy": is_proxy_healthy,
         });
-        let mut answer = Answer::json(status, &body);
+        let mut answer = Response::json(status, &body);
         answer.headers.push((
             "x-load-balancing-endpoint-weight",
             check.local_endpoints.to_string(),
@@ -151,8 +151,8 @@ impl Servers {
             }
         };
         let (checks, health, of) = (self.checks.clone(), self.health.clone(), service.clone());
-        let respond = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Moment::now()));
-        let server = self.tasks.spawn(serve(listener, Arc::new(respond)));
+        let handler = move |_: &http::Uri| checks.answer(&of, health.is_healthy(Moment::now()));
+        let server = self.tasks.spawn(serve(listener, Arc::new(handler)));
         self.open.insert((service, address), server);
         true
     }

@@ -21,6 +21,27 @@ fn a_sync_is_counted_for_both_families() {
 }
 
 #[test]
+fn each_family_has_a_help_text() {
+    let metrics = Metrics::default();
+    let packets = Packets {
+        invalid_dropped: Some(1),
+        localhost_accepted: 1,
+    };
+    assert_eq!(telemetry::validate(&metrics.render(packets)), Ok(()));
+    assert_eq!(telemetry::validate(&metrics.render_health([true, false])), Ok(()));
+    metrics.update(|values| {
+        values.is_iptables = true;
+        values.counts.iptables = vec![IptablesCounts {
+            family: plan::Family::V4,
+            failures: 0,
+            partial_failures: 0,
+            tables: Vec::new(),
+        }];
+    });
+    assert_eq!(telemetry::validate(&metrics.render(packets)), Ok(()));
+}
+
+#[test]
 fn buckets_of_network_programming() {
     let bounds = network_programming_bounds();
     assert_eq!(bounds.len(), 2 + 59 + 12 + 7);

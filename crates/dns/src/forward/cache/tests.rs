@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{Name, NameRef, Question, Reply, ResponseCode, Section, kind, parse_query};
 
 /// An answer with an address for `seconds`.
-fn success(seconds: u32) -> Arc<Relayed> {
+fn success(seconds: u32) -> Arc<RelayedMessage> {
     let question = Question::about(Name::from_text("a.b").expect("a name"), kind::A);
     let query = parse_query(&question.encode(7, None)).expect("a query");
     let mut buffer = [0; 512];
@@ -11,22 +11,22 @@ fn success(seconds: u32) -> Arc<Relayed> {
         .address(Section::Answer, NameRef::QUESTION, seconds, [192, 0, 2, 1].into())
         .expect("it fits");
     let length = reply.finish(ResponseCode::NoError);
-    Arc::new(Relayed::read(&buffer[..length], 7, &question).expect("an answer"))
+    Arc::new(RelayedMessage::read(&buffer[..length], 7, &question).expect("an answer"))
 }
 
-fn failure() -> Arc<Relayed> {
+fn failure() -> Arc<RelayedMessage> {
     let question = Question::about(Name::from_text("a.b").expect("a name"), kind::A);
-    Arc::new(Relayed::silence(&question))
+    Arc::new(RelayedMessage::no_response(&question))
 }
 
 /// What the cache says: `-` nothing, `f` fresh, `F` fresh and to be fetched, `s` stale, `S` stale at once.
 fn says(cache: &Cache, at: u32) -> char {
-    match cache.get(b"key", Second(at)) {
-        Cached::Nothing => '-',
-        Cached::Fresh { fetch: false, .. } => 'f',
-        Cached::Fresh { fetch: true, .. } => 'F',
-        Cached::Stale(_) => 's',
-        Cached::StaleAtOnce(_) => 'S',
+    match cache.get(b"key", CacheSecond(at)) {
+        CacheLookup::Miss => '-',
+        CacheLookup::Fresh { prefetch: false, .. } => 'f',
+        CacheLookup::Fresh { prefetch: true, .. } => 'F',
+        CacheLookup::Stale(_) => 's',
+        CacheLookup::StaleAfterFailure(_) => 'S',
     }
 }
 
@@ -38,8 +38,8 @@ fn an_answer_lives_as_long_as_it_says_and_then_is_stale() {
         ..CacheSettings::default()
     });
     assert_eq!(says(&cache, 0), '-');
-    cache.put(b"key", success(60), Second(10));
-    let Cached::Fresh { answer, .. } = cache.get(b"key", Second(30)) else {
+    cache.put(b"key", success(60), CacheSecond(10));
+    let CacheLookup::Fresh { answer, .. } = cache.get(b"key", CacheSecond(30)) else {
         panic!("it is fresh");
     };
     assert_eq!((answer.ttl(60), answer.ttl(500), answer.ttl(10)), (40, 40, 0));
@@ -47,21 +47,21 @@ fn an_answer_lives_as_long_as_it_says_and_then_is_stale() {
         [69, 70, 169, 170].map(|at| says(&cache, at)),
         ['f', 's', 's', '-']
     );
-    let Cached::Stale(answer) = cache.get(b"key", Second(100)) else {
+    let CacheLookup::Stale(answer) = cache.get(b"key", CacheSecond(100)) else {
         panic!("it is stale");
     };
     assert_eq!(answer.ttl(60), STALE_TTL_SECONDS);
-    cache.note_failure(b"key", Second(100));
+    cache.record_failure(b"key", CacheSecond(100));
     assert_eq!([100, 129, 130].map(|at| says(&cache, at)), ['S', 'S', 's']);
 }
 
 #[test]
 fn a_failure_is_kept_shortly_and_never_in_the_place_of_an_answer() {
     let cache = Cache::new(CacheSettings::default());
-    cache.put(b"key", failure(), Second(0));
+    cache.put(b"key", failure(), CacheSecond(0));
     assert_eq!([0, 1].map(|at| says(&cache, at)), ['f', '-']);
-    cache.put(b"key", success(60), Second(2));
-    cache.put(b"key", failure(), Second(70));
+    cache.put(b"key", success(60), CacheSecond(2));
+    cache.put(b"key", failure(), CacheSecond(70));
     assert_eq!(says(&cache, 70), 'S', "the answer is still there");
     assert_eq!(
         (
@@ -75,23 +75,23 @@ fn a_failure_is_kept_shortly_and_never_in_the_place_of_an_answer() {
 #[test]
 fn who_is_asked_for_often_is_fetched_once_before_the_end() {
     let cache = Cache::new(CacheSettings::default());
-    cache.put(b"key", success(60), Second(0));
+    cache.put(b"key", success(60), CacheSecond(0));
     let said: String = [1, 2, 53, 54, 55].map(|at| says(&cache, at)).iter().collect();
     assert_eq!(said, "fffFf");
-    cache.note_failure(b"key", Second(56));
+    cache.record_failure(b"key", CacheSecond(56));
     assert_eq!(says(&cache, 57), 'F', "after a failure somebody else may try");
 }
 
 #[test]
 fn what_must_not_be_kept_is_not() {
     let cache = Cache::new(CacheSettings::default());
-    cache.put(b"key", success(0), Second(0));
+    cache.put(b"key", success(0), CacheSecond(0));
     assert_eq!(says(&cache, 0), '-');
     let none = Cache::new(CacheSettings {
         bytes_max: 0,
         ..CacheSettings::default()
     });
-    none.put(b"key", success(60), Second(0));
+    none.put(b"key", success(60), CacheSecond(0));
     assert_eq!(says(&none, 0), '-');
 }
 
@@ -102,14 +102,14 @@ fn its_size_is_bounded_and_what_is_used_stays() {
         ..CacheSettings::default()
     });
     for number in 0..20_000u32 {
-        cache.put(&number.to_be_bytes(), success(1_000), Second(number / 100));
-        cache.get(&7u32.to_be_bytes(), Second(number / 100));
+        cache.put(&number.to_be_bytes(), success(1_000), CacheSecond(number / 100));
+        cache.get(&7u32.to_be_bytes(), CacheSecond(number / 100));
         assert!(cache.bytes() <= 1 << 20);
     }
     assert!(cache.evictions() > 10_000);
     assert_eq!(cache.entries(EntryKind::Success) + cache.evictions(), 20_000);
     assert!(matches!(
-        cache.get(&7u32.to_be_bytes(), Second(200)),
-        Cached::Fresh { .. }
+        cache.get(&7u32.to_be_bytes(), CacheSecond(200)),
+        CacheLookup::Fresh { .. }
     ));
 }

@@ -4,30 +4,31 @@ use super::*;
 fn a_client_gets_so_many_places_and_others_theirs() {
     let connections = Connections::new();
     let client = |last: u8| IpAddr::from([192, 0, 2, last]);
-    let mut places: Vec<Place> = std::iter::from_fn(|| connections.admit(client(1), true)).collect();
-    assert_eq!(places.len(), CONNECTIONS_OF_CLIENT_MAX as usize);
+    let mut permits: Vec<ConnectionPermit> =
+        std::iter::from_fn(|| connections.admit(client(1), true)).collect();
+    assert_eq!(permits.len(), CONNECTIONS_PER_CLIENT_MAX as usize);
     assert!(connections.admit(client(2), true).is_some());
-    places.pop();
+    permits.pop();
     assert!(
         connections.admit(client(1), true).is_some(),
         "a closed connection makes room"
     );
     for last in 3..=255 {
-        places.extend(std::iter::from_fn(|| connections.admit(client(last), true)));
+        permits.extend(std::iter::from_fn(|| connections.admit(client(last), true)));
     }
-    assert_eq!(places.len(), connections.open_max.min(253 * 128 + 127));
+    assert_eq!(permits.len(), connections.open_max.min(253 * 128 + 127));
 }
 
 #[test]
 fn refused_clients_cannot_take_all_places() {
     let connections = Connections::new();
     let stranger = |at: u16| IpAddr::from([198, 51, (at >> 8) as u8, at as u8]);
-    let places: Vec<Place> = (0..1_000)
+    let permits: Vec<ConnectionPermit> = (0..1_000)
         .filter_map(|at| connections.admit(stranger(at), false))
         .collect();
-    assert_eq!(places.len(), CONNECTIONS_OF_STRANGERS_MAX);
+    assert_eq!(permits.len(), REFUSED_CLIENT_CONNECTIONS_MAX);
     assert!(connections.admit(IpAddr::from([192, 0, 2, 1]), true).is_some());
-    drop(places);
+    drop(permits);
     assert!(
         connections.admit(stranger(0), false).is_some(),
         "closed connections make room"

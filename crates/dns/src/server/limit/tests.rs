@@ -6,17 +6,23 @@ fn a_network_gets_its_share_and_no_more() {
     let client = |last: u8| IpAddr::from([192, 0, 2, last]);
     let whole = |now: u32| {
         (0..100)
-            .filter(|at| limit.take(client(*at), now) == Leave::Whole)
+            .filter(|at| limit.take(client(*at), now) == Decision::Send)
             .count()
     };
     assert_eq!(whole(0), 20, "two seconds' worth at once, for all of the network");
     assert_eq!(whole(500), 5);
     assert_eq!(whole(60_000), 20, "no more than that is saved up");
     let excess: Vec<_> = (0..4).map(|_| limit.take(client(0), 60_000)).collect();
-    assert_eq!(excess.iter().filter(|leave| **leave == Leave::Cut).count(), 2);
+    assert_eq!(
+        excess
+            .iter()
+            .filter(|leave| **leave == Decision::Truncate)
+            .count(),
+        2
+    );
     assert_eq!(
         limit.take(IpAddr::from([198, 51, 100, 1]), 0),
-        Leave::Whole,
+        Decision::Send,
         "another network"
     );
 }

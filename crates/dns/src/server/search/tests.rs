@@ -9,7 +9,7 @@ fn a_list_is_walked_as_a_resolver_does() {
     let list = SearchList::new(vec![name("example.net")]);
     let zone = name("cluster.local");
     let walk = |asked: &str| {
-        list.walk(&name(asked), &zone, b"\x02ns")
+        list.candidates_after(&name(asked), &zone, b"\x02ns")
             .map(|names| names.collect::<Vec<_>>())
     };
     let expected = [

@@ -16,9 +16,10 @@ fn requests_are_counted_by_code() {
     for code in [200, 200, 503] {
         requests.count(code, Duration::from_millis(20));
     }
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     metrics([(&key, &requests), (&key, &none)].into_iter(), &mut text);
     let text = text.finish();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let labels = "namespace=\"a\",service=\"b\",port=\"80\"";
     for line in [
         format!("portolan_edge_requests_total{{{labels},code=\"200\"}} 2\n"),

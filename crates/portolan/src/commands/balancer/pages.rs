@@ -9,7 +9,7 @@ use balancer::serving;
 use edge::status::PortStatus;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use telemetry::{Answer, Respond};
+use telemetry::{Handler, Response};
 
 /// Where they are served if nothing else is said.
 pub const ADDRESS: &str = "127.0.0.1:10268";
@@ -64,19 +64,19 @@ pub struct Announcer {
 impl Pages {
     /// Serves them until it is dropped. An address that cannot be listened on is tried again.
     pub async fn serve(self, address: SocketAddr) {
-        let respond: Respond = Arc::new(move |uri| match uri.path() {
-            "/metrics" => Answer::metrics(self.metrics()),
-            "/healthz" | "/livez" => Answer::text(StatusCode::OK, "ok"),
+        let handler: Handler = Arc::new(move |uri| match uri.path() {
+            "/metrics" => Response::metrics(self.metrics()),
+            "/healthz" | "/livez" => Response::text(StatusCode::OK, "ok"),
             "/status" => match serde_json::to_value(self.page()) {
-                Ok(page) => Answer::json(StatusCode::OK, &page),
-                Err(error) => Answer::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+                Ok(page) => Response::json(StatusCode::OK, &page),
+                Err(error) => Response::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
-            _ => Answer::not_found(),
+            _ => Response::not_found(),
         });
         let mut is_told = false;
         loop {
             match telemetry::listen(address) {
-                Ok(listener) => return telemetry::serve(listener, respond).await,
+                Ok(listener) => return telemetry::serve(listener, handler).await,
                 Err(error) if !is_told => {
                     tracing::warn!(%address, %error, "cannot listen for metrics, trying again");
                     is_told = true;

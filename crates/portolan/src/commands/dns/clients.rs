@@ -48,7 +48,7 @@ impl ClientsFlags {
     }
 
     fn apply_limits(&self, config: &mut dns::Config) {
-        config.answers_per_second_max = self.responses_per_second;
+        config.responses_per_second_max = self.responses_per_second;
         config.refusals_per_second_max = self.refusals_per_second;
         config.udp_octets_max = usize::from(self.udp_size_max);
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, ValueEnum};
-use dns::forward::{CacheSettings, Policy, Protocol, Spelling, StubZone};
+use dns::forward::{CacheSettings, Policy, Protocol, QueryCase, StubZone};
 use dns::records::PodNames;
 use dns::wire::Name;
 
@@ -51,7 +51,7 @@ pub struct ZoneFlags {
     #[arg(long)]
     pub forward_keep_case: bool,
     /// Questions that may be open upstream at once
-    #[arg(long, default_value_t = dns::forward::OPEN_MAX, value_name = "NUMBER", value_parser = open_max)]
+    #[arg(long, default_value_t = dns::forward::OPEN_QUERIES_MAX, value_name = "NUMBER", value_parser = open_max)]
     pub forward_max_concurrent: usize,
     /// Mebibytes for answers from upstream; 0 for no cache
     #[arg(long, default_value_t = 32, value_name = "MIB")]
@@ -132,9 +132,9 @@ impl ZoneFlags {
             config.forward_protocol = Protocol::Tcp;
         }
         if self.forward_keep_case {
-            config.forward_spelling = Spelling::Kept;
+            config.forward_query_case = QueryCase::Client;
         }
-        config.forward_open_max = self.forward_max_concurrent;
+        config.forward_open_queries_max = self.forward_max_concurrent;
         config.cache = CacheSettings {
             bytes_max: self.cache_size << 20,
             success_seconds_max: self.cache_success_ttl,

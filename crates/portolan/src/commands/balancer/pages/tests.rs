@@ -11,6 +11,7 @@ fn only_parts_that_are_there_are_told_of() {
         edge: Some(Arc::default()),
     };
     let text = all.metrics();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for name in [
         "service_controller_loadbalancer_sync_total 0",
         "portolan_announcer_probes_sent_total 0",

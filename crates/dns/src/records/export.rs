@@ -1,74 +1,75 @@
-//! All records of the zone, for transfers.
+//! Export of all records of the zone, for zone transfers.
 
 use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use super::Index;
+use super::filter::Selection;
 use super::grammar::Part;
 use super::resolve::{SCHEMA_TTL_SECONDS, SCHEMA_VERSION};
-use super::select::Selection;
 use super::service::Port;
 
-/// A record of the zone. Names are labels in front of the zone, in wire form without a root label.
+/// A record of the zone. Names are the labels below the zone, in wire form without the root label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneRecord {
     /// A or AAAA.
     Address {
-        /// Whose.
+        /// Owner name.
         owner: Box<[u8]>,
-        /// The address.
+        /// Address.
         address: IpAddr,
     },
     /// CNAME.
     Alias {
-        /// Whose.
+        /// Owner name.
         owner: Box<[u8]>,
-        /// The whole name that it stands for.
+        /// Complete target name.
         target: Box<[u8]>,
     },
     /// SRV.
     Location {
-        /// Whose.
+        /// Owner name.
         owner: Box<[u8]>,
-        /// Number of the port.
+        /// Port number.
         port: u16,
-        /// Share among its like.
+        /// Weight.
         weight: u16,
-        /// Who has the port.
+        /// Target name.
         target: Box<[u8]>,
     },
     /// NS of the zone.
     NameServer {
-        /// The server.
+        /// Target name.
         target: Box<[u8]>,
     },
     /// TXT.
     Text {
-        /// Whose.
+        /// Owner name.
         owner: Box<[u8]>,
-        /// Seconds for which it may be kept.
+        /// TTL in seconds.
         ttl_seconds: u32,
-        /// The text.
+        /// Text.
         text: &'static str,
     },
 }
 
 impl Index {
-    /// Calls `take` with every record but SOA, all of one moment: changes wait until it is over.
-    pub fn each_record(&self, mut take: impl FnMut(ZoneRecord)) {
-        let _still = self.slices.lock().unwrap_or_else(PoisonError::into_inner);
-        take(ZoneRecord::Text {
+    /// Calls `visit` with every record except SOA. Changes wait, so that all records belong to one version of the
+    /// zone.
+    pub fn for_each_record(&self, mut visit: impl FnMut(ZoneRecord)) {
+        let _no_changes = self.slices.lock().unwrap_or_else(PoisonError::into_inner);
+        visit(ZoneRecord::Text {
             owner: (*b"\x0bdns-version").into(),
             ttl_seconds: SCHEMA_TTL_SECONDS,
             text: SCHEMA_VERSION,
         });
         for (target, address) in self.name_servers() {
             let target: Box<[u8]> = target.into();
-            take(ZoneRecord::NameServer {
+            visit(ZoneRecord::NameServer {
                 target: target.clone(),
             });
             if *target == *b"\x02ns\x03dns" {
-                take(ZoneRecord::Address {
+                visit(ZoneRecord::Address {
                     owner: target,
                     address,
                 });
@@ -78,49 +79,49 @@ impl Index {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             for (key, entry) in shard.iter() {
                 let name = [key.labels(), b"\x03svc"].concat();
-                records_of(&name, self.select(key.labels(), entry, Part::Whole), &mut take);
+                records_of(&name, self.filter(key.labels(), entry, Part::Whole), &mut visit);
             }
         }
     }
 }
 
-fn records_of(name: &[u8], selection: Selection<'_>, take: &mut impl FnMut(ZoneRecord)) {
+fn records_of(name: &[u8], selection: Selection<'_>, visit: &mut impl FnMut(ZoneRecord)) {
     match selection {
         Selection::Nothing => {}
-        Selection::External(target) => take(ZoneRecord::Alias {
+        Selection::External(target) => visit(ZoneRecord::Alias {
             owner: name.into(),
             target: target.into(),
         }),
         Selection::ClusterIps(addresses, ports) => {
             for address in addresses {
-                take(ZoneRecord::Address {
+                visit(ZoneRecord::Address {
                     owner: name.into(),
                     address: *address,
                 });
             }
             for port in ports.iter() {
-                locate(name, port, name, take);
+                visit_location(name, port, name, visit);
             }
         }
         Selection::Endpoints(endpoints) => {
             for (slice, endpoint) in endpoints.iter() {
-                let own = [endpoint.label().as_wire(), name].concat();
-                for owner in [name, &own] {
-                    take(ZoneRecord::Address {
+                let endpoint_name = [endpoint.label().as_wire(), name].concat();
+                for owner in [name, &endpoint_name] {
+                    visit(ZoneRecord::Address {
                         owner: owner.into(),
                         address: endpoint.address,
                     });
                 }
                 for port in slice.ports.iter() {
-                    locate(name, port, &own, take);
+                    visit_location(name, port, &endpoint_name, visit);
                 }
             }
         }
     }
 }
 
-/// The SRV record of a named port.
-fn locate(name: &[u8], port: &Port, target: &[u8], take: &mut impl FnMut(ZoneRecord)) {
+/// Visits the SRV record of a named port.
+fn visit_location(name: &[u8], port: &Port, target: &[u8], visit: &mut impl FnMut(ZoneRecord)) {
     let (Some(number), Some(protocol)) = (port.number, port.protocol) else {
         return;
     };
@@ -137,7 +138,7 @@ fn locate(name: &[u8], port: &Port, target: &[u8], take: &mut impl FnMut(ZoneRec
     owner.push(b'_');
     owner.extend(protocol.as_bytes());
     owner.extend(name);
-    take(ZoneRecord::Location {
+    visit(ZoneRecord::Location {
         owner: owner.into(),
         port: number,
         weight: 1,

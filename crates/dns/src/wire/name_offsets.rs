@@ -1,24 +1,24 @@
-//! Where the names of a message are, and so where others may point to.
+//! Offsets of the names of a message, which compression pointers may target.
 //!
-//! A message whose header and TTLs change on its way must not have names that run through them: what was
-//! one name when it was checked would be another one, or none, when it is given out.
+//! A stored message is sent again with another header and other TTLs. A name that ran through them would change
+//! after it was checked.
 
 use super::{Name, kind};
 
-/// The highest offset that a compression pointer can name (RFC 1035 section 4.1.4).
+/// Highest target of a compression pointer (RFC 1035 section 4.1.4).
 const POINTER_TARGET_MAX: usize = 0x3FFF;
 
-/// Offsets at which labels begin, of all names read so far, from the lowest on.
+/// Offsets of the labels of all names read so far, in ascending order.
 #[derive(Debug, Default)]
-pub(super) struct NamePlaces {
+pub(super) struct NameOffsets {
     labels: Vec<u16>,
 }
 
-impl NamePlaces {
-    /// Reads the name at `at`, which must be behind all names read before, and may point to a label of one of them
-    /// only. Returns the offset behind it.
+impl NameOffsets {
+    /// Reads the name at `at`, which must follow all names read before and may point to labels of those only.
+    /// Returns the offset after it.
     pub(super) fn read(&mut self, message: &[u8], at: usize) -> Option<usize> {
-        let (_, behind) = Name::read(message, at).ok()?;
+        let (_, end) = Name::read(message, at).ok()?;
         let earlier = self.labels.len();
         let mut label = at;
         loop {
@@ -31,14 +31,14 @@ impl NamePlaces {
                 self.labels.push(u16::try_from(label).ok()?);
             }
             if length == 0 || length >= 0xC0 {
-                return Some(behind);
+                return Some(end);
             }
             label += 1 + usize::from(length);
         }
     }
 
-    /// Reads the names in the content of a record of this type, from `start` to `end`. Content of a type without names
-    /// is not looked at, and cannot be pointed to.
+    /// Reads the names in the content of a record, from `start` to `end`. Content of a type without names is
+    /// skipped and cannot be a target of pointers.
     pub(super) fn read_content(&mut self, message: &[u8], kind: u16, start: usize, end: usize) -> Option<()> {
         let Some((before, names)) = names_in(kind) else {
             return Some(());
@@ -56,11 +56,11 @@ impl NamePlaces {
     }
 }
 
-/// Character strings in front of the name of a NAPTR record (RFC 3403 section 4.1).
+/// Character strings before the name of a NAPTR record (RFC 3403 section 4.1).
 const NAPTR_STRINGS: usize = 3;
 
-/// How many octets of a record's content are in front of its names, and how many names there are (RFC 1035 section 3.3,
-/// RFC 3597 section 4, and each type's own).
+/// Returns the number of octets before the names in a record's content, and the number of names (RFC 1035 section
+/// 3.3, RFC 3597 section 4, and the RFC of each type).
 fn names_in(kind: u16) -> Option<(usize, usize)> {
     Some(match kind {
         kind::NS | kind::CNAME | kind::PTR | kind::DNAME | kind::NSEC => (0, 1),

@@ -1,27 +1,27 @@
-//! The index as bytes, to be kept on disk and read back.
+//! Binary format of the index, for the snapshot on disk.
 //!
-//! Only what answers are made of is in it. Texts and lists have their lengths in front, numbers are big-endian.
-//! Reading checks everything: what is not exactly what was written is refused as a whole.
+//! The format contains only the data that answers need. Texts and lists are prefixed with their lengths; numbers
+//! are big-endian. Reading checks every part and rejects the whole if anything is wrong.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use api::object::{ObjectKey, Protocol};
 
-use super::service::{Endpoint, Facts, FactsKind, Port, ServiceKey, Slice};
+use super::service::{Endpoint, Port, ServiceData, ServiceKey, ServiceKind, Slice};
 use super::{Index, Settings};
 use crate::wire::Name;
 
-/// Bytes that are no saved index. Trying again with the same does not help.
+/// Malformed bytes. A retry with the same bytes fails as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the saved records cannot be read from byte {at} on")]
-pub struct SavedError {
-    /// Where reading ended.
+#[error("malformed index at byte {at}")]
+pub struct IndexFormatError {
+    /// Offset at which reading stopped.
     pub at: usize,
 }
 
 impl Index {
-    /// Appends all namespaces, Services and slices, of one moment.
+    /// Appends all namespaces, Services and slices of one version of the index.
     pub fn save(&self, out: &mut Vec<u8>) {
         let slices = self.slices.lock().unwrap_or_else(PoisonError::into_inner);
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
@@ -41,9 +41,9 @@ impl Index {
                 bytes(out, key.labels());
                 match &entry.service {
                     None => out.push(0),
-                    Some(facts) => {
+                    Some(data) => {
                         out.push(1);
-                        save_facts(out, facts);
+                        save_service(out, data);
                     }
                 }
                 count(out, entry.slices.len());
@@ -56,12 +56,16 @@ impl Index {
         }
     }
 
-    /// Reads what [`Index::save`] wrote into a new index, which is complete.
-    pub fn load(settings: Settings, saved: &[u8]) -> Result<Self, SavedError> {
+    /// Reads the bytes of [`Index::save`] into a new index, which is synced.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`IndexFormatError`] if the bytes are malformed.
+    pub fn load(settings: Settings, bytes: &[u8]) -> Result<Self, IndexFormatError> {
         let index = Self::new(settings);
-        let mut reader = Reader { saved, at: 0 };
-        let read = index.read(&mut reader).filter(|()| reader.at == saved.len());
-        read.ok_or(SavedError { at: reader.at })?;
+        let mut reader = Reader { bytes, at: 0 };
+        let read = index.read(&mut reader).filter(|()| reader.at == bytes.len());
+        read.ok_or(IndexFormatError { at: reader.at })?;
         index.set_synced();
         Ok(index)
     }
@@ -79,8 +83,8 @@ impl Index {
             for _ in 0..reader.count()? {
                 let key = ServiceKey::from_labels(reader.bytes()?)?;
                 if reader.byte()? == 1 {
-                    let facts = reader.facts()?;
-                    self.put_service(&key, Some(facts));
+                    let data = reader.service()?;
+                    self.put_service(&key, Some(data));
                 }
                 for _ in 0..reader.count()? {
                     let namespace = reader.text()?;
@@ -95,24 +99,24 @@ impl Index {
     }
 }
 
-fn save_facts(out: &mut Vec<u8>, facts: &Facts) {
-    match &facts.kind {
-        FactsKind::ClusterIp(addresses) => {
+fn save_service(out: &mut Vec<u8>, data: &ServiceData) {
+    match &data.kind {
+        ServiceKind::ClusterIp(addresses) => {
             out.push(0);
             count(out, addresses.len());
             for address in addresses {
                 save_address(out, *address);
             }
         }
-        FactsKind::Headless => out.push(1),
-        FactsKind::External(None) => out.push(2),
-        FactsKind::External(Some(target)) => {
+        ServiceKind::Headless => out.push(1),
+        ServiceKind::External(None) => out.push(2),
+        ServiceKind::External(Some(target)) => {
             out.push(3);
             bytes(out, target);
         }
     }
-    save_ports(out, &facts.ports);
-    out.push(u8::from(facts.publish_not_ready));
+    save_ports(out, &data.ports);
+    out.push(u8::from(data.publish_not_ready));
 }
 
 fn save_slice(out: &mut Vec<u8>, slice: &Slice) {
@@ -131,7 +135,7 @@ fn save_ports(out: &mut Vec<u8>, ports: &[Port]) {
     for port in ports {
         bytes(out, port.name.as_bytes());
         out.push(port.protocol.map_or(0, Protocol::number));
-        // Port 0 cannot be.
+        // 0 stands for no port: it is no valid port number.
         out.extend(port.number.unwrap_or(0).to_be_bytes());
     }
 }
@@ -159,16 +163,16 @@ fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 struct Reader<'s> {
-    saved: &'s [u8],
+    bytes: &'s [u8],
     at: usize,
 }
 
 impl<'s> Reader<'s> {
     fn take(&mut self, length: usize) -> Option<&'s [u8]> {
         let end = self.at.checked_add(length)?;
-        let taken = self.saved.get(self.at..end)?;
+        let part = self.bytes.get(self.at..end)?;
         self.at = end;
-        Some(taken)
+        Some(part)
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -200,21 +204,21 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn facts(&mut self) -> Option<Facts> {
+    fn service(&mut self) -> Option<ServiceData> {
         let kind = match self.byte()? {
             0 => {
                 let mut addresses = Vec::new();
                 for _ in 0..self.count()? {
                     addresses.push(self.address()?);
                 }
-                FactsKind::ClusterIp(addresses.into())
+                ServiceKind::ClusterIp(addresses.into())
             }
-            1 => FactsKind::Headless,
-            2 => FactsKind::External(None),
-            3 => FactsKind::External(Some(self.bytes()?.into())),
+            1 => ServiceKind::Headless,
+            2 => ServiceKind::External(None),
+            3 => ServiceKind::External(Some(self.bytes()?.into())),
             _ => return None,
         };
-        Some(Facts {
+        Some(ServiceData {
             kind,
             ports: self.ports()?,
             publish_not_ready: self.byte()? == 1,
@@ -241,7 +245,7 @@ impl<'s> Reader<'s> {
                 hostname,
             });
         }
-        Some(Slice::of_parts(name, ports, endpoints))
+        Some(Slice::from_parts(name, ports, endpoints))
     }
 
     fn ports(&mut self) -> Option<Box<[Port]>> {
