@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::audit::Trail;
 use crate::compression::Compressed;
 use crate::failure::Failure;
-use crate::flow_control::Held;
+use crate::lasting::Lasting;
 use crate::negotiation::Encoding;
 use crate::printing::{self, STATUS_DEFINITION};
 pub(crate) use warnings::{with_deprecation, with_warnings};
@@ -39,12 +39,15 @@ pub(crate) enum Body {
     },
     /// The same, compressed on the way.
     Compressed(Box<Compressed>),
-    /// What another server answers, and its part of what lasts.
-    PassedOn { body: Incoming, held: Option<Held> },
-    /// A watch, and its part of what lasts.
+    /// What another server answers, as long as it may last.
+    PassedOn {
+        body: Incoming,
+        lasting: Option<Lasting>,
+    },
+    /// A watch, as long as it may last.
     Stream {
         stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
-        held: Option<Held>,
+        lasting: Option<Lasting>,
     },
     /// One of the others whose end is recorded.
     Recorded { body: Box<Body>, _trail: Arc<Trail> },
@@ -117,7 +120,13 @@ impl HttpBody for Body {
             }
             Body::Compressed(compressed) => compressed.next(),
             Body::Recorded { body, .. } => return Pin::new(body.as_mut()).poll_frame(context),
-            Body::PassedOn { body, .. } => return Pin::new(body).poll_frame(context),
+            Body::PassedOn { body, lasting } => {
+                return match is_over(lasting, context) {
+                    true => Poll::Ready(None),
+                    false => Pin::new(body).poll_frame(context),
+                };
+            }
+            Body::Stream { lasting, .. } if is_over(lasting, context) => None,
             Body::Stream { stream, .. } => match stream.as_mut().poll_next(context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => return Poll::Pending,
@@ -147,6 +156,13 @@ impl HttpBody for Body {
     }
 }
 
+/// Whether what lasts has to end early.
+fn is_over(lasting: &mut Option<Lasting>, context: &mut Context<'_>) -> bool {
+    lasting
+        .as_mut()
+        .is_some_and(|lasting| lasting.poll_ended(context).is_ready())
+}
+
 /// An answer on its way.
 pub(crate) type Answer = Response<Body>;
 
@@ -170,18 +186,18 @@ pub(crate) fn pieces(pieces: Vec<Bytes>, encoding: Encoding) -> Answer {
 /// The events of a watch.
 pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding: Encoding) -> Answer {
     let content_type = HeaderValue::from_static(encoding.stream_content_type());
-    of(StatusCode::OK, content_type, Body::Stream { stream, held: None })
+    of(StatusCode::OK, content_type, Body::Stream { stream, lasting: None })
 }
 
 /// An answer that somebody else gave, passed on as it comes.
 pub(crate) fn passed_on(answer: Response<Incoming>) -> Answer {
-    answer.map(|body| Body::PassedOn { body, held: None })
+    answer.map(|body| Body::PassedOn { body, lasting: None })
 }
 
-/// The same answer, which holds a part of what lasts until it ends.
-pub(crate) fn holding(mut answer: Answer, part: Held) -> Answer {
-    if let Body::PassedOn { held, .. } | Body::Stream { held, .. } = answer.body_mut() {
-        *held = Some(part);
+/// The same answer, which lasts no longer than `request`.
+pub(crate) fn lasting(mut answer: Answer, request: Lasting) -> Answer {
+    if let Body::PassedOn { lasting, .. } | Body::Stream { lasting, .. } = answer.body_mut() {
+        *lasting = Some(request);
     }
     answer
 }

@@ -39,6 +39,8 @@ pub(crate) struct Passage {
     pub(crate) requester: Arc<Identity>,
     /// Whether an identity was proved.
     pub(crate) is_authenticated: bool,
+    /// Whether the certificate of the connection proved it.
+    pub(crate) is_by_certificate: bool,
     /// The sort of the request, and the user who proved an identity: impersonation does not change it.
     pub(crate) flow: Flow,
 }
@@ -64,6 +66,7 @@ impl Gate {
                 return Ok(Passage {
                     requester,
                     is_authenticated,
+                    is_by_certificate: false,
                     flow,
                 });
             }
@@ -75,6 +78,7 @@ impl Gate {
             self.flow_control.count(flow, Instant::now())?;
         }
         let authenticated = requester;
+        let is_by_certificate = connection.is_some_and(|identity| Arc::ptr_eq(identity, &authenticated));
         let requester = impersonated(authenticated.clone(), asking.headers, &self.authorizer)?;
         if let Some(trail) = asking.trail.filter(|_| !Arc::ptr_eq(&authenticated, &requester)) {
             trail.impersonated(&requester);
@@ -83,6 +87,7 @@ impl Gate {
         Ok(Passage {
             requester,
             is_authenticated,
+            is_by_certificate,
             flow,
         })
     }

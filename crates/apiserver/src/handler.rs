@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::flow_control::{Flow, Load, LongRunning};
 use crate::gate::{Asking, Gate, Passage};
 use crate::health;
+use crate::lasting::Lasting;
 use crate::metrics::{Label, Metrics};
 use crate::negotiation::{body_format, status_encoding};
 use crate::passing::{Logs, Passing};
@@ -26,7 +27,7 @@ use crate::questions::{Asked, is_question};
 use crate::request_body::{self, BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
-use crate::server::{Connection, Connections};
+use crate::server::{Connection, Connections, Cut};
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =
@@ -98,6 +99,7 @@ impl Handler {
             headers: request.headers(),
             trail: request.extensions().get::<Arc<Trail>>().map(|trail| &**trail),
         };
+        let cut = connection.cut();
         let passage = match self.gate.pass(&asking, connection.identity()) {
             Ok(passage) => passage,
             Err(failure) => {
@@ -125,7 +127,10 @@ impl Handler {
                 &self.gate.authenticator.service_accounts,
                 host(&request),
             )),
-            Route::Resource(target) => self.clone().resource(target, request, passage).await,
+            Route::Resource(target) => {
+                let cut = cut.filter(|_| passage.is_by_certificate);
+                self.clone().resource(target, request, passage, cut).await
+            }
             Route::Document(path) => {
                 if !matches!(*request.method(), Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
@@ -163,6 +168,7 @@ impl Handler {
         target: Target,
         request: Request<Incoming>,
         passage: Passage,
+        cut: Option<Cut>,
     ) -> Result<Answer, Failure> {
         let begin = Instant::now();
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -171,7 +177,10 @@ impl Handler {
         let label = Label::new(&target, verb.label(&target), is_dry_run);
         let is_deprecated = target.kind.kind == "Endpoints";
         let encoding = status_encoding(request.headers());
-        let called = self.clone().call(target, verb, query, request, passage).await;
+        let called = self
+            .clone()
+            .call(target, verb, query, request, passage, cut)
+            .await;
         let answer = called.unwrap_or_else(|failure| answer::failure(&failure, encoding));
         let bytes = answer.body().size_hint().exact();
         let code = answer.status().as_u16();
@@ -191,15 +200,19 @@ impl Handler {
         query: String,
         request: Request<Incoming>,
         passage: Passage,
+        cut: Option<Cut>,
     ) -> Result<Answer, Failure> {
         let Passage { requester, flow, .. } = passage;
         if target.passed_path.is_some() {
-            let held = self.gate.flow_control.hold(flow, LongRunning::Proxy)?;
-            return self.passing.pass(&self.resources, &target, request, held).await;
+            let lasting = self.begin_lasting(flow, LongRunning::Proxy, cut)?;
+            return self
+                .passing
+                .pass(&self.resources, &target, request, lasting)
+                .await;
         }
         if target.subresource == Some(api::kind::LOG) {
-            let held = self.gate.flow_control.hold(flow, LongRunning::Log)?;
-            return self.logs.read(&self.resources, &target, &query, held).await;
+            let lasting = self.begin_lasting(flow, LongRunning::Log, cut)?;
+            return self.logs.read(&self.resources, &target, &query, lasting).await;
         }
         let (parts, body) = request.into_parts();
         let (body, load) = match verb.is_read() {
@@ -243,7 +256,7 @@ impl Handler {
             return ended.map_or_else(|| Err(unexpected()), finished);
         }
         if verb == Verb::Watch {
-            return self.watch(&call, flow).await;
+            return self.watch(&call, flow, cut).await;
         }
         if verb.is_read() {
             return call.read(&resources).await;
@@ -264,10 +277,15 @@ impl Handler {
 
 impl Handler {
     /// Begins a watch; it is counted among those of its user until its answer ends.
-    async fn watch(&self, call: &Call, flow: Flow) -> Result<Answer, Failure> {
-        let held = self.gate.flow_control.hold(flow, LongRunning::Watch)?;
+    async fn watch(&self, call: &Call, flow: Flow, cut: Option<Cut>) -> Result<Answer, Failure> {
+        let lasting = self.begin_lasting(flow, LongRunning::Watch, cut)?;
         let answer = call.read(&self.resources).await?;
-        Ok(answer::holding(answer, held))
+        Ok(answer::lasting(answer, lasting))
+    }
+
+    fn begin_lasting(&self, flow: Flow, kind: LongRunning, cut: Option<Cut>) -> Result<Lasting, Failure> {
+        let held = self.gate.flow_control.hold(flow, kind)?;
+        Ok(Lasting::new(held, cut))
     }
 }
 

@@ -34,6 +34,7 @@ mod gate;
 mod handler;
 mod health;
 pub mod kubeconfig;
+mod lasting;
 mod metrics;
 mod namespace;
 mod negotiation;

@@ -9,6 +9,8 @@
 //! - There is no Node: no certificate counts, but one that the server's own authority gave out by hand (`portolan
 //!   kubeconfig`, `portolan up` for its own machine) does for an hour, so that its agent can register the Node. No request
 //!   for a certificate leads to one with that mark.
+//!
+//! No certificate, of a Node or of anybody else, counts longer than it says, also on a connection that began before.
 
 use std::collections::HashMap;
 
@@ -33,6 +35,8 @@ const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 pub struct Signed {
     /// When, in seconds since the epoch.
     at_seconds: i64,
+    /// The last second at which the certificate is good, since the epoch.
+    ends_at_seconds: i64,
     /// Whether the authority gave it out by hand.
     is_by_hand: bool,
 }
@@ -42,14 +46,37 @@ impl Signed {
         let mut units = certificate.subject().iter_organizational_unit();
         Signed {
             at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
+            ends_at_seconds: certificate.validity().not_after.timestamp(),
             is_by_hand: units.any(|unit| unit.as_str() == Ok(BY_HAND)),
         }
     }
+
+    /// A certificate that is good for an hour.
+    #[cfg(test)]
+    pub(crate) fn at(seconds: i64) -> Signed {
+        Signed {
+            at_seconds: seconds,
+            ends_at_seconds: seconds + REGISTRATION_SECONDS,
+            is_by_hand: false,
+        }
+    }
+
+    /// Whether time alone may have made the certificate worthless by `now`, without a change of its Node.
+    pub(crate) fn may_have_lapsed(&self, now: Timestamp) -> bool {
+        self.is_by_hand || self.has_ended(now)
+    }
+
+    fn has_ended(&self, now: Timestamp) -> bool {
+        now.as_second() > self.ends_at_seconds
+    }
 }
 
-/// Why a certificate of a Node's machine does not count. For the log; a client learns nothing.
+/// Why a client certificate does not count. For the log; a client learns nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Rejection {
+pub(crate) enum Rejection {
+    /// Its time is over.
+    #[error("the certificate has ended")]
+    Ended,
     /// The Node was removed, or never was.
     #[error("there is no Node {0:?}: its machine has to join again")]
     NoNode(String),
@@ -83,12 +110,15 @@ struct StoredMetadata {
     annotations: Option<HashMap<String, String>>,
 }
 
-/// Checks whether a certificate counts whose holder this is; everybody who is of no Node does.
-pub(super) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Result<(), Rejection> {
-    let (Some(signed), Some(of_node)) = (
-        identity.signed,
-        NodeIdentity::of(&identity.user, &identity.groups),
-    ) else {
+/// Checks whether the certificate counts that proved an identity, if one did. Those of no Node count until they end.
+pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Result<(), Rejection> {
+    let Some(signed) = &identity.signed else {
+        return Ok(());
+    };
+    if signed.has_ended(now) {
+        return Err(Rejection::Ended);
+    }
+    let Some(of_node) = NodeIdentity::of(&identity.user, &identity.groups) else {
         return Ok(());
     };
     let node = of_node.node_name.to_owned();

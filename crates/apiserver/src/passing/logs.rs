@@ -23,7 +23,7 @@ use super::destination::{authority, find};
 use super::{connector, pooled};
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
-use crate::flow_control::Held;
+use crate::lasting::Lasting;
 use crate::pki;
 use crate::query::Query;
 use crate::resource::Resources;
@@ -68,13 +68,13 @@ impl Logs {
         })
     }
 
-    /// The log that `target` and `query` name; the answer holds `held` until it ends.
+    /// The log that `target` and `query` name; the answer lasts no longer than `lasting`.
     pub(crate) async fn read(
         &self,
         resources: &Resources,
         target: &Target,
         query: &str,
-        held: Held,
+        mut lasting: Lasting,
     ) -> Result<Answer, Failure> {
         let pod = find(resources, target, "pods", target.name()).await?;
         let parameters = Query::parse(query);
@@ -100,13 +100,11 @@ impl Logs {
         let request = Request::get(uri)
             .body(Empty::new())
             .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
-        let answering = self.client.request(request);
-        let answered = timeout(ANSWER_HEAD_TIMEOUT, answering)
-            .await
-            .map_err(|_| no_answer())?
-            .map_err(super::unreachable)?;
+        let answering = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
+        let answering = async { answering.await.map_err(|_| no_answer())?.map_err(super::unreachable) };
+        let answered = lasting.during(answering).await?;
         match answered.status() {
-            StatusCode::OK => Ok(answer::holding(answer::passed_on(answered), held)),
+            StatusCode::OK => Ok(answer::lasting(answer::passed_on(answered), lasting)),
             _ => Err(complaint(answered, node_name).await),
         }
     }

@@ -22,7 +22,7 @@ use rustls::ClientConfig;
 
 use crate::answer::{self, Answer};
 use crate::failure::Failure;
-use crate::flow_control::Held;
+use crate::lasting::Lasting;
 use crate::resource::Resources;
 use crate::route::Target;
 use answer_head::{Sent, answer_of};
@@ -62,13 +62,13 @@ impl Passing {
         })
     }
 
-    /// Passes a request on to what `target` names, and the answer back, which holds `held` until it ends.
+    /// Passes a request on to what `target` names, and the answer back, which lasts no longer than `lasting`.
     pub(crate) async fn pass(
         &self,
         resources: &Resources,
         target: &Target,
         mut request: Request<Incoming>,
-        held: Held,
+        mut lasting: Lasting,
     ) -> Result<Answer, Failure> {
         let destination = destination::of(resources, target).await?;
         let path = target.passed_path.as_deref().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Passing {
         let host = headers::host(&request);
         let client_side = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let request = directed(request, &destination, path, &prefix)?;
-        let mut answered = answer_of(&self.client, request).await?;
+        let mut answered = lasting.during(answer_of(&self.client, request)).await?;
         headers::clean_answer(&mut answered, &destination, &prefix, &host)?;
         match client_side {
             Some(client_side) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -90,7 +90,7 @@ impl Passing {
                     client_side,
                     pod_side,
                     resources.shutdown.clone(),
-                    held,
+                    lasting,
                 ));
                 Ok(answer::passed_on(answered))
             }
@@ -102,7 +102,7 @@ impl Passing {
                 );
                 Err(Failure::internal(message))
             }
-            _ => Ok(answer::holding(answer::passed_on(answered), held)),
+            _ => Ok(answer::lasting(answer::passed_on(answered), lasting)),
         }
     }
 }

@@ -4,11 +4,16 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 
-use crate::flow_control::Held;
+use crate::lasting::Lasting;
 use crate::resource::Shutdown;
 
-/// Passes bytes both ways until either side ends or the server does. Its part of what lasts is held as long.
-pub(super) async fn run(client_side: OnUpgrade, pod_side: OnUpgrade, mut shutdown: Shutdown, _held: Held) {
+/// Passes bytes both ways until either side ends, the server does, or the request may not last any more.
+pub(super) async fn run(
+    client_side: OnUpgrade,
+    pod_side: OnUpgrade,
+    mut shutdown: Shutdown,
+    mut lasting: Lasting,
+) {
     let passing = async {
         let (client, pod) = tokio::try_join!(client_side, pod_side)?;
         let (mut client, mut pod) = (TokioIo::new(client), TokioIo::new(pod));
@@ -18,6 +23,7 @@ pub(super) async fn run(client_side: OnUpgrade, pod_side: OnUpgrade, mut shutdow
     let ended = tokio::select! {
         ended = passing => ended,
         () = shutdown.asked() => return,
+        () = lasting.ended() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a tunnel to a Pod ended with an error");

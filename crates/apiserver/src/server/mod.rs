@@ -7,11 +7,13 @@ mod connection;
 mod corked;
 mod handshakes;
 mod limits;
+mod node_connections;
 mod standing;
 mod streams;
 mod tls;
 mod turn;
 
+pub(crate) use node_connections::Cut;
 pub(crate) use standing::{Connection, Connections};
 pub use tls::TlsError;
 
@@ -184,6 +186,11 @@ impl Server {
         let serving_names = certificates.names.clone();
         let mut background = keep_state(&resources, &essentials, &shutdown);
         background.spawn(repair.keep());
+        background.spawn(node_connections::follow(
+            resources.clone(),
+            handler.connections.nodes().clone(),
+            shutdown.clone(),
+        ));
         if let Some(at_rest) = config.encryption.filter(|at_rest| at_rest.reloads) {
             let store = resources.store.clone();
             background.spawn(encryption::keep_up(at_rest.encryption, store, shutdown.clone()));

@@ -9,6 +9,7 @@ use telemetry::{MetricType, MetricsText};
 use super::activity::Silence;
 use super::census::{Census, Source, Stage};
 use super::handshakes::{Handshake, Handshakes};
+use super::node_connections::{Cut, NodeConnections, Registered};
 use crate::authentication::Identity;
 use crate::portions::Exceeded;
 
@@ -16,6 +17,7 @@ use crate::portions::Exceeded;
 #[derive(Debug)]
 pub(crate) struct Connections {
     open: Mutex<Open>,
+    nodes: Arc<NodeConnections>,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
 
@@ -87,8 +89,14 @@ impl Connections {
                 census: Census::new(per_address),
                 handshakes: Handshakes::default(),
             }),
+            nodes: Arc::default(),
             refused: Default::default(),
         }
+    }
+
+    /// Those with the certificate of a Node's machine.
+    pub(super) fn nodes(&self) -> &Arc<NodeConnections> {
+        &self.nodes
     }
 
     /// Counts a connection that arrives; `None` if it is refused.
@@ -160,6 +168,8 @@ struct Counted {
 #[derive(Debug)]
 pub(crate) struct Connection {
     identity: Option<Arc<Identity>>,
+    /// Among the connections of Nodes' machines, if it is one of them.
+    of_node: Option<Registered>,
     counted: Counted,
 }
 
@@ -178,6 +188,9 @@ impl Arrived {
         };
         match self.0.advance(stage) {
             Ok(()) => Some(Connection {
+                of_node: identity
+                    .as_ref()
+                    .and_then(|identity| self.0.connections.nodes.register(identity)),
                 identity,
                 counted: self.0,
             }),
@@ -193,6 +206,11 @@ impl Connection {
     /// Whom the client certificate names.
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.identity.as_ref()
+    }
+
+    /// The early end of what begins to last now; `None` if only client and server end it.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.of_node.as_ref().map(Registered::cut)
     }
 
     /// A request brought a valid credential: the connection leaves the pool of those without. It stays there if the pool

@@ -51,3 +51,29 @@ async fn a_certificate_of_our_authority_is_enough() {
         .await
         .expect(401);
 }
+
+#[tokio::test]
+async fn a_removed_node_loses_its_open_watches_and_its_connection() {
+    const SERVICES: &str = "/api/v1/services";
+    let mut api = Api::start().await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    api.post("/api/v1/nodes", &node).await.expect(201);
+    let by_certificate = [("authorization", "")];
+    api.use_certificate_of("system:node:n1", "system:nodes");
+    let watch = format!("{SERVICES}?watch=true&resourceVersion=0");
+    let mut of_node = api.watch_with(&watch, &by_certificate).await;
+    // Whoever proves to be somebody else on the same connection keeps the watch.
+    let mut of_another = api.watch(&watch).await;
+    of_node.next().await.expect("the Service kubernetes");
+    of_another.next().await.expect("the Service kubernetes");
+    api.delete("/api/v1/nodes/n1").await.expect(200);
+    assert_eq!(of_node.next().await, None);
+    api.send(Method::GET, SERVICES, &by_certificate, "")
+        .await
+        .expect(401);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    api.post("/api/v1/namespaces/default/services", &service)
+        .await
+        .expect(201);
+    assert_eq!(of_another.next_named().await, ("ADDED".to_owned(), "s".to_owned()));
+}

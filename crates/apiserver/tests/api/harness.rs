@@ -13,6 +13,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -109,7 +110,7 @@ impl Api {
         .unwrap();
         let store = Arc::new(SqliteStore::open(path.join("store"), SqliteOptions::default()).unwrap());
         let server = Server::start(config, store.clone()).await.unwrap();
-        let client = client(&path, false);
+        let client = client(&path, None);
         Api {
             server,
             directory,
@@ -120,7 +121,13 @@ impl Api {
 
     /// Proves who it is by the administrator's certificate from now on, where no token is sent.
     pub fn use_certificate(&mut self) {
-        self.client = client(self.directory.path(), true);
+        self.client = client(self.directory.path(), Some("admin"));
+    }
+
+    /// Proves to be this user of a group by a signed certificate, where no token is sent.
+    pub fn use_certificate_of(&mut self, user: &str, group: &str) {
+        sign(&self.directory.path().join("pki"), user, group);
+        self.client = client(self.directory.path(), Some("of-test"));
     }
 
     /// Sends a request, by default as the owner of a token, and reads the head of the answer. An empty header is
@@ -207,7 +214,12 @@ impl Api {
 
     /// Opens a watch.
     pub async fn watch(&self, path: &str) -> Lines {
-        let response = self.open(Method::GET, path, &[], Bytes::new()).await;
+        self.watch_with(path, &[]).await
+    }
+
+    /// Opens a watch with these headers.
+    pub async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Lines {
+        let response = self.open(Method::GET, path, headers, Bytes::new()).await;
         assert_eq!(response.status(), 200);
         Lines {
             body: response.into_body(),
@@ -225,7 +237,7 @@ impl Api {
 impl Api {
     /// A connection of its own that speaks HTTP/1.1, for what is no plain request.
     pub async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
-        let tls = tls_config(self.directory.path(), false);
+        let tls = tls_config(self.directory.path(), None);
         let stream = tokio::net::TcpStream::connect(self.server.address())
             .await
             .unwrap();
@@ -243,16 +255,32 @@ pub fn authorization() -> String {
 type ApiClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A client that trusts the authority of the server with this directory.
-fn client(directory: &Path, with_certificate: bool) -> ApiClient {
+fn client(directory: &Path, certificate: Option<&str>) -> ApiClient {
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls_config(directory, with_certificate))
+        .with_tls_config(tls_config(directory, certificate))
         .https_only()
         .enable_http1()
         .enable_http2();
     Client::builder(TokioExecutor::new()).build(connector.build())
 }
 
-fn tls_config(directory: &Path, with_certificate: bool) -> ClientConfig {
+/// Signs a certificate with the server's authority, `of-test`.
+fn sign(pki: &Path, user: &str, group: &str) {
+    let read = |file: &str| std::fs::read_to_string(pki.join(file)).unwrap();
+    let authority = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&read("ca.crt"), authority).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    std::fs::write(pki.join("of-test.crt"), certificate.pem()).unwrap();
+    std::fs::write(pki.join("of-test.key"), key.serialize_pem()).unwrap();
+}
+
+fn tls_config(directory: &Path, certificate: Option<&str>) -> ClientConfig {
     let read = |file: &str| std::fs::read(directory.join("pki").join(file)).unwrap();
     let certificates = |file: &str| -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(&read(file))
@@ -268,12 +296,13 @@ fn tls_config(directory: &Path, with_certificate: bool) -> ClientConfig {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    match with_certificate {
-        true => {
-            let key = PrivateKeyDer::from_pem_slice(&read("admin.key")).unwrap();
-            tls.with_client_auth_cert(certificates("admin.crt"), key).unwrap()
+    match certificate {
+        Some(name) => {
+            let key = PrivateKeyDer::from_pem_slice(&read(&format!("{name}.key"))).unwrap();
+            let chain = certificates(&format!("{name}.crt"));
+            tls.with_client_auth_cert(chain, key).unwrap()
         }
-        false => tls.with_no_client_auth(),
+        None => tls.with_no_client_auth(),
     }
 }
 

@@ -4,6 +4,7 @@ use store::{SqliteOptions, SqliteStore, Store, Transaction, Write};
 use super::*;
 
 const HOUR: i64 = 3_600;
+const YEAR: i64 = 365 * 24 * HOUR;
 const NOW: i64 = 1_800_000_000;
 
 fn time(seconds: i64) -> Timestamp {
@@ -16,6 +17,7 @@ fn identity(user: &str, group: &str, at_seconds: i64, is_by_hand: bool) -> Ident
         groups: vec![group.to_owned()],
         signed: Some(Signed {
             at_seconds,
+            ends_at_seconds: NOW + YEAR,
             is_by_hand,
         }),
         ..Identity::default()
@@ -80,4 +82,18 @@ async fn a_machine_that_joins_under_the_name_revives_no_certificate() {
     }
     put_node(&store, json!({CERTIFICATES_SINCE: "some day"})).await;
     assert!(check(NOW, false).is_err());
+}
+
+#[tokio::test]
+async fn no_certificate_counts_after_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    put_node(&store, json!({})).await;
+    let agent = identity("system:node:n1", "system:nodes", NOW, false);
+    let person = identity("ann", "ops", NOW, false);
+    for holder in [&agent, &person] {
+        check(holder, store.index(), time(NOW + YEAR)).unwrap();
+        let late = check(holder, store.index(), time(NOW + YEAR + 1));
+        assert!(matches!(late, Err(Rejection::Ended)));
+    }
 }
