@@ -4,8 +4,14 @@
 
 use std::fmt;
 
-use super::{NODE_USER_PREFIX, NODES};
+use sha2::{Digest as _, Sha256};
+
+use super::{INCARNATION, NODE_USER_PREFIX, NODES};
 use crate::names;
+use crate::object::Node;
+
+/// Bytes of an incarnation's digest: nobody chooses what goes into it, so chance alone could make two alike.
+const DIGEST_BYTES: usize = 16;
 
 /// A part of a node's machine beside its agent that is a client of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,14 +145,27 @@ pub fn check_node_name<'n>(
 }
 
 /// The incarnation of a Node: another one after it was removed and made again, and after another machine joined under its
-/// name. A token that lets one machine replace another names it, so that it does so once.
+/// name. Certificates of the Node's machine carry it, so that those of an earlier incarnation count no more, whatever the
+/// time. A token that lets one machine replace another names it, so that it does so once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incarnation(String);
 
 impl Incarnation {
-    /// That of a Node with this `metadata.uid` and this value of [`super::CERTIFICATES_SINCE`], "" without one.
-    pub fn new(uid: &str, certificates_since: &str) -> Self {
-        Self(format!("{uid}/{certificates_since}"))
+    /// That of a Node with this `metadata.uid` and this value of [`INCARNATION`], "" without one. It is a digest, as an
+    /// organizational unit has 64 letters at most.
+    pub fn new(uid: &str, joined_by_request: &str) -> Self {
+        let digest = Sha256::digest(format!("{uid}/{joined_by_request}"));
+        let digest = digest.iter().take(DIGEST_BYTES);
+        Self(digest.map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// That of a Node as it is.
+    pub fn of_node(node: &Node) -> Self {
+        let joined_by_request = node.metadata.annotations.get(INCARNATION);
+        Self::new(
+            &node.metadata.uid,
+            joined_by_request.map_or("", String::as_str),
+        )
     }
 
     /// As it was written down by [`fmt::Display`].

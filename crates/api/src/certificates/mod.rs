@@ -32,6 +32,12 @@ pub const BACKDATE_SECONDS: i64 = 5 * 60;
 /// The annotation of a Node that says from which time on certificates of its machine count (RFC 3339). The signer writes it
 /// when a machine joins; without it every certificate of an existing Node counts.
 pub const CERTIFICATES_SINCE: &str = "portolan.dev/certificates-since";
+/// The annotation of a Node whose machine joined with certificates that carry the Node's [`Incarnation`]; its value is the
+/// UID of the request with which the machine joined. Also the `extra` of users whose certificate carries one, with the
+/// incarnation.
+pub const INCARNATION: &str = "portolan.dev/incarnation";
+/// The beginning of the organizational unit by which a certificate carries the [`Incarnation`] of its Node.
+pub const INCARNATION_UNIT_PREFIX: &str = "portolan:incarnation:";
 /// The annotation of a Node that names the UID of the request with which its machine joined.
 pub const JOINED_BY_REQUEST: &str = "portolan.dev/joined-by-request";
 /// The `extra` of a bootstrap token's user that names the Node whose machine the token may replace: its name and its

@@ -1,5 +1,6 @@
 //! Somebody who asks.
 
+use api::certificates::INCARNATION;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -54,12 +55,17 @@ impl Identity {
             .collect();
         let digest = Sha256::digest(certificate);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signed = Signed::of(&parsed);
+        let mut extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
+        if let Some(incarnation) = signed.incarnation() {
+            extra.push((INCARNATION.to_owned(), vec![incarnation.to_string()]));
+        }
         (!user.is_empty()).then(|| Identity {
             user,
             uid: String::new(),
             groups,
-            extra: vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])],
-            signed: Some(Signed::of(&parsed)),
+            extra,
+            signed: Some(signed),
         })
     }
 

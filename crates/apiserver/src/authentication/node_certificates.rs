@@ -1,11 +1,11 @@
 //! Certificates of Nodes' machines, those of the agent and of its parts: they count as long as the Node does, so that a
 //! machine whose Node was removed has no rights any more, however long its certificates last.
 //!
-//! - The Node exists: a certificate counts if it was signed at [`CERTIFICATES_SINCE`] or later. The signer writes that
-//!   annotation when a machine joins, before it signs. So certificates of a machine that had the name before stay
-//!   worthless after another one has joined under it.
-//! - The Node has no such annotation, since its machine joined with an older version, or registered itself with a
-//!   kubeconfig: every certificate counts.
+//! - The Node exists, and the certificate carries an [`Incarnation`]: it counts if it is the Node's. So certificates of a
+//!   machine that had the name before stay worthless after another one has joined under it, however soon.
+//! - The certificate carries none, since an earlier version signed it, or it was given out by hand: it counts if it was
+//!   signed at [`CERTIFICATES_SINCE`] or later, and always if the Node has no such annotation. Of a Node whose machine
+//!   joined with certificates that carry one ([`INCARNATION`]), those given out by hand alone count without.
 //! - There is no Node: no certificate counts, but one that the server's own authority gave out by hand (`portolan
 //!   kubeconfig`, `portolan up` for its own machine) does for an hour, so that its agent can register the Node. No request
 //!   for a certificate leads to one with that mark.
@@ -14,7 +14,9 @@
 
 use std::collections::HashMap;
 
-use api::certificates::{BACKDATE_SECONDS, CERTIFICATES_SINCE, NodeIdentity};
+use api::certificates::{
+    BACKDATE_SECONDS, CERTIFICATES_SINCE, INCARNATION, INCARNATION_UNIT_PREFIX, Incarnation, NodeIdentity,
+};
 use api::kind;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -27,11 +29,11 @@ use super::Identity;
 pub(crate) const BY_HAND: &str = "portolan:by-hand";
 /// How long a certificate given out by hand counts without a Node.
 const REGISTRATION_SECONDS: i64 = 3_600;
-/// How much the clock of a signer may lie behind that of another one.
+/// How much the clock of a signer may lie behind that of another one, of Nodes whose certificates carry no incarnation.
 const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
 /// When and how a client certificate was signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// When, in seconds since the epoch.
     at_seconds: i64,
@@ -39,16 +41,28 @@ pub struct Signed {
     ends_at_seconds: i64,
     /// Whether the authority gave it out by hand.
     is_by_hand: bool,
+    /// The incarnation of the Node that it was signed for, if it carries one.
+    incarnation: Option<Incarnation>,
 }
 
 impl Signed {
     pub(super) fn of(certificate: &X509Certificate<'_>) -> Signed {
-        let mut units = certificate.subject().iter_organizational_unit();
+        let units = certificate.subject().iter_organizational_unit();
+        let units: Vec<&str> = units.filter_map(|unit| unit.as_str().ok()).collect();
+        let mut incarnations = units
+            .iter()
+            .filter_map(|unit| unit.strip_prefix(INCARNATION_UNIT_PREFIX));
         Signed {
             at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
             ends_at_seconds: certificate.validity().not_after.timestamp(),
-            is_by_hand: units.any(|unit| unit.as_str() == Ok(BY_HAND)),
+            is_by_hand: units.contains(&BY_HAND),
+            incarnation: incarnations.next().map(Incarnation::written),
         }
+    }
+
+    /// The incarnation of the Node that the certificate was signed for, if it carries one.
+    pub(super) fn incarnation(&self) -> Option<&Incarnation> {
+        self.incarnation.as_ref()
     }
 
     /// A certificate that is good for an hour.
@@ -58,6 +72,7 @@ impl Signed {
             at_seconds: seconds,
             ends_at_seconds: seconds + REGISTRATION_SECONDS,
             is_by_hand: false,
+            incarnation: None,
         }
     }
 
@@ -80,6 +95,9 @@ pub(crate) enum Rejection {
     /// The Node was removed, or never was.
     #[error("there is no Node {0:?}: its machine has to join again")]
     NoNode(String),
+    /// Another machine has joined under the name since, or the Node was removed and made again.
+    #[error("the certificate is of an earlier incarnation of the Node {0:?}")]
+    OtherIncarnation(String),
     /// Another machine has joined under the name since.
     #[error("the certificate is older than the Node {node:?} allows: {CERTIFICATES_SINCE} is {since:?}")]
     TooOld {
@@ -107,6 +125,7 @@ struct StoredNode {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StoredMetadata {
+    uid: String,
     annotations: Option<HashMap<String, String>>,
 }
 
@@ -136,11 +155,24 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
         Err(source) => return Err(Rejection::Unreadable { node, source }),
     };
     let annotations = stored.metadata.annotations.unwrap_or_default();
+    let joined_by = annotations.get(INCARNATION);
+    let tolerance_seconds = match (&signed.incarnation, joined_by) {
+        (Some(carried), _) => {
+            let current = Incarnation::new(&stored.metadata.uid, joined_by.map_or("", String::as_str));
+            return match *carried == current {
+                true => Ok(()),
+                false => Err(Rejection::OtherIncarnation(node)),
+            };
+        }
+        (None, Some(_)) if !signed.is_by_hand => return Err(Rejection::OtherIncarnation(node)),
+        (None, Some(_)) => 0,
+        (None, None) => CLOCK_TOLERANCE_SECONDS,
+    };
     let Some(since) = annotations.get(CERTIFICATES_SINCE) else {
         return Ok(());
     };
     match since.parse::<Timestamp>() {
-        Ok(time) if signed.at_seconds + CLOCK_TOLERANCE_SECONDS >= time.as_second() => Ok(()),
+        Ok(time) if signed.at_seconds + tolerance_seconds >= time.as_second() => Ok(()),
         _ => Err(Rejection::TooOld {
             node,
             since: since.clone(),

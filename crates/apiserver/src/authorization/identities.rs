@@ -28,8 +28,10 @@ Every machine's part has a user of its own. `NODE` is the name of the machine's 
 ";
 
 const NODE_MODE: &str = "
-A certificate of a machine counts only while its Node exists, and only if it was signed since the machine joined
-(annotation `portolan.dev/certificates-since` of the Node).
+A certificate of a machine counts only while its Node exists, and only for the incarnation of the Node that it carries
+(`portolan:incarnation:DIGEST` among its organizational units; the annotation `portolan.dev/incarnation` of the Node).
+One that carries none counts only if it was signed since the machine joined (annotation
+`portolan.dev/certificates-since`), and for a Node with the first annotation only if it was given out by hand.
 
 Beyond the roles below, the authorization mode `Node` allows:
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::certificates::{
-    BACKDATE_SECONDS, CLIENT_SIGNER, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, Request,
-    RequestError,
+    BACKDATE_SECONDS, CLIENT_SIGNER, INCARNATION_UNIT_PREFIX, Incarnation, NODE_CLIENT_SIGNER, NODE_PART_SIGNER,
+    NODE_SERVING_SIGNER, Request, RequestError,
 };
 use api::object::CertificateSigningRequest;
 use jiff::Timestamp;
@@ -112,11 +112,16 @@ impl Authority {
         ours.contains(&object.spec.signer_name.as_str())
     }
 
-    /// The certificate that a request asks for, PEM.
+    /// The certificate that a request asks for, PEM; a client's of a Node's machine carries the Node's `incarnation`.
     ///
     /// # Errors
     /// See [`SignError`].
-    pub fn sign(&self, object: &CertificateSigningRequest, now: Timestamp) -> Result<String, SignError> {
+    pub fn sign(
+        &self,
+        object: &CertificateSigningRequest,
+        incarnation: Option<&Incarnation>,
+        now: Timestamp,
+    ) -> Result<String, SignError> {
         let request = request_of(object)?;
         check(object, &request).map_err(|wants| SignError::NotPermitted {
             signer: object.spec.signer_name.clone(),
@@ -125,6 +130,11 @@ impl Authority {
         let pem = String::from_utf8_lossy(&pem_of(object)).into_owned();
         let mut signing = CertificateSigningRequestParams::from_pem(&pem)?;
         signing.params = self.params(object, &request, now)?;
+        if let Some(incarnation) = incarnation.filter(|_| object.spec.signer_name != NODE_SERVING_SIGNER) {
+            let unit = format!("{INCARNATION_UNIT_PREFIX}{incarnation}");
+            let name = &mut signing.params.distinguished_name;
+            name.push(DnType::OrganizationalUnitName, unit);
+        }
         let issuer = match object.spec.signer_name.as_str() {
             NODE_SERVING_SIGNER => self.kubelet_serving_issuer.as_ref().unwrap_or(&self.issuer),
             _ => &self.issuer,

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::claim::take_name;
+use super::claim::{carried_incarnation, take_name};
 use super::keeper::Answer;
 use super::objection::{Objection, Others, Reserved, object_to_joining, object_to_serving};
 use super::recognise::joining_node;
@@ -111,12 +111,15 @@ pub(super) async fn sign(
         }
         None => None,
     };
-    let signed = match refusal {
-        Some(objection) => Err(objection.to_string()),
-        None => authority
-            .sign(&object, environment.clock.now())
-            .map_err(|error| error.to_string()),
+    let incarnation = match refusal {
+        Some(objection) => Err(objection),
+        None => carried_incarnation(&environment.client, &object).await?,
     };
+    let signed = incarnation.map_err(|objection| objection.to_string());
+    let signed = signed.and_then(|incarnation| {
+        let signed = authority.sign(&object, incarnation.as_ref(), environment.clock.now());
+        signed.map_err(|error| error.to_string())
+    });
     match signed {
         Ok(certificate) => body["status"]["certificate"] = json!(STANDARD.encode(certificate)),
         Err(reason) => {

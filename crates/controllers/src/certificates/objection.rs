@@ -7,8 +7,6 @@ use api::certificates::{Incarnation, NodeNameError, REPLACES_NODE, check_node_na
 use api::object::{CertificateSigningRequest, Node};
 use ipnet::IpNet;
 
-use super::claim::incarnation;
-
 /// Why a machine does not get a certificate that it may ask for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Objection {
@@ -21,6 +19,9 @@ pub enum Objection {
          `kubectl delete node`), or join with a token of `portolan token create --replace {0}`"
     )]
     NameTaken(String),
+    /// Another machine has joined under the name since the request was made, or the Node was removed.
+    #[error("the Node {0:?} was removed or replaced after the request was made; join again")]
+    AnotherIncarnation(String),
     /// Not yet: the agent has not made its Node.
     #[error("there is no Node {0:?}")]
     NoNode(String),
@@ -94,7 +95,7 @@ pub fn object_to_joining(request: &CertificateSigningRequest, present: &Node) ->
         let [name, written] = replaced.as_slice() else {
             return false;
         };
-        *name == present.metadata.name && Incarnation::written(written) == incarnation(present)
+        *name == present.metadata.name && Incarnation::written(written) == Incarnation::of_node(present)
     });
     (!may_replace).then(|| Objection::NameTaken(present.metadata.name.clone()))
 }

@@ -120,7 +120,7 @@ pub(super) fn joining_node(object: &CertificateSigningRequest) -> Option<String>
 }
 
 /// The Node whose agent asks.
-fn requester(object: &CertificateSigningRequest) -> Option<&str> {
+pub(super) fn requester(object: &CertificateSigningRequest) -> Option<&str> {
     let name = object.spec.username.strip_prefix(NODE_USER_PREFIX)?;
     object
         .spec

@@ -3,8 +3,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::certificates::{
-    CLIENT_SIGNER, JOINED_BY_REQUEST, NODE_CLIENT_SIGNER, NODE_PART_SIGNER, NODE_SERVING_SIGNER, NodePart,
-    REPLACES_NODE, condition,
+    CLIENT_SIGNER, INCARNATION, INCARNATION_UNIT_PREFIX, Incarnation, JOINED_BY_REQUEST, NODE_CLIENT_SIGNER,
+    NODE_PART_SIGNER, NODE_SERVING_SIGNER, NodePart, REPLACES_NODE, condition,
 };
 use api::object::{CertificateSigningRequest, CertificateSigningRequestCondition, Node};
 use base64::Engine as _;
@@ -14,7 +14,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType}
 use serde_json::json;
 use x509_parser::pem::Pem;
 
-use super::claim::{Claim, claim};
+use super::claim::{Claim, claim, incarnation_for};
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -219,13 +219,11 @@ fn refuses_the_name_of_a_node_that_exists() {
         let words = vec![name.to_owned(), incarnation.to_owned()];
         std::collections::BTreeMap::from([(REPLACES_NODE.to_owned(), words)])
     };
-    joining.spec.extra = replaces("n1", "uid-n1/");
+    let own = Incarnation::new("uid-n1", "").to_string();
+    joining.spec.extra = replaces("n1", &own);
     assert_eq!(object_to_joining(&joining, &present), None);
-    for (name, incarnation) in [
-        ("n2", "uid-n1/"),
-        ("n1", "uid-n1"),
-        ("n1", "uid-n1/2026-01-01T00:00:00Z"),
-    ] {
+    let another = Incarnation::new("uid-n1", "request-1").to_string();
+    for (name, incarnation) in [("n2", &own), ("n1", &another)] {
         joining.spec.extra = replaces(name, incarnation);
         assert_eq!(
             object_to_joining(&joining, &present),
@@ -243,10 +241,12 @@ fn one_request_alone_takes_a_name() {
     second.metadata.uid = "request-2".to_owned();
     assert_eq!(claim(&first, None), Claim::Create);
     let mut present = node("n1", &[]);
-    present
-        .metadata
-        .annotations
-        .insert(JOINED_BY_REQUEST.to_owned(), "request-1".to_owned());
+    let annotations = &mut present.metadata.annotations;
+    annotations.insert(JOINED_BY_REQUEST.to_owned(), "request-1".to_owned());
+    assert_eq!(claim(&first, Some(&present)), Claim::Mark("7".to_owned()));
+    assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
+    let annotations = &mut present.metadata.annotations;
+    annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
     assert_eq!(claim(&first, Some(&present)), Claim::Held);
     assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
     second.status.conditions.push(CertificateSigningRequestCondition {
@@ -256,6 +256,61 @@ fn one_request_alone_takes_a_name() {
         ..CertificateSigningRequestCondition::default()
     });
     assert_eq!(claim(&second, Some(&present)), Claim::Mark("7".to_owned()));
+}
+
+#[test]
+fn binds_a_certificate_to_the_incarnation_of_its_requester() {
+    let mut present = node("n1", &[]);
+    let mut request = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    request.metadata.uid = "request-1".to_owned();
+    let bound = |request: &CertificateSigningRequest, present: &Node| incarnation_for(request, "n1", Some(present));
+    let taken = Err(Objection::NameTaken("n1".to_owned()));
+    assert_eq!(bound(&request, &present), taken);
+    let annotations = &mut present.metadata.annotations;
+    annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
+    let current = Incarnation::new("uid-n1", "request-1");
+    assert_eq!(bound(&request, &present), Ok(Some(current.clone())));
+    // Another machine has replaced it before the certificate was signed.
+    let mut replaced = present.clone();
+    let annotations = &mut replaced.metadata.annotations;
+    annotations.insert(INCARNATION.to_owned(), "request-2".to_owned());
+    assert_eq!(bound(&request, &replaced), taken);
+
+    let mut renewing = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1");
+    let stale = Err(Objection::AnotherIncarnation("n1".to_owned()));
+    assert_eq!(bound(&renewing, &present), stale);
+    let proved = vec![current.to_string()];
+    renewing.spec.extra.insert(INCARNATION.to_owned(), proved);
+    assert_eq!(bound(&renewing, &present), Ok(Some(current)));
+    assert_eq!(bound(&renewing, &replaced), stale);
+    assert_eq!(incarnation_for(&renewing, "n1", None), stale);
+    // The machine joined with an earlier version.
+    renewing.spec.extra.clear();
+    let of_earlier_version = Ok(Some(Incarnation::new("uid-n1", "")));
+    assert_eq!(bound(&renewing, &node("n1", &[])), of_earlier_version);
+    assert_eq!(incarnation_for(&renewing, "n1", None), Ok(None));
+}
+
+#[test]
+fn a_certificate_of_a_client_carries_its_incarnation() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let incarnation = Incarnation::new("uid-n1", "request-1");
+    let units = |object: &CertificateSigningRequest| -> Vec<String> {
+        let signed = authority.sign(object, Some(&incarnation), now).unwrap();
+        let block = Pem::iter_from_buffer(signed.as_bytes()).next().unwrap().unwrap();
+        let certificate = block.parse_x509().unwrap();
+        let units = certificate.subject().iter_organizational_unit();
+        units.map(|unit| unit.as_str().unwrap().to_owned()).collect()
+    };
+    let client = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
+    let unit = format!("{INCARNATION_UNIT_PREFIX}{incarnation}");
+    assert!(unit.len() <= 64, "{unit}");
+    assert_eq!(units(&client), [unit]);
+    let by = "system:node:n1";
+    let server = object(NODE_SERVING_SIGNER, by, NODES, &["n1"], by);
+    assert!(units(&server).is_empty());
 }
 
 #[test]
@@ -350,7 +405,7 @@ fn what_is_signed_is_what_was_asked_for_and_no_longer_than_that() {
         &["n1", "192.0.2.1"],
         "system:node:n1",
     );
-    let signed = authority.sign(&asked, now).unwrap();
+    let signed = authority.sign(&asked, None, now).unwrap();
     let block = Pem::iter_from_buffer(signed.as_bytes()).next().unwrap().unwrap();
     let certificate = block.parse_x509().unwrap();
     assert_eq!(
@@ -372,7 +427,7 @@ fn what_is_signed_is_what_was_asked_for_and_no_longer_than_that() {
         now.as_second() + 86_400
     );
     asked.spec.expiration_seconds = Some(600);
-    let short = authority.sign(&asked, now).unwrap();
+    let short = authority.sign(&asked, None, now).unwrap();
     let block = Pem::iter_from_buffer(short.as_bytes()).next().unwrap().unwrap();
     let end = block.parse_x509().unwrap().validity().not_after.timestamp();
     assert_eq!(end, now.as_second() + 600);
@@ -401,12 +456,12 @@ fn a_signer_signs_nothing_else_even_if_it_is_approved() {
         object(NODE_PART_SIGNER, "system:node:n1", NODES, &[], "ann"),
         object(CLIENT_SIGNER, "ann", &["one"], &["kubernetes"], "ann"),
     ] {
-        let refused = authority.sign(&asked, now).unwrap_err();
+        let refused = authority.sign(&asked, None, now).unwrap_err();
         assert!(matches!(refused, SignError::NotPermitted { .. }), "{refused}");
     }
     assert!(
         authority
-            .sign(&object(CLIENT_SIGNER, "ann", &["one"], &[], "ann"), now)
+            .sign(&object(CLIENT_SIGNER, "ann", &["one"], &[], "ann"), None, now)
             .is_ok()
     );
     assert!(!Authority::signs(&object(

@@ -8,7 +8,7 @@ use api::bootstrap_token::{
     Description, GROUP, JOINING_GROUP, NAME_PREFIX, NAMESPACE, SECRET_TYPE, Stored, Token, is_extra_group,
     secret,
 };
-use api::certificates::{CERTIFICATES_SINCE, Incarnation};
+use api::certificates::Incarnation;
 use api::object::{Endpoints, Node, Resource};
 use api::table::human_duration;
 use clap::{Args, Subcommand};
@@ -184,11 +184,7 @@ async fn incarnation(client: &Client, name: &str) -> Result<Incarnation, Failure
         }
         other => other?,
     };
-    let since = node.metadata.annotations.get(CERTIFICATES_SINCE);
-    Ok(Incarnation::new(
-        &node.metadata.uid,
-        since.map_or("", String::as_str),
-    ))
+    Ok(Incarnation::of_node(&node))
 }
 
 /// All servers of the cluster: the one that says so, and the others by the endpoints of the `kubernetes` Service.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::certificates::{CERTIFICATES_SINCE, INCARNATION, JOINED_BY_REQUEST};
 use api::tree::{child, entries, items, text, texts};
 use serde_json::Value;
 
@@ -27,6 +28,9 @@ const NODE_LABELS: [&str; 11] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
+
+/// The annotations by which the signer says which certificates of a Node's machine count.
+const SIGNERS_ANNOTATIONS: [&str; 3] = [CERTIFICATES_SINCE, INCARNATION, JOINED_BY_REQUEST];
 
 /// Admits the Node `name`, whichever part of it is written.
 pub(super) fn admit(node: &str, name: &str, before: Option<&Value>, after: &Value) -> Result<(), Refusal> {
@@ -78,6 +82,12 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     }
     if pod_ranges(before) != pod_ranges(after) {
         return Err(format!("node {node:?} is not allowed to modify podCIDR or podCIDRs").into());
+    }
+    let annotation = |object, name| text(child(child(object, "metadata"), "annotations"), name);
+    let signers = SIGNERS_ANNOTATIONS.into_iter();
+    let mut changed = signers.filter(|name| annotation(before, name) != annotation(after, name));
+    if let Some(name) = changed.next() {
+        return Err(format!("node {node:?} is not allowed to modify the annotation {name}").into());
     }
     let forbidden = forbidden_labels(before, after);
     match forbidden.is_empty() {

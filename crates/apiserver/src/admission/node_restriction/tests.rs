@@ -241,7 +241,7 @@ async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
         let refusal = |field: &str, value: Value| {
             let mut changed = stored.clone();
             match field {
-                "ownerReferences" => changed["metadata"][field] = value,
+                "ownerReferences" | "annotations" => changed["metadata"][field] = value,
                 _ => changed["spec"][field] = value,
             }
             world.refusal(&target, Some(&stored), &changed)
@@ -254,6 +254,11 @@ async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
         assert_eq!(
             refusal("ownerReferences", json!([{"name": "a"}])),
             "node \"n1\" is not allowed to modify ownerReferences"
+        );
+        assert_eq!(refusal("annotations", json!({"example.com/a": "b"})), "");
+        assert_eq!(
+            refusal("annotations", json!({"portolan.dev/incarnation": "r1"})),
+            "node \"n1\" is not allowed to modify the annotation portolan.dev/incarnation"
         );
         assert_eq!(
             refusal("configSource", json!({"configMap": {}})),

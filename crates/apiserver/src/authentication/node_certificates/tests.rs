@@ -19,6 +19,7 @@ fn identity(user: &str, group: &str, at_seconds: i64, is_by_hand: bool) -> Ident
             at_seconds,
             ends_at_seconds: NOW + YEAR,
             is_by_hand,
+            incarnation: None,
         }),
         ..Identity::default()
     }
@@ -29,7 +30,7 @@ fn store(directory: &std::path::Path) -> SqliteStore {
 }
 
 async fn put_node(store: &SqliteStore, annotations: Value) {
-    let node = json!({"metadata": {"name": "n1", "annotations": annotations}});
+    let node = json!({"metadata": {"name": "n1", "uid": "u1", "annotations": annotations}});
     let value = store::Value {
         bytes: serde_json::to_vec(&node).unwrap().into(),
         revision_at: None,
@@ -96,4 +97,37 @@ async fn no_certificate_counts_after_its_end() {
         let late = check(holder, store.index(), time(NOW + YEAR + 1));
         assert!(matches!(late, Err(Rejection::Ended)));
     }
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_earlier_incarnation_counts_no_more_in_the_same_second() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(directory.path());
+    let carrying = |uid: &str, joined_by: &str| {
+        let mut holder = identity("system:node:n1", "system:nodes", NOW, false);
+        let signed = holder.signed.as_mut().unwrap();
+        signed.incarnation = Some(Incarnation::new(uid, joined_by));
+        check(&holder, store.index(), time(NOW))
+    };
+    let plain = |is_by_hand, at| {
+        let holder = identity("system:node:n1", "system:nodes", at, is_by_hand);
+        check(&holder, store.index(), time(NOW))
+    };
+    // The machine joined with an earlier version, and has renewed its certificate since.
+    put_node(&store, json!({})).await;
+    carrying("u1", "").unwrap();
+    plain(false, NOW).unwrap();
+    for (uid, joined_by) in [("u0", ""), ("u1", "r1")] {
+        assert!(matches!(carrying(uid, joined_by), Err(Rejection::OtherIncarnation(_))));
+    }
+    // Another machine joins under the name.
+    let since = time(NOW).to_string();
+    put_node(&store, json!({CERTIFICATES_SINCE: since, INCARNATION: "r1"})).await;
+    carrying("u1", "r1").unwrap();
+    for (uid, joined_by) in [("u0", "r1"), ("u1", ""), ("u1", "r0")] {
+        assert!(matches!(carrying(uid, joined_by), Err(Rejection::OtherIncarnation(_))));
+    }
+    assert!(matches!(plain(false, NOW), Err(Rejection::OtherIncarnation(_))));
+    plain(true, NOW).unwrap();
+    assert!(matches!(plain(true, NOW - 1), Err(Rejection::TooOld { .. })));
 }
