@@ -118,7 +118,7 @@ async fn converse(
     shared: Shared,
 ) -> hyper::Result<()> {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let of_requests = activity.clone();
+    let (of_requests, standing) = (activity.clone(), connection.clone());
     let handler = shared.handler.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
@@ -133,7 +133,11 @@ async fn converse(
     let executor = streams.executor();
     let (stream, cork) = cork(stream);
     let io = TokioIo::new(stream);
-    let end = End { activity, shared };
+    let end = End {
+        connection: standing,
+        activity,
+        shared,
+    };
     match is_http2 {
         true => {
             let serving = http2_builder(executor).serve_connection(io, service);
@@ -160,6 +164,7 @@ async fn converse(
 
 /// What ends a connection besides its client.
 struct End {
+    connection: Arc<Connection>,
     activity: Arc<Activity>,
     shared: Shared,
 }
@@ -172,7 +177,7 @@ impl End {
         finish: impl FnOnce(Pin<&mut C>),
         cork: &Cork<S>,
         streams: &mut Streams,
-    ) -> C::Output
+    ) -> hyper::Result<()>
     where
         C: Future<Output = hyper::Result<()>>,
         S: tokio::io::AsyncWrite + Unpin,
@@ -181,6 +186,10 @@ impl End {
             ended = cork.drive(serving.as_mut(), streams) => return ended,
             () = self.shared.shutdown.asked() => None,
             silence = self.activity.silence() => Some(silence),
+            () = self.connection.displaced() => {
+                tracing::debug!("a connection without credentials ended for a newer one");
+                return Ok(());
+            }
         };
         finish(serving.as_mut());
         let Some(silence) = silence else {

@@ -5,13 +5,13 @@ mod background_threads;
 mod census;
 mod connection;
 mod corked;
-mod handshakes;
 mod limits;
 mod node_connections;
 mod standing;
 mod streams;
 mod tls;
 mod turn;
+mod unproved;
 
 pub(crate) use node_connections::Cut;
 pub(crate) use standing::{Connection, Connections};

@@ -8,8 +8,8 @@ use telemetry::{MetricType, MetricsText};
 
 use super::activity::Silence;
 use super::census::{Census, Source, Stage};
-use super::handshakes::{Handshake, Handshakes};
 use super::node_connections::{Cut, NodeConnections, Registered};
+use super::unproved::{Displaceable, Unproved};
 use crate::authentication::Identity;
 use crate::portions::Exceeded;
 
@@ -25,7 +25,8 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 struct Open {
     census: Census,
-    handshakes: Handshakes,
+    handshakes: Unproved,
+    unauthenticated: Unproved,
 }
 
 /// Why a connection was refused, or closed by the server.
@@ -87,7 +88,8 @@ impl Connections {
         Connections {
             open: Mutex::new(Open {
                 census: Census::new(per_address),
-                handshakes: Handshakes::default(),
+                handshakes: Unproved::default(),
+                unauthenticated: Unproved::default(),
             }),
             nodes: Arc::default(),
             refused: Default::default(),
@@ -110,11 +112,13 @@ impl Connections {
                 return None;
             }
         }
+        let displaceable = Arc::<Displaceable>::default();
+        open.handshakes.begin(source, &displaceable);
         Some(Arrived(Counted {
             connections: self.clone(),
             source,
             stage: AtomicU8::new(Stage::Handshake as u8),
-            handshake: open.handshakes.begin(source),
+            displaceable,
         }))
     }
 
@@ -160,8 +164,8 @@ struct Counted {
     connections: Arc<Connections>,
     source: Source,
     stage: AtomicU8,
-    /// Its handshake, also when that is over.
-    handshake: Arc<Handshake>,
+    /// Its end for a newer connection, as long as it has proved nothing.
+    displaceable: Arc<Displaceable>,
 }
 
 /// A connection that takes requests.
@@ -176,7 +180,7 @@ pub(crate) struct Connection {
 impl Arrived {
     /// Returns once a newer connection of the same address has taken this one's place.
     pub(super) async fn displaced(&self) {
-        self.0.handshake.displaced().await;
+        self.0.displaceable.displaced().await;
     }
 
     /// The handshake is over; `identity` is whom the client certificate names. `None` if there are too many such.
@@ -213,13 +217,21 @@ impl Connection {
         self.of_node.as_ref().map(Registered::cut)
     }
 
-    /// A request brought a valid credential: the connection leaves the pool of those without. It stays there if the pool
-    /// of those with a token is full.
+    /// Returns once a newer connection has taken this one's place among those that have proved nothing.
+    pub(super) async fn displaced(&self) {
+        self.counted.displaceable.displaced().await;
+    }
+
+    /// A request brought a valid credential: the connection leaves the pool of those without. If the pool of those with a
+    /// token is full, it keeps its place, and no newer connection takes it any more.
     pub(crate) fn prove(&self) {
         if self.counted.stage() == Some(Stage::Unauthenticated)
             && let Err(exceeded) = self.counted.advance(Stage::WithToken)
         {
             tracing::debug!(?exceeded, "a connection with a token stays among those without");
+            let mut open = self.counted.connections.open();
+            open.unauthenticated
+                .end(self.counted.source, &self.counted.displaceable);
         }
     }
 }
@@ -235,16 +247,51 @@ impl Counted {
         // The stage changes under the lock: requests of one connection may prove it at the same time.
         let mut open = self.connections.open();
         let from = match self.stage() {
-            Some(Stage::Handshake) if self.handshake.is_displaced() => return Err(Exceeded::Holder),
+            Some(_) if self.displaceable.is_displaced() => return Err(Exceeded::Holder),
             Some(from) if from != to => from,
             _ => return Ok(()),
         };
-        open.census.advance(self.source, from, to)?;
+        if let Err(exceeded) = open.census.advance(self.source, from, to) {
+            let is_displacing = to == Stage::Unauthenticated && open.displace_unauthenticated(self.source, exceeded);
+            if !is_displacing {
+                return Err(exceeded);
+            }
+            self.connections.refuse(exceeded.into());
+            open.census.advance(self.source, from, to)?;
+        }
         self.stage.store(to as u8, Ordering::Relaxed);
-        if from == Stage::Handshake {
-            open.handshakes.end(self.source, &self.handshake);
+        if let Some(unproved) = open.unproved(from) {
+            unproved.end(self.source, &self.displaceable);
+        }
+        if let Some(unproved) = open.unproved(to) {
+            unproved.begin(self.source, &self.displaceable);
         }
         Ok(())
+    }
+}
+
+impl Open {
+    /// The connections of a stage in which they can be displaced.
+    fn unproved(&mut self, stage: Stage) -> Option<&mut Unproved> {
+        match stage {
+            Stage::Handshake => Some(&mut self.handshakes),
+            Stage::Unauthenticated => Some(&mut self.unauthenticated),
+            Stage::WithToken | Stage::WithCertificate | Stage::Exempt => None,
+        }
+    }
+
+    /// Ends the oldest connection without credentials, of the same address, or of the one with the most if all together are
+    /// too many.
+    fn displace_unauthenticated(&mut self, source: Source, exceeded: Exceeded) -> bool {
+        let from = match exceeded {
+            Exceeded::Holder => Some(source),
+            Exceeded::Total => self.unauthenticated.fullest(),
+        };
+        let Some(from) = from.filter(|from| self.unauthenticated.displace_oldest(*from)) else {
+            return false;
+        };
+        self.census.leave(from, Stage::Unauthenticated);
+        true
     }
 }
 
@@ -252,12 +299,16 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let mut open = self.connections.open();
         let Some(stage) = self.stage() else { return };
-        if stage == Stage::Handshake {
-            if self.handshake.is_displaced() {
+        if let Some(unproved) = open.unproved(stage) {
+            // Its place is a newer connection's.
+            if self.displaceable.is_displaced() {
                 return;
             }
-            open.handshakes.end(self.source, &self.handshake);
+            unproved.end(self.source, &self.displaceable);
         }
         open.census.leave(self.source, stage);
     }
 }
+
+#[cfg(test)]
+mod tests;
