@@ -21,7 +21,7 @@ use thiserror::Error;
 
 pub use conflict::Conflict;
 
-use crate::decode::{Format, decode_free};
+use crate::decode::{DecodeError, Format, decode_free};
 use crate::kind::Kind;
 use crate::tree::{child, clear, set, text};
 use application::{Application, take_away};
@@ -55,6 +55,9 @@ pub enum ApplyError {
     /// The body is no YAML or no object; the same again does not help. Answer: 400 `BadRequest`.
     #[error("error decoding YAML: {0}")]
     Syntax(String),
+    /// The body has more values than are read; the same again does not help. Answer: 413 `RequestEntityTooLarge`.
+    #[error(transparent)]
+    TooLarge(DecodeError),
     /// `apiVersion` and `kind` are not those of the path; the same again does not help. Answer: 400 `BadRequest`.
     #[error("invalid object type: {api_version}, Kind={kind}")]
     WrongKind {
@@ -83,7 +86,10 @@ pub enum ApplyError {
 
 /// Reads the body of an apply and checks it against the schema of its kind.
 pub fn read_configuration(body: &[u8], kind: &Kind) -> Result<Value, ApplyError> {
-    let configuration = decode_free(body, Format::Yaml).map_err(|e| ApplyError::Syntax(e.to_string()))?;
+    let configuration = decode_free(body, Format::Yaml).map_err(|error| match error {
+        DecodeError::TooManyValues => ApplyError::TooLarge(error),
+        other => ApplyError::Syntax(other.to_string()),
+    })?;
     if !configuration.is_object() {
         return Err(ApplyError::Syntax("the configuration must be an object".into()));
     }

@@ -18,6 +18,11 @@ use crate::schema::{Shape, schema};
 pub use quantity::quantity_in_thousandths;
 use walk::{At, Findings, Node};
 
+/// Values (objects, lists and what is in them) that an object, a patch or what comes of one may have. A value takes some 70
+/// to 250 bytes in memory, but as few as two or three on the wire: the size of a body alone would allow a gigabyte. A
+/// ConfigMap of a mebibyte in entries of 20 bytes, with the records of who owns them, stays below.
+pub const VALUES_MAX: usize = 1 << 17;
+
 /// The formats of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -78,6 +83,9 @@ pub enum DecodeError {
         /// The `apiVersion`.
         version: String,
     },
+    /// There are more values than are read. The answer is 413 `RequestEntityTooLarge`.
+    #[error("Request entity too large: the object has more than {VALUES_MAX} values")]
+    TooManyValues,
     /// Strict validation was asked for, and there are faults.
     #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}", faults.join(", "))]
     Strict {
@@ -130,13 +138,29 @@ pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, Dec
 
 /// Reads a body of no particular kind, such as a patch: any JSON value, duplicates not looked for.
 pub fn decode_free(body: &[u8], format: Format) -> Result<Value, DecodeError> {
-    let findings = Findings::default();
+    free(VALUES_MAX, |node| read(body, format, node)).map(|(value, _)| value)
+}
+
+/// Reads JSON of no particular shape, and tells how many values it has, which may be `values_max`.
+pub(crate) fn decode_json_within(json: &[u8], values_max: usize) -> Result<(Value, usize), DecodeError> {
+    free(values_max, |node| read(json, Format::Json, node))
+}
+
+fn free(
+    values_max: usize,
+    run: impl FnOnce(Node<'_>) -> Result<Value, String>,
+) -> Result<(Value, usize), DecodeError> {
+    let findings = Findings::new(values_max);
     let at = At::root();
-    let node = Node::new(&Shape::Free, &at, &findings);
-    read(body, format, node).map_err(|detail| DecodeError::Syntax {
-        kind: "object".into(),
-        detail,
-    })
+    let result = run(Node::new(&Shape::Free, &at, &findings));
+    match result {
+        Ok(value) => Ok((value, findings.values())),
+        Err(_) if findings.has_too_many_values() => Err(DecodeError::TooManyValues),
+        Err(detail) => Err(DecodeError::Syntax {
+            kind: "object".into(),
+            detail,
+        }),
+    }
 }
 
 /// Brings a tree that did not come from a body, such as the result of a patch, into the shape of `kind`.
@@ -189,10 +213,13 @@ impl Target<'_> {
             });
         }
         let read = envelope.object(self.definition);
-        let object = read.map_err(|error| DecodeError::Mismatch {
-            kind: self.kind.into(),
-            version: self.api_version.into(),
-            detail: error.to_string(),
+        let object = read.map_err(|error| match error {
+            protobuf::ProtobufError::TooManyValues => DecodeError::TooManyValues,
+            other => DecodeError::Mismatch {
+                kind: self.kind.into(),
+                version: self.api_version.into(),
+                detail: other.to_string(),
+            },
         })?;
         Ok(Decoded {
             object,
@@ -202,9 +229,12 @@ impl Target<'_> {
 
     fn walk(self, run: impl FnOnce(Node<'_>) -> Result<Value, String>) -> Result<Decoded, DecodeError> {
         let shape = schema().shape(self.definition).unwrap_or(Shape::Free);
-        let findings = Findings::default();
+        let findings = Findings::new(VALUES_MAX);
         let at = At::root();
         let result = run(Node::new(&shape, &at, &findings));
+        if findings.has_too_many_values() {
+            return Err(DecodeError::TooManyValues);
+        }
         match (result, findings.take()) {
             (_, (Some(detail), _)) => Err(DecodeError::Mismatch {
                 kind: self.kind.into(),

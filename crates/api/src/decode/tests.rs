@@ -267,3 +267,21 @@ fn recorded_bodies_decode_as_recorded() {
     }
     assert!(compared > 100, "{compared} compared");
 }
+
+/// Bodies that are small on the wire and large in memory, in each format.
+#[test]
+fn refuses_more_values_than_are_read() {
+    let free = |count: usize| format!("[{}0]", "[],".repeat(count));
+    let decoded = |text: String| decode_free(text.as_bytes(), Format::Json).map(|_| ());
+    // The list and the last item count, too.
+    assert_eq!(decoded(free(VALUES_MAX - 2)), Ok(()));
+    assert_eq!(decoded(free(VALUES_MAX - 1)), Err(DecodeError::TooManyValues));
+    let yaml = format!("[{}]", "[],".repeat(VALUES_MAX));
+    let of_yaml = decode_free(yaml.as_bytes(), Format::Yaml);
+    assert!(of_yaml.is_err());
+    let ports = format!(r#"{{"spec":{{"ports":[{}{{}}]}}}}"#, "{},".repeat(VALUES_MAX));
+    assert_eq!(service(&ports).unwrap_err(), DecodeError::TooManyValues);
+    let object: Value = serde_json::from_str(&ports).unwrap();
+    let result = conform(object, kind_of("Service"));
+    assert_eq!(result.unwrap_err(), DecodeError::TooManyValues);
+}

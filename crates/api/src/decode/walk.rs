@@ -1,6 +1,6 @@
 //! The walk that reads a text and checks it against the schema at once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -11,6 +11,8 @@ use crate::schema::{Definition, Shape, schema};
 
 /// Faults that are remembered of one body; more would only make the answer unreadable.
 const STRICT_FAULTS_MAX: usize = 100;
+/// Fields of an object for which room is made at the first one.
+const FIELDS_USUAL: usize = 4;
 
 /// A place in the object, as a chain to the root: nothing is written out unless there is a fault.
 pub(super) struct At<'a> {
@@ -32,8 +34,9 @@ enum Step<'a> {
 }
 
 /// What the walk found to say.
-#[derive(Default)]
 pub(super) struct Findings {
+    values: Cell<usize>,
+    values_max: usize,
     mismatch: RefCell<Option<String>>,
     strict_faults: RefCell<Vec<String>>,
 }
@@ -94,6 +97,35 @@ impl At<'_> {
 }
 
 impl Findings {
+    /// Nothing yet, for a walk over so many values at most.
+    pub(super) fn new(values_max: usize) -> Self {
+        Self {
+            values: Cell::new(0),
+            values_max,
+            mismatch: RefCell::default(),
+            strict_faults: RefCell::default(),
+        }
+    }
+
+    /// Values that were read.
+    pub(super) fn values(&self) -> usize {
+        self.values.get()
+    }
+
+    /// Whether the walk ended since there are too many values.
+    pub(super) fn has_too_many_values(&self) -> bool {
+        self.values.get() > self.values_max
+    }
+
+    /// Counts one more value.
+    fn count<E: Error>(&self) -> Result<(), E> {
+        self.values.set(self.values.get() + 1);
+        match self.has_too_many_values() {
+            true => Err(E::custom("too many values")),
+            false => Ok(()),
+        }
+    }
+
     /// The first mismatch and all strict faults.
     pub(super) fn take(self) -> (Option<String>, Vec<String>) {
         (self.mismatch.into_inner(), self.strict_faults.into_inner())
@@ -173,7 +205,8 @@ impl<'a> Node<'a> {
     }
 
     fn fields<'de, A: MapAccess<'de>>(&self, definition: &Definition, mut map: A) -> Result<Value, A::Error> {
-        let mut object = Map::with_capacity(map.size_hint().unwrap_or(8));
+        let capacity = map.size_hint().unwrap_or(FIELDS_USUAL);
+        let mut object = Map::new();
         // One bit a field: `null`s are not kept, so the object itself does not tell.
         let mut seen = 0u64;
         while let Some(key) = map.next_key_seed(FieldName(definition))? {
@@ -200,6 +233,10 @@ impl<'a> Node<'a> {
                 },
             };
             let value = map.next_value_seed(self.below(&field.shape, &at))?;
+            if object.is_empty() {
+                // An empty object takes no memory: lists of them would take hundreds of times their length on the wire.
+                object = Map::with_capacity(capacity);
+            }
             if value.is_null() {
                 object.shift_remove(field.name);
             } else {
@@ -210,7 +247,7 @@ impl<'a> Node<'a> {
     }
 
     fn entries<'de, A: MapAccess<'de>>(&self, inner: &Shape, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Map::with_capacity(map.size_hint().unwrap_or(4));
+        let mut entries = Map::with_capacity(map.size_hint().unwrap_or(0));
         while let Some(key) = map.next_key::<String>()? {
             let at = At {
                 parent: Some(self.at),
@@ -235,6 +272,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        self.findings.count()?;
         source.deserialize_any(self)
     }
 }

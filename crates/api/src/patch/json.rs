@@ -11,16 +11,13 @@ use serde_json::Value;
 
 use super::PatchError;
 use super::tree::{DEPTH_MAX, WorkingCopy, measure};
+use crate::decode::VALUES_MAX;
 
 /// Operations in one patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
 const OPERATIONS_MAX: usize = 10_000;
 
 /// Bytes, as JSON, that all `copy` operations of a patch may add: upstream's `JSONPatchMaxCopyBytes`.
 const COPIED_BYTES_MAX: usize = 3 << 20;
-
-/// Values that all `copy` operations of a patch may add. A value takes some 70 bytes in memory, but as little as two as
-/// JSON: the bound of bytes alone would allow 100 MiB.
-const COPIED_VALUES_MAX: usize = 100_000;
 
 /// Values that all operations of a patch may walk through (to measure what moves) or shift (in a list): some tens of
 /// milliseconds of work.
@@ -107,7 +104,7 @@ impl Work {
 
     fn copy(&mut self, source: &Value, values: usize) -> Result<(), PatchError> {
         self.copied_values += values;
-        if self.copied_values > COPIED_VALUES_MAX {
+        if self.copied_values > VALUES_MAX {
             let text = "the copy operations of the patch make the object too large";
             return Err(PatchError::TooLarge(text.into()));
         }

@@ -11,7 +11,7 @@ mod tree;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::decode::{Format, decode_free};
+use crate::decode::{DecodeError, Format, decode_free};
 use crate::kind::Kind;
 
 /// The formats of a patch.
@@ -68,7 +68,10 @@ impl PatchFormat {
 
 /// Applies the patch in `body` to an object of `kind`.
 pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> Result<Value, PatchError> {
-    let patch = decode_free(body, Format::Json).map_err(|e| PatchError::Syntax(e.to_string()))?;
+    let patch = decode_free(body, Format::Json).map_err(|error| match error {
+        DecodeError::TooManyValues => PatchError::TooLarge(error.to_string()),
+        other => PatchError::Syntax(other.to_string()),
+    })?;
     match format {
         PatchFormat::Json => json::apply(object.clone(), patch),
         PatchFormat::Merge if patch.is_object() => {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::numbers::{Numbered, Target, find, numbers};
 use super::wire::{Fields, Payload, varint};
 use super::{ProtobufError, utf8};
-use crate::decode::scalar;
+use crate::decode::{DecodeError, decode_json_within, scalar};
 use crate::schema::{Definition, DefinitionId, Field, Shape, schema};
 
 /// Reads one object, within a bound on its values. How deep it calls itself is bounded by the schema, in which no
@@ -149,7 +149,7 @@ impl Reader {
             Shape::MicroTime => time(payload.bytes()?, 6)?,
             Shape::Quantity => quantity(payload.bytes()?)?,
             Shape::IntOrString => int_or_string(payload.bytes()?)?,
-            Shape::Free => raw(payload.bytes()?)?,
+            Shape::Free => self.raw(payload.bytes()?)?,
             Shape::Object(id) => {
                 let mut object = Map::new();
                 self.message(payload.bytes()?, *id, &mut object)?;
@@ -171,6 +171,26 @@ impl Reader {
                 ));
             }
         })
+    }
+
+    /// Reads anything, as JSON in a message.
+    fn raw(&mut self, bytes: &[u8]) -> Result<Value, ProtobufError> {
+        let mut json: &[u8] = &[];
+        for field in Fields::of(bytes) {
+            if let (1, payload) = field? {
+                json = payload.bytes()?;
+            }
+        }
+        if json.is_empty() {
+            return Ok(Value::Null);
+        }
+        let read = decode_json_within(json, self.values_left);
+        let (value, values) = read.map_err(|error| match error {
+            DecodeError::TooManyValues => ProtobufError::TooManyValues,
+            other => ProtobufError::malformed(other),
+        })?;
+        self.values_left = self.values_left.saturating_sub(values);
+        Ok(value)
     }
 
     fn count(&mut self) -> Result<(), ProtobufError> {
@@ -247,16 +267,3 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
     Ok(if is_text { text.into() } else { number.into() })
 }
 
-/// Anything, as JSON in a message.
-fn raw(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let mut json: &[u8] = &[];
-    for field in Fields::of(bytes) {
-        if let (1, payload) = field? {
-            json = payload.bytes()?;
-        }
-    }
-    if json.is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(json).map_err(ProtobufError::malformed)
-}

@@ -13,6 +13,7 @@ mod write;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::decode::VALUES_MAX;
 use crate::schema::{Shape, schema};
 use message::Reader;
 use wire::{Fields, WireError};
@@ -21,10 +22,6 @@ pub(crate) use write::{put_bytes, put_varint};
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
-
-/// Values that are read of one body. The smallest take two bytes on the wire and some seventy in memory, so the
-/// size of the body alone would bound memory badly; a whole ConfigMap or EndpointSlice has some thousands.
-const VALUES_MAX: usize = 1 << 18;
 
 /// The envelope of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

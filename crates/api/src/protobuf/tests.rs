@@ -296,6 +296,14 @@ fn a_body_of_very_many_values_is_refused() {
     let endpoints = bytes(2, "").repeat(VALUES_MAX + 1);
     let slice = "io.k8s.api.discovery.v1.EndpointSlice";
     assert_eq!(message(slice, &endpoints), Err(ProtobufError::TooManyValues));
+    // JSON within protobuf counts, too.
+    let raw = format!("[{}0]", "[],".repeat(VALUES_MAX));
+    let managed_fields = bytes(17, bytes(7, bytes(1, raw)));
+    let config_map = bytes(1, managed_fields);
+    assert_eq!(
+        message("io.k8s.api.core.v1.ConfigMap", &config_map),
+        Err(ProtobufError::TooManyValues)
+    );
 }
 
 #[test]

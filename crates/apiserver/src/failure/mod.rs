@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use api::decode::DecodeError;
 use api::field::FieldErrors;
 use api::kind::Kind;
 use http::StatusCode;
@@ -151,6 +152,17 @@ impl Failure {
     pub fn too_large(limit_bytes: usize) -> Failure {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// 413 for a body with too many values, 400 for one that is not an object of its kind.
+    pub fn of_decode(error: &DecodeError) -> Failure {
+        let message = error.to_string();
+        match error {
+            DecodeError::TooManyValues => {
+                Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+            }
+            _ => Failure::bad_request(message),
+        }
     }
 
     /// 415: the body's media type is not read here.

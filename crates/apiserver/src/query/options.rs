@@ -172,7 +172,7 @@ impl DeleteOptions {
     /// Reads them from the body, or from the query if there is no body.
     pub(crate) fn read(query: &Query<'_>, body: &[u8], format: Format) -> Result<DeleteOptions, Failure> {
         let decoded = decode::decode_delete_options(body, format)
-            .map_err(|error| Failure::bad_request(error.to_string()))?
+            .map_err(|error| Failure::of_decode(&error))?
             .object;
         let mut errors = FieldErrors::new();
         let has_body = !body.is_empty();

@@ -1,7 +1,7 @@
 //! Server-side apply, and the records of who owns which field that it rests on.
 
 use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
-use api::decode::{Format, conform, decode};
+use api::decode::{DecodeError, Format, conform, decode};
 use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -50,7 +50,10 @@ impl Resources {
             // Conflicts are told before.
             let warnings = said_of(faults, options.field_validation)?;
             let object = conform(applied, kind)
-                .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?
+                .map_err(|error| match error {
+                    DecodeError::TooManyValues => Failure::of_decode(&error),
+                    other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", other.to_string()),
+                })?
                 .object;
             let intent = Intent::of(&options, Ownership::Applied);
             match stored {
@@ -156,6 +159,7 @@ fn refusal(error: ApplyError) -> Failure {
         ApplyError::Syntax(_) | ApplyError::WrongKind { .. } | ApplyError::ManagedFields => {
             Failure::bad_request(message)
         }
+        ApplyError::TooLarge(error) => Failure::of_decode(&error),
         ApplyError::Untyped { .. } => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
         ApplyError::Conflicts(conflicts) => {
             let causes = conflicts.iter().map(|conflict| {

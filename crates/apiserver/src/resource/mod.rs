@@ -288,7 +288,7 @@ pub(crate) fn admitted(
     kind: &Kind,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Failure> {
-    let refused = |error: DecodeError| Failure::bad_request(error.to_string());
+    let refused = |error: DecodeError| Failure::of_decode(&error);
     let decoded = decoded.map_err(refused)?;
     let (object, warnings) = match validation {
         FieldValidation::Strict => (decoded.strict(kind).map_err(refused)?, Vec::new()),

@@ -142,3 +142,32 @@ async fn external_ips_can_be_denied() {
         .expect(403);
     api.post(SERVICES, &service(json!([]))).await.expect(201);
 }
+
+#[tokio::test]
+async fn bodies_of_very_many_values_are_too_large() {
+    let api = Api::start().await;
+    api.post(&config_maps(""), &json!({"metadata": {"name": "a"}}))
+        .await
+        .expect(201);
+    let values = format!("[{}0]", "{},".repeat(api::decode::VALUES_MAX));
+    let patch = format!(r#"{{"data":{values}}}"#);
+    let config_map = format!(r#"{{"metadata":{{"name":"b","finalizers":{values}}}}}"#);
+    let apply = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{values}}}"#);
+    let owned = format!("{}?fieldManager=me&force=true", config_maps("a"));
+    for (method, path, media_type, body) in [
+        (Method::PATCH, config_maps("a"), "application/merge-patch+json", patch.clone()),
+        (Method::PATCH, config_maps("a"), "application/strategic-merge-patch+json", patch),
+        (Method::PATCH, config_maps("a"), "application/json-patch+json", values),
+        (Method::PATCH, owned, "application/apply-patch+yaml", apply),
+    ] {
+        let headers = [("content-type", media_type)];
+        let refused = api.send(method, &path, &headers, body).await.expect(413);
+        assert_eq!(refused["reason"], "RequestEntityTooLarge", "{media_type}");
+    }
+    let headers = [("content-type", "application/json")];
+    let created = api
+        .send(Method::POST, &config_maps(""), &headers, config_map)
+        .await;
+    // A list of texts has no objects: what is wrong is found at the first of them.
+    assert_eq!(created.code, 400);
+}
