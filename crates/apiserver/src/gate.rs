@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::flow_control::{Flow, FlowControl, Subject};
 use crate::query::Query;
 use crate::route::{Route, Target};
+use crate::server::Source;
 
 /// Lets requests through.
 pub(crate) struct Gate {
@@ -29,6 +30,8 @@ pub(crate) struct Asking<'r> {
     pub(crate) path: &'r str,
     pub(crate) query: &'r str,
     pub(crate) headers: &'r HeaderMap,
+    /// The client's address.
+    pub(crate) source: Option<Source>,
     /// Where the request is recorded, if requests are.
     pub(crate) trail: Option<&'r Trail>,
 }
@@ -54,7 +57,7 @@ impl Gate {
     ) -> Result<Passage, Failure> {
         let requester = self
             .authenticator
-            .authenticate(asking.headers, connection)
+            .authenticate(asking.headers, connection, asking.source)
             .inspect_err(|_| self.record_unauthenticated(asking, connection))?;
         let is_health = matches!(asking.route, Route::Health | Route::Version);
         let is_authenticated = !requester.is_anonymous();

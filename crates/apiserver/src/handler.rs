@@ -1,5 +1,6 @@
 //! From a request to an answer: who asks, what for, and which verb does it.
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use crate::questions::{Asked, is_question};
 use crate::request_body::{self, BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
-use crate::server::{Connection, Connections, Cut};
+use crate::server::{Connection, Connections, Cut, Source};
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =
@@ -97,6 +98,7 @@ impl Handler {
             path: uri.path(),
             query: uri.query().unwrap_or_default(),
             headers: request.headers(),
+            source: client_address(&request),
             trail: request.extensions().get::<Arc<Trail>>().map(|trail| &**trail),
         };
         let cut = connection.cut();
@@ -308,6 +310,12 @@ fn finished(ended: Result<Result<Answer, Failure>, JoinError>) -> Result<Answer,
 
 fn unexpected() -> Failure {
     Failure::internal("the server met an unexpected condition")
+}
+
+/// The address that the request comes from.
+fn client_address(request: &Request<Incoming>) -> Option<Source> {
+    let peer = request.extensions().get::<SocketAddr>()?;
+    Some(Source::from(peer.ip()))
 }
 
 /// Host and port that the client calls the server by.

@@ -15,14 +15,20 @@ pub(crate) use impersonation::impersonated;
 pub use service_accounts::KeyError;
 pub use tokens::{TokenFileError, Tokens};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 
 use crate::failure::Failure;
-use service_accounts::ServiceAccounts;
+use crate::flow_control::Rates;
+use crate::server::Source;
+use service_accounts::{Rejection, ServiceAccounts};
+
+/// Lines in the log about rejected bootstrap tokens of one address, in a second.
+const LINES_PER_SECOND: u32 = 1;
 
 /// Knows everybody who may come in.
 pub(crate) struct Authenticator {
@@ -30,6 +36,8 @@ pub(crate) struct Authenticator {
     /// The tokens of ServiceAccounts.
     pub(crate) service_accounts: ServiceAccounts,
     nobody: Arc<Identity>,
+    /// Lines in the log about rejected bootstrap tokens.
+    lines: Mutex<Rates<Source>>,
 }
 
 impl Authenticator {
@@ -38,15 +46,17 @@ impl Authenticator {
             tokens,
             service_accounts,
             nobody: Arc::new(Identity::anonymous()),
+            lines: Mutex::new(Rates::new(LINES_PER_SECOND)),
         }
     }
 
     /// Who sends a request; somebody anonymous if nothing is sent that proves anything. A token counts before the
-    /// certificate of the connection, and a wrong one is never made up for by it.
+    /// certificate of the connection, and a wrong one is never made up for by it. `source` is the client's address.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
         connection: Option<&Arc<Identity>>,
+        source: Option<Source>,
     ) -> Result<Arc<Identity>, Failure> {
         let connection = || match connection {
             Some(identity) => self.check_certificate(identity).map(|()| identity.clone()),
@@ -69,14 +79,26 @@ impl Authenticator {
         }
         if let Some(owner) = bootstrap_tokens::owner(self.service_accounts.store(), token) {
             return owner.map_err(|rejection| {
-                tracing::info!(%rejection, "a token was rejected");
+                match self.is_worth_a_line(source) {
+                    true => tracing::info!(%rejection, "a token was rejected"),
+                    false => tracing::debug!(%rejection, "a token was rejected"),
+                }
                 Failure::unauthorized()
             });
         }
-        self.service_accounts.owner(token).map_err(|rejection| {
+        self.service_accounts.owner(token, source).map_err(|rejection| {
             tracing::debug!(%rejection, "a token was rejected");
-            Failure::unauthorized()
+            match rejection {
+                Rejection::TooMany => Failure::too_many_requests(),
+                _ => Failure::unauthorized(),
+            }
         })
+    }
+
+    /// Whether a rejected token is logged for people: strangers must not fill the disk.
+    fn is_worth_a_line(&self, source: Option<Source>) -> bool {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        source.is_none_or(|source| lines.take_one(source, Instant::now()))
     }
 
     /// Refuses a connection's certificate that does not count any more, since its Node was removed.
@@ -103,7 +125,7 @@ impl Authenticator {
             };
         }
         self.service_accounts
-            .owner_for(token, audiences)
+            .owner_for(token, audiences, None)
             .map_err(|rejection| rejection.to_string())
     }
 }

@@ -15,6 +15,7 @@ mod schema;
 mod seats;
 
 pub use limits::RequestLimits;
+pub(crate) use rate::Rates;
 pub(crate) use schema::{PriorityLevel, Subject};
 
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +30,6 @@ use crate::failure::Failure;
 use crate::portions::{Claim, Portions};
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
-use rate::Rates;
 use schema::FlowSchema;
 use seats::{Arrival, Seats, Ticket};
 
@@ -99,7 +99,7 @@ type Waiter = oneshot::Sender<()>;
 /// Lets requests in.
 pub(crate) struct FlowControl {
     hasher: RandomState,
-    rates: Mutex<Rates>,
+    rates: Mutex<Rates<UserKey>>,
     levels: [LevelSeats; PriorityLevel::ALL.len()],
     long_running: [Mutex<Portions<UserKey>>; LongRunning::ALL.len()],
     counts: Counts,

@@ -1,67 +1,80 @@
-//! Rate of requests of each user: a bucket that fills with time.
+//! Rate of something for each holder, such as requests of a user: a bucket that fills with time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Instant;
 
-use super::UserKey;
-
-/// Users whose rate is kept; when there are more, those that ask for little are forgotten. An entry has some 32 bytes.
-pub(super) const USERS_MAX: usize = 10_000;
-/// A user may ask for this many seconds' worth of requests at once, after a pause.
+/// Holders whose rate is kept; when there are more, those that take little are forgotten. An entry has some 32 bytes.
+const HOLDERS_MAX: usize = 10_000;
+/// A holder may take this many seconds' worth at once, after a pause.
 const BURST_SECONDS: f64 = 2.0;
 
-/// What each user may still ask for.
+/// What each holder may still take.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub(crate) struct Rates<K> {
     /// 0 for no limit.
     per_second: u32,
-    users: HashMap<UserKey, Allowance>,
+    holders: HashMap<K, Allowance>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    requests: f64,
+    amount: f64,
     at: Instant,
 }
 
-impl Rates {
-    pub(super) fn new(per_second: u32) -> Rates {
+impl<K: Copy + Eq + Hash> Rates<K> {
+    pub(crate) fn new(per_second: u32) -> Rates<K> {
         Rates {
             per_second,
-            users: HashMap::new(),
+            holders: HashMap::new(),
         }
     }
 
-    /// Whether a user may make one more request; counts it if so.
-    pub(super) fn take_one(&mut self, user: UserKey, now: Instant) -> bool {
+    /// Whether a holder may take one more; nothing is taken.
+    pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
+        let allowance = self.holders.get(&holder);
+        self.per_second == 0 || allowance.is_none_or(|allowance| grown(self.per_second, allowance, now) >= 1.0)
+    }
+
+    /// Whether a holder may take one more; takes it if so.
+    pub(crate) fn take_one(&mut self, holder: K, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;
         }
-        let per_second = f64::from(self.per_second);
-        let most = per_second * BURST_SECONDS;
-        let grown = |allowance: &Allowance| {
-            let seconds = now.saturating_duration_since(allowance.at).as_secs_f64();
-            (allowance.requests + seconds * per_second).min(most)
-        };
-        if self.users.len() >= USERS_MAX && !self.users.contains_key(&user) {
-            self.users.retain(|_, allowance| grown(allowance) < most);
-            if self.users.len() >= USERS_MAX {
-                self.users.clear();
+        let most = most(self.per_second);
+        if self.holders.len() >= HOLDERS_MAX && !self.holders.contains_key(&holder) {
+            let per_second = self.per_second;
+            self.holders
+                .retain(|_, allowance| grown(per_second, allowance, now) < most);
+            if self.holders.len() >= HOLDERS_MAX {
+                self.holders.clear();
             }
         }
         let full = Allowance {
-            requests: most,
+            amount: most,
             at: now,
         };
-        let allowance = self.users.entry(user).or_insert(full);
-        let requests = grown(allowance);
-        let takes = requests >= 1.0;
+        let allowance = self.holders.entry(holder).or_insert(full);
+        let amount = grown(self.per_second, allowance, now);
+        let takes = amount >= 1.0;
         *allowance = Allowance {
-            requests: if takes { requests - 1.0 } else { requests },
+            amount: if takes { amount - 1.0 } else { amount },
             at: now,
         };
         takes
     }
+}
+
+/// The most that a holder may take at once.
+fn most(per_second: u32) -> f64 {
+    f64::from(per_second) * BURST_SECONDS
+}
+
+/// What a holder may take by now.
+fn grown(per_second: u32, allowance: &Allowance, now: Instant) -> f64 {
+    let seconds = now.saturating_duration_since(allowance.at).as_secs_f64();
+    (allowance.amount + seconds * f64::from(per_second)).min(most(per_second))
 }
 
 #[cfg(test)]

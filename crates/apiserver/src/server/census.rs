@@ -28,7 +28,7 @@ const UNAUTHENTICATED_PART: u32 = 4;
 
 /// The source of a connection: an IPv4 address, or the 64 bits of an IPv6 address that a host cannot choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Source(IpAddr);
+pub(crate) struct Source(IpAddr);
 
 impl From<IpAddr> for Source {
     fn from(address: IpAddr) -> Source {

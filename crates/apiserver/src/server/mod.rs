@@ -13,6 +13,7 @@ mod tls;
 mod turn;
 mod unproved;
 
+pub(crate) use census::Source;
 pub(crate) use node_connections::Cut;
 pub(crate) use standing::{Connection, Connections};
 pub use tls::TlsError;

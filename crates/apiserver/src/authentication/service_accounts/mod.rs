@@ -4,14 +4,14 @@
 mod claims;
 mod keys;
 mod request;
+mod signatures;
 #[cfg(test)]
 mod tests;
 
 pub use keys::KeyError;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use api::kind;
@@ -19,11 +19,14 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use store::Store;
 
 use super::identity::{AUTHENTICATED, CREDENTIAL_ID, Identity, SERVICE_ACCOUNTS};
 use claims::{Claims, Reference};
 use keys::Keys;
+use signatures::{Signatures, Verified};
+use crate::server::Source;
 
 /// Seconds by which clocks may differ.
 const LEEWAY_SECONDS: i64 = 60;
@@ -32,8 +35,6 @@ const LEEWAY_SECONDS: i64 = 60;
 const DELETION_LEEWAY_SECONDS: i64 = 60;
 /// Longest token that is looked at: ours have about a thousand bytes.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
-/// Tokens whose signature is remembered, some kilobytes each. When there are more, all are checked anew.
-const VERIFIED_MAX: usize = 4096;
 
 /// Why a token is not accepted. For logs and reviews; a client is told nothing.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,9 @@ pub(crate) enum Rejection {
     /// It is for others.
     #[error("the token is not good for any of the audiences")]
     Audience,
+    /// The address has sent too many tokens with a wrong signature.
+    #[error("the address sends too many tokens that are none of this server's")]
+    TooMany,
     /// The ServiceAccount or what the token is bound to is not there any more.
     #[error("the {what} of the token is gone")]
     Gone {
@@ -62,13 +66,7 @@ pub(crate) struct ServiceAccounts {
     store: Arc<dyn Store>,
     /// Who signs, and whom tokens are for that do not say: the URL of the API in the cluster.
     issuer: String,
-    verified: RwLock<HashMap<Box<str>, Arc<Verified>>>,
-}
-
-/// A token that one of our keys has signed.
-struct Verified {
-    claims: Claims,
-    identity: Arc<Identity>,
+    signatures: Signatures,
 }
 
 impl ServiceAccounts {
@@ -84,7 +82,7 @@ impl ServiceAccounts {
             directory,
             store,
             issuer,
-            verified: RwLock::default(),
+            signatures: Signatures::default(),
         })
     }
 
@@ -92,7 +90,7 @@ impl ServiceAccounts {
     pub(crate) fn renew(&self) -> Result<(), KeyError> {
         let keys = Keys::open(&self.directory, SystemTime::now())?;
         self.keys.store(Arc::new(keys));
-        self.write_verified().clear();
+        self.signatures.forget();
         Ok(())
     }
 
@@ -106,9 +104,9 @@ impl ServiceAccounts {
         &self.issuer
     }
 
-    /// Whose token this is, if it is one for this server.
-    pub(crate) fn owner(&self, token: &str) -> Result<Arc<Identity>, Rejection> {
-        let (owner, _) = self.owner_for(token, &[])?;
+    /// Whose token this is, if it is one for this server. `source` is the address that sends it.
+    pub(crate) fn owner(&self, token: &str, source: Option<Source>) -> Result<Arc<Identity>, Rejection> {
+        let (owner, _) = self.owner_for(token, &[], source)?;
         Ok(owner)
     }
 
@@ -117,8 +115,9 @@ impl ServiceAccounts {
         &self,
         token: &str,
         audiences: &[&str],
+        source: Option<Source>,
     ) -> Result<(Arc<Identity>, Vec<String>), Rejection> {
-        let verified = self.verify(token)?;
+        let verified = self.verify(token, source)?;
         let now_seconds = Timestamp::now().as_second();
         let claims = &verified.claims;
         if now_seconds >= claims.exp.saturating_add(LEEWAY_SECONDS)
@@ -156,42 +155,35 @@ impl ServiceAccounts {
         })
     }
 
-    fn verify(&self, token: &str) -> Result<Arc<Verified>, Rejection> {
+    fn verify(&self, token: &str, source: Option<Source>) -> Result<Arc<Verified>, Rejection> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Rejection::Foreign);
         }
-        let known = self
-            .verified
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(token)
-            .cloned();
-        if let Some(known) = known {
+        let digest = Sha256::digest(token).into();
+        if let Some(known) = self.signatures.known(&digest) {
             return Ok(known);
         }
-        let claims = self.signed_claims(token).ok_or(Rejection::Foreign)?;
-        let verified = Arc::new(Verified {
-            identity: Arc::new(identity(&claims)),
-            claims,
-        });
-        let mut all = self.write_verified();
-        if all.len() >= VERIFIED_MAX {
-            all.clear();
-        }
-        all.insert(token.into(), verified.clone());
-        Ok(verified)
-    }
-
-    /// The claims of a token that one of the keys has signed for this server.
-    fn signed_claims(&self, token: &str) -> Option<Claims> {
         let mut claims = None;
+        let mut is_limited = false;
         let is_plausible = |bytes: &[u8]| {
             let read = serde_json::from_slice::<Claims>(bytes).ok();
             claims = read.filter(|read| read.iss == self.issuer && read.is_consistent());
-            claims.is_some()
+            is_limited = claims.is_some() && !self.signatures.may_check(source);
+            claims.is_some() && !is_limited
         };
-        self.keys.load().verified(token, is_plausible)?;
-        claims
+        let is_signed = self.keys.load().verified(token, is_plausible).is_some();
+        match claims {
+            Some(_) if is_limited => Err(Rejection::TooMany),
+            Some(claims) if is_signed => {
+                let identity = Arc::new(identity(&claims));
+                Ok(self.signatures.keep(digest, Verified { claims, identity }))
+            }
+            Some(_) => {
+                self.signatures.count_wrong(source);
+                Err(Rejection::Foreign)
+            }
+            None => Err(Rejection::Foreign),
+        }
     }
 
     /// What a token rests on has to be there still.
@@ -236,10 +228,6 @@ impl ServiceAccounts {
                 metadata.uid == reference.uid && !is_ending
             })
         })
-    }
-
-    fn write_verified(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<Box<str>, Arc<Verified>>> {
-        self.verified.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
