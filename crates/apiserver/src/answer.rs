@@ -126,10 +126,14 @@ impl HttpBody for Body {
                     false => Pin::new(body).poll_frame(context),
                 };
             }
-            Body::Stream { lasting, .. } if is_over(lasting, context) => None,
-            Body::Stream { stream, .. } => match stream.as_mut().poll_next(context) {
-                Poll::Ready(next) => next,
-                Poll::Pending => return Poll::Pending,
+            Body::Stream { stream, lasting } => match is_over(lasting, context) {
+                true => None,
+                false => {
+                    return stream
+                        .as_mut()
+                        .poll_next(context)
+                        .map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
+                }
             },
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
@@ -186,7 +190,14 @@ pub(crate) fn pieces(pieces: Vec<Bytes>, encoding: Encoding) -> Answer {
 /// The events of a watch.
 pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding: Encoding) -> Answer {
     let content_type = HeaderValue::from_static(encoding.stream_content_type());
-    of(StatusCode::OK, content_type, Body::Stream { stream, lasting: None })
+    of(
+        StatusCode::OK,
+        content_type,
+        Body::Stream {
+            stream,
+            lasting: None,
+        },
+    )
 }
 
 /// An answer that somebody else gave, passed on as it comes.

@@ -162,10 +162,7 @@ impl Incarnation {
     /// That of a Node as it is.
     pub fn of_node(node: &Node) -> Self {
         let joined_by_request = node.metadata.annotations.get(INCARNATION);
-        Self::new(
-            &node.metadata.uid,
-            joined_by_request.map_or("", String::as_str),
-        )
+        Self::new(&node.metadata.uid, joined_by_request.map_or("", String::as_str))
     }
 
     /// As it was written down by [`fmt::Display`].

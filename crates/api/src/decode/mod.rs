@@ -45,7 +45,7 @@ pub struct Decoded {
 
 /// Why a body is not an object of the kind. The text is the client's; the answer is 400 `BadRequest`, and sending
 /// the same again does not help.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The text is not JSON or YAML, is nested too deeply or has a number that no number type holds.
     #[error("the object provided is unrecognized (must be of type {kind}): {detail}")]

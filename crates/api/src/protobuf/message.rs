@@ -266,4 +266,3 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
     }
     Ok(if is_text { text.into() } else { number.into() })
 }
-

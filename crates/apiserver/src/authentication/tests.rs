@@ -26,7 +26,11 @@ fn a_wrong_token_is_not_made_up_for_by_a_certificate() {
         user: "admin".into(),
         ..Identity::default()
     });
-    let by = |headers: &HeaderMap, who| authenticator.authenticate(headers, who, None).map(|i| i.user.clone());
+    let by = |headers: &HeaderMap, who| {
+        authenticator
+            .authenticate(headers, who, None)
+            .map(|i| i.user.clone())
+    };
     let (as_admin, as_nobody) = (Ok("admin".to_owned()), Ok("system:anonymous".to_owned()));
     assert_eq!(by(&HeaderMap::new(), Some(&admin)), as_admin);
     assert_eq!(by(&with("Basic YTpi"), Some(&admin)), as_admin);

@@ -34,7 +34,8 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     /// Whether a holder may take one more; nothing is taken.
     pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
         let allowance = self.holders.get(&holder);
-        self.per_second == 0 || allowance.is_none_or(|allowance| grown(self.per_second, allowance, now) >= 1.0)
+        self.per_second == 0
+            || allowance.is_none_or(|allowance| grown(self.per_second, allowance, now) >= 1.0)
     }
 
     /// Whether a holder may take one more; takes it if so.

@@ -101,7 +101,12 @@ impl Logs {
             .body(Empty::new())
             .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
         let answering = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
-        let answering = async { answering.await.map_err(|_| no_answer())?.map_err(super::unreachable) };
+        let answering = async {
+            answering
+                .await
+                .map_err(|_| no_answer())?
+                .map_err(super::unreachable)
+        };
         let answered = lasting.during(answering).await?;
         match answered.status() {
             StatusCode::OK => Ok(answer::lasting(answer::passed_on(answered), lasting)),

@@ -252,7 +252,8 @@ impl Counted {
             _ => return Ok(()),
         };
         if let Err(exceeded) = open.census.advance(self.source, from, to) {
-            let is_displacing = to == Stage::Unauthenticated && open.displace_unauthenticated(self.source, exceeded);
+            let is_displacing =
+                to == Stage::Unauthenticated && open.displace_unauthenticated(self.source, exceeded);
             if !is_displacing {
                 return Err(exceeded);
             }

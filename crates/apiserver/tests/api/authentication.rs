@@ -75,5 +75,8 @@ async fn a_removed_node_loses_its_open_watches_and_its_connection() {
     api.post("/api/v1/namespaces/default/services", &service)
         .await
         .expect(201);
-    assert_eq!(of_another.next_named().await, ("ADDED".to_owned(), "s".to_owned()));
+    assert_eq!(
+        of_another.next_named().await,
+        ("ADDED".to_owned(), "s".to_owned())
+    );
 }

@@ -155,9 +155,24 @@ async fn bodies_of_very_many_values_are_too_large() {
     let apply = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{values}}}"#);
     let owned = format!("{}?fieldManager=me&force=true", config_maps("a"));
     for (method, path, media_type, body) in [
-        (Method::PATCH, config_maps("a"), "application/merge-patch+json", patch.clone()),
-        (Method::PATCH, config_maps("a"), "application/strategic-merge-patch+json", patch),
-        (Method::PATCH, config_maps("a"), "application/json-patch+json", values),
+        (
+            Method::PATCH,
+            config_maps("a"),
+            "application/merge-patch+json",
+            patch.clone(),
+        ),
+        (
+            Method::PATCH,
+            config_maps("a"),
+            "application/strategic-merge-patch+json",
+            patch,
+        ),
+        (
+            Method::PATCH,
+            config_maps("a"),
+            "application/json-patch+json",
+            values,
+        ),
         (Method::PATCH, owned, "application/apply-patch+yaml", apply),
     ] {
         let headers = [("content-type", media_type)];

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::certificates::{
-    BACKDATE_SECONDS, CLIENT_SIGNER, INCARNATION_UNIT_PREFIX, Incarnation, NODE_CLIENT_SIGNER, NODE_PART_SIGNER,
-    NODE_SERVING_SIGNER, Request, RequestError,
+    BACKDATE_SECONDS, CLIENT_SIGNER, INCARNATION_UNIT_PREFIX, Incarnation, NODE_CLIENT_SIGNER,
+    NODE_PART_SIGNER, NODE_SERVING_SIGNER, Request, RequestError,
 };
 use api::object::CertificateSigningRequest;
 use jiff::Timestamp;

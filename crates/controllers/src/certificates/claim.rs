@@ -3,7 +3,9 @@
 //! ([`Incarnation`]).
 
 use api::certificates::condition::APPROVED;
-use api::certificates::{CERTIFICATES_SINCE, INCARNATION, Incarnation, JOINED_BY_REQUEST, NodeIdentity, Request};
+use api::certificates::{
+    CERTIFICATES_SINCE, INCARNATION, Incarnation, JOINED_BY_REQUEST, NodeIdentity, Request,
+};
 use api::object::{CertificateSigningRequest, Node, ObjectKey, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
@@ -133,7 +135,11 @@ pub(super) fn incarnation_for(
         // People alone approve it.
         return Ok(current);
     }
-    let proved = request.spec.extra.get(INCARNATION).and_then(|values| values.first());
+    let proved = request
+        .spec
+        .extra
+        .get(INCARNATION)
+        .and_then(|values| values.first());
     let is_of_current = match proved {
         Some(written) => current.as_ref() == Some(&Incarnation::written(written)),
         // The certificate that proved the requester carries none; those of a machine that joined do.

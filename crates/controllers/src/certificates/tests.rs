@@ -263,7 +263,8 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
     let mut present = node("n1", &[]);
     let mut request = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     request.metadata.uid = "request-1".to_owned();
-    let bound = |request: &CertificateSigningRequest, present: &Node| incarnation_for(request, "n1", Some(present));
+    let bound =
+        |request: &CertificateSigningRequest, present: &Node| incarnation_for(request, "n1", Some(present));
     let taken = Err(Objection::NameTaken("n1".to_owned()));
     assert_eq!(bound(&request, &present), taken);
     let annotations = &mut present.metadata.annotations;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use api::object::{Node, Resource};
 use clap::Args;
 use client::{Client, Config};
 use http::Method;
@@ -29,7 +30,7 @@ pub struct Flags {
 /// How often it is looked while waiting.
 const WAIT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Says how each part is. Ends with 0 if all are well, 1 if one is not, and 3 if nothing runs.
+/// Says how each part is, and the Node. Ends with 0 if all are well, 1 if one is not, and 3 if nothing runs.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let runtime = runtime(1)?;
     let begun = Instant::now();
@@ -45,11 +46,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             ));
             return Ok(ExitCode::from(EXIT_NOT_RUNNING));
         };
-        let api = runtime.block_on(ask_api(&report));
-        let is_well =
-            api.is_ok() && !report.parts.is_empty() && report.parts.values().all(|part| part.is_running);
+        let cluster = Cluster {
+            api: runtime.block_on(ask_api(&report)),
+            node: runtime.block_on(ask_node(&report)),
+        };
+        let is_well = cluster.api.is_ok()
+            && cluster.node.is_ok()
+            && !report.parts.is_empty()
+            && report.parts.values().all(|part| part.is_running);
         if is_well || flags.wait.is_none_or(|patience| begun.elapsed() >= patience) {
-            crate::cli::say(&table(&report, &api, now_seconds()));
+            crate::cli::say(&table(&report, &cluster, now_seconds()));
             return Ok(if is_well {
                 ExitCode::SUCCESS
             } else {
@@ -57,6 +63,35 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             });
         }
         std::thread::sleep(WAIT_PAUSE);
+    }
+}
+
+/// What the cluster says: whether all is well, or what is not.
+struct Cluster {
+    api: Result<(), Failure>,
+    node: Result<(), Failure>,
+}
+
+/// Whether the machine's Node is there and is ready.
+async fn ask_node(report: &Report) -> Result<(), Failure> {
+    if report.node_name.is_empty() {
+        return Err("this machine is no Node yet".into());
+    }
+    let client = Client::new(Config::from_kubeconfig(&report.kubeconfig)?)?;
+    let path = format!("{}/{}", Node::collection(None), report.node_name);
+    let node: Node = client.get(&path).await?;
+    readiness(&node).map_err(Failure::from)
+}
+
+/// Why a Node is not ready.
+fn readiness(node: &Node) -> Result<(), String> {
+    match node.condition("Ready") {
+        _ if node.is_ready() => Ok(()),
+        Some(condition) => Err(format!(
+            "its condition Ready is {}; see kubectl describe node",
+            condition.status
+        )),
+        None => Err("its agent has not said yet whether it is ready".to_owned()),
     }
 }
 
@@ -69,17 +104,19 @@ async fn ask_api(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(report: &Report, api: &Result<(), Failure>, now_seconds: u64) -> String {
+fn table(report: &Report, cluster: &Cluster, now_seconds: u64) -> String {
     let mut text = format!(
         "{:<12} {:<11} {:<9} {:<9} REASON\n",
         "PART", "STATE", "FOR", "RESTARTS"
     );
-    let (state, reason) = match api {
-        Ok(()) => ("ready", String::new()),
-        Err(error) => ("not ready", error.to_string()),
-    };
-    text.push_str(format!("{:<12} {state:<11} {:<9} {:<9} {reason}", "apiserver", "", "").trim_end());
-    text.push('\n');
+    for (name, is_ready) in [("apiserver", &cluster.api), ("node", &cluster.node)] {
+        let (state, reason) = match is_ready {
+            Ok(()) => ("ready", String::new()),
+            Err(error) => ("not ready", error.to_string()),
+        };
+        text.push_str(format!("{name:<12} {state:<11} {:<9} {:<9} {reason}", "", "").trim_end());
+        text.push('\n');
+    }
     for (name, part) in &report.parts {
         let state = if part.is_running { "running" } else { "restarting" };
         let age = age(now_seconds.saturating_sub(part.since_seconds));

@@ -63,7 +63,8 @@ pub struct CreateFlags {
     /// name now count no longer from then on
     #[arg(long, value_name = "NODE")]
     replace: Option<String>,
-    /// Print the whole command by which a machine joins
+    /// Print the whole command by which a machine joins. It gives the token by standard input, so that nobody on that machine
+    /// reads it in the list of processes
     #[arg(long)]
     print_join_command: bool,
     #[command(flatten)]
@@ -165,13 +166,16 @@ async fn create(flags: &CreateFlags) -> Result<(), Failure> {
         hash: AuthorityHash::of(&info.authority),
     };
     crate::cli::say(&match flags.print_join_command {
-        true => format!(
-            "portolan join --server {} --token {text}\n",
-            servers(&client, &info).await.join(",")
-        ),
+        true => join_command(&servers(&client, &info).await, &text),
         false => format!("{text}\n"),
     });
     Ok(())
+}
+
+/// The command by which a machine joins, for a POSIX shell. Its `printf` is no process of its own.
+fn join_command(servers: &[String], token: &JoinToken) -> String {
+    let servers = servers.join(",");
+    format!("printf '%s\\n' {token} | portolan join --server {servers} --token-file -\n")
 }
 
 /// The incarnation of a Node, so that the token replaces its machine once.

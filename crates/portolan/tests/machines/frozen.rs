@@ -46,10 +46,9 @@ fn what_a_frozen_machine_had_goes_to_another_and_comes_back_by_being_given() {
             json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}});
         let path = format!("/api/v1/nodes/{SERVER}");
         lab.ask(SERVER, Method::PATCH, &path, Some(&labels));
-        let command = lab.token(SERVER, &["--print-join-command"]);
-        let words: Vec<&str> = command.split_whitespace().skip(2).collect();
+        let (server, token) = (lab.server(SERVER), lab.token(SERVER, &[]));
         for machine in OTHERS {
-            lab.join(machine, &words);
+            lab.join(machine, &["--server", &server, "--token", &token]);
         }
         for machine in OTHERS {
             lab.await_node(SERVER, machine, "True");

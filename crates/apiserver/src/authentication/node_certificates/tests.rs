@@ -118,14 +118,20 @@ async fn a_certificate_of_an_earlier_incarnation_counts_no_more_in_the_same_seco
     carrying("u1", "").unwrap();
     plain(false, NOW).unwrap();
     for (uid, joined_by) in [("u0", ""), ("u1", "r1")] {
-        assert!(matches!(carrying(uid, joined_by), Err(Rejection::OtherIncarnation(_))));
+        assert!(matches!(
+            carrying(uid, joined_by),
+            Err(Rejection::OtherIncarnation(_))
+        ));
     }
     // Another machine joins under the name.
     let since = time(NOW).to_string();
     put_node(&store, json!({CERTIFICATES_SINCE: since, INCARNATION: "r1"})).await;
     carrying("u1", "r1").unwrap();
     for (uid, joined_by) in [("u0", "r1"), ("u1", ""), ("u1", "r0")] {
-        assert!(matches!(carrying(uid, joined_by), Err(Rejection::OtherIncarnation(_))));
+        assert!(matches!(
+            carrying(uid, joined_by),
+            Err(Rejection::OtherIncarnation(_))
+        ));
     }
     assert!(matches!(plain(false, NOW), Err(Rejection::OtherIncarnation(_))));
     plain(true, NOW).unwrap();

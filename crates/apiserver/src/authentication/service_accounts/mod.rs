@@ -23,10 +23,10 @@ use sha2::{Digest as _, Sha256};
 use store::Store;
 
 use super::identity::{AUTHENTICATED, CREDENTIAL_ID, Identity, SERVICE_ACCOUNTS};
+use crate::server::Source;
 use claims::{Claims, Reference};
 use keys::Keys;
 use signatures::{Signatures, Verified};
-use crate::server::Source;
 
 /// Seconds by which clocks may differ.
 const LEEWAY_SECONDS: i64 = 60;

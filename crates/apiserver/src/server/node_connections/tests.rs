@@ -43,7 +43,9 @@ async fn cuts_what_lasts_of_a_removed_node_alone() {
 
     let cuts = [&agent, &edge, &other].map(Registered::cut);
     let happened = |cuts: &[Cut]| -> Vec<bool> {
-        let now = cuts.iter().map(|cut| cut.clone().happened().now_or_never().is_some());
+        let now = cuts
+            .iter()
+            .map(|cut| cut.clone().happened().now_or_never().is_some());
         now.collect()
     };
     let now = Timestamp::now();

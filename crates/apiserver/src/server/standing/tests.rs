@@ -8,7 +8,9 @@ fn connections() -> Arc<Connections> {
 }
 
 fn connect(connections: &Arc<Connections>, host: u8) -> Connection {
-    let arrived = connections.arrive(SocketAddr::from(([192, 0, 2, host], 1))).unwrap();
+    let arrived = connections
+        .arrive(SocketAddr::from(([192, 0, 2, host], 1)))
+        .unwrap();
     arrived.shake(None).unwrap()
 }
 

@@ -281,6 +281,7 @@ impl Joined {
             certificate: Arc::new(CertificateFiles::new(path.clone(), path)),
             client_authority: authority.into_bytes(),
         };
+        board.is_node(&node_name);
         let (end, ended) = watch::channel(false);
         let mut parts = JoinSet::new();
         let (directory, until_end) = (self.directory.clone(), ended.clone());

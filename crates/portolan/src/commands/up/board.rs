@@ -30,6 +30,9 @@ pub struct Report {
     pub pid: u32,
     /// Where the administrator's kubeconfig is.
     pub kubeconfig: PathBuf,
+    /// The name of the machine's Node; "" as long as it is not known.
+    #[serde(default)]
+    pub node_name: String,
     /// The parts by name.
     pub parts: BTreeMap<String, Part>,
 }
@@ -101,10 +104,16 @@ impl Board {
             report: Mutex::new(Report {
                 pid,
                 kubeconfig: kubeconfig.to_owned(),
+                node_name: String::new(),
                 parts: BTreeMap::new(),
             }),
             _lock: lock,
         })
+    }
+
+    /// The machine is this Node of the cluster.
+    pub fn is_node(&self, name: &str) {
+        self.change(|report| name.clone_into(&mut report.node_name));
     }
 
     /// A part has been started.

@@ -261,6 +261,7 @@ impl Parts {
         let is_merged = self.merges_kubeconfig && merge_kubeconfig(&kubeconfig);
         let (end, ended) = watch::channel(false);
         let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
+        board.is_node(&self.machine.agent.node_name);
         let mut parts = self.start(&board, &identities, reserved, &ended)?;
         let export = match is_merged {
             true => String::new(),

@@ -101,9 +101,8 @@ fn a_stranger_gets_no_names_and_few_refusals_from_the_dns_of_a_machine() {
             })
             .expect("a namespace");
         // Its address is a Node's from now on.
-        let token = lab.token(SERVER, &["--print-join-command"]);
-        let words: Vec<&str> = token.split_whitespace().skip(2).collect();
-        lab.join("node-2", &words);
+        let (server, token) = (lab.server(SERVER), lab.token(SERVER, &[]));
+        lab.join("node-2", &["--server", &server, "--token", &token]);
         lab.await_node(SERVER, "node-2", "True");
         lab.until("DNS for another machine of the cluster", |lab| {
             let neighbour = lab.cluster().member("node-2").expect("a machine");

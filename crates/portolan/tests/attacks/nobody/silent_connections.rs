@@ -43,7 +43,10 @@ async fn one_address_has_only_a_part_of_the_connections() {
     // Silent ones keep no newer one out.
     let mut newest = wire.connect().expect("a connection");
     assert!(is_answered(&mut newest), "the newest connection");
-    let answered = connections.iter_mut().map(is_answered).filter(|is_answered| *is_answered);
+    let answered = connections
+        .iter_mut()
+        .map(is_answered)
+        .filter(|is_answered| *is_answered);
     let answered = answered.count();
     assert!(
         answered <= 250,
