@@ -408,8 +408,8 @@ impl World {
         backend.collect()
     }
 
-    /// Where an access log goes: to its bucket, or to a directory of the bucket's name where there are no buckets. In a bucket,
-    /// which others may use too, the names of files begin with the namespace.
+    /// The destination of an access log: its bucket, or a directory of the bucket's name where there are no buckets. In a
+    /// bucket, which other namespaces may use too, the names of files begin with the namespace.
     fn access_log(&self, namespace: &str, wish: &LogWish, complaints: &mut Vec<String>) -> Option<AccessLog> {
         let join = |first: &str, rest: &str| match rest {
             "" => first.to_owned(),
@@ -424,17 +424,12 @@ impl World {
                     ));
                     return None;
                 }
-                let prefix = match &*wish.prefix {
-                    "" => namespace.into(),
-                    _ => Arc::clone(&wish.prefix),
+                let mut parts = wish.prefix.split('/').filter(|part| !part.is_empty());
+                let prefix = if parts.next() == Some(namespace) {
+                    Arc::clone(&wish.prefix)
+                } else {
+                    join(namespace, wish.prefix.trim_start_matches('/')).into()
                 };
-                if prefix.split('/').find(|part| !part.is_empty()) != Some(namespace) {
-                    complaints.push(format!(
-                        "no access log is kept: its prefix {prefix:?} in bucket {bucket} must begin with the Service's \
-                         namespace, as {namespace}/{prefix}"
-                    ));
-                    return None;
-                }
                 (LogDestination::Bucket(Arc::clone(bucket)), prefix)
             }
             _ if !self.place.has_directory => {

@@ -79,6 +79,11 @@ impl Reserved {
         }
     }
 
+    /// Returns true if clients know an API server by this address.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
     /// What speaks against the name of a machine.
     pub fn object_to_name(&self, name: &str) -> Option<Objection> {
         let servers = self.names.iter().map(String::as_str);
@@ -139,7 +144,7 @@ pub fn object_to_serving(
             .nodes
             .iter()
             .find(|node| node.metadata.name != name && has(node, address));
-        let is_of_server = others.api_servers.contains(&address) || reserved.addresses.contains(&address);
+        let is_of_server = others.api_servers.contains(&address) || reserved.has_address(address);
         let owner = match another {
             Some(another) => Some(format!("the Node {}", another.metadata.name)),
             None => is_of_server.then(|| "an API server".to_owned()),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use client::{WallClock, election};
-use controllers::certificates::Authority;
+use client::{Client, WallClock, election};
+use controllers::certificates::{Authority, Reserved};
 use controllers::{Environment, Metrics, Options, Selection, node_ipam, serve_status};
 use ipnet::IpNet;
 use tokio::sync::watch;
@@ -132,12 +132,29 @@ pub struct SigningFlags {
         value_name = "FILE"
     )]
     cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
+    /// Names and addresses by which clients know the API servers beside that of the kubeconfig, such as a load balancer's: no
+    /// machine joins under one of them, and no agent serves at one
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    api_server_names: Vec<String>,
+    /// The zone of the cluster, in which no machine has its name
+    #[arg(long, default_value = "cluster.local", value_name = "ZONE")]
+    cluster_domain: String,
     /// How long certificates are good at most
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
     cluster_signing_duration: Duration,
 }
 
 impl SigningFlags {
+    /// Names and addresses that no machine gets. `servers` are the URLs of the API servers.
+    fn reserved<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Reserved {
+        let hosts = servers.into_iter().filter_map(|url| {
+            let authority = url.parse::<http::Uri>().ok()?.into_parts().authority?;
+            Some(authority.host().trim_matches(['[', ']']).to_owned())
+        });
+        let names: Vec<String> = hosts.chain(self.api_server_names.iter().cloned()).collect();
+        Reserved::new(&names, &self.cluster_domain)
+    }
+
     fn authority(&self) -> Result<Option<Arc<Authority>>, Failure> {
         let (Some(certificate), Some(key)) =
             (&self.cluster_signing_cert_file, &self.cluster_signing_key_file)
@@ -230,11 +247,16 @@ impl Flags {
 
 /// Runs the controllers until a signal asks to end.
 pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
-    let options = flags.options()?;
+    let config = flags.client.config()?;
+    let servers = std::iter::once(&config.server).chain(&config.further_servers);
+    let options = Options {
+        reserved: flags.signing.reserved(servers.map(String::as_str)),
+        ..flags.options()?
+    };
     let election = flags.election.settings("portolan-controllers")?;
     let runtime = runtime(2)?;
     runtime.block_on(async {
-        let client = flags.client.client()?.named("portolan-controllers");
+        let client = Client::new(config)?.named("portolan-controllers");
         tracing::info!(server = client.server(), "controllers started");
         let shutdown = crate::signal::asked_to_end();
         let metrics = Arc::<Metrics>::default();
@@ -263,3 +285,6 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         Ok(ExitCode::SUCCESS)
     })
 }
+
+#[cfg(test)]
+mod tests;

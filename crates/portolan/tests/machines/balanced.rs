@@ -114,7 +114,7 @@ fn service() -> Value {
             aws("access-log-enabled"): "true",
             aws("access-log-emit-interval"): "5",
             aws("access-log-s3-bucket-name"): BUCKET,
-            aws("access-log-s3-bucket-prefix"): "default/my-bucket-prefix/prod",
+            aws("access-log-s3-bucket-prefix"): "my-bucket-prefix/prod",
             aws("connection-draining-enabled"): "true",
             aws("connection-draining-timeout"): "10",
             aws("connection-idle-timeout"): "300",
