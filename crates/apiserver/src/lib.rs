@@ -28,6 +28,7 @@ mod event;
 mod event_expiry;
 mod failure;
 mod flow_control;
+mod forwarded_body;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod gate;

@@ -1,14 +1,11 @@
 //! The time until a Pod begins to answer. A Pod that never does would keep its client's part of what lasts for ever.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -16,39 +13,18 @@ use tokio::time::timeout;
 
 use super::unreachable;
 use crate::failure::Failure;
+use crate::forwarded_body::{ForwardedBody, Observer};
 
 /// How long a Pod may take to begin its answer, counted from the last piece of the request that it took: upstream's
 /// `--request-timeout`.
 pub(super) const ANSWER_HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The body of a request on its way to a Pod, which counts its pieces.
-pub(super) struct Sent {
-    body: Incoming,
-    pieces: Arc<AtomicU64>,
-}
+/// The body of a request on its way to a Pod, whose pieces are counted.
+pub(super) type Sent = ForwardedBody<Incoming, Arc<AtomicU64>>;
 
-impl Body for Sent {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let sent = self.get_mut();
-        let polled = Pin::new(&mut sent.body).poll_frame(context);
-        if polled.is_ready() {
-            sent.pieces.fetch_add(1, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Observer for Arc<AtomicU64> {
+    fn observe_frame(&self) {
+        self.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -61,10 +37,7 @@ pub(super) async fn answer_of(
     request: Request<Incoming>,
 ) -> Result<Response<Incoming>, Failure> {
     let pieces = Arc::<AtomicU64>::default();
-    let request = request.map(|body| Sent {
-        body,
-        pieces: pieces.clone(),
-    });
+    let request = request.map(|body| Sent::new(body, pieces.clone()));
     let mut answering = client.request(request);
     loop {
         let before = pieces.load(Ordering::Relaxed);

@@ -1,16 +1,12 @@
 //! When a connection has been silent for too long.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::limits::{FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
 use crate::answer::Body;
+use crate::forwarded_body::{ForwardedBody, Observer};
 
 /// Requests of one connection.
 #[derive(Debug)]
@@ -90,39 +86,9 @@ impl Drop for UnderWay {
 }
 
 /// An answer's body, which ends its request when it has been sent.
-pub(super) struct Counted {
-    body: Body,
-    _under_way: UnderWay,
-}
+pub(super) type Counted = ForwardedBody<Body, UnderWay>;
 
-impl Counted {
-    pub(super) fn new(body: Body, under_way: UnderWay) -> Counted {
-        Counted {
-            body,
-            _under_way: under_way,
-        }
-    }
-}
-
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+impl Observer for UnderWay {}
 
 #[cfg(test)]
 mod tests;

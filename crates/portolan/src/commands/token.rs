@@ -172,10 +172,10 @@ async fn create(flags: &CreateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command by which a machine joins, for a POSIX shell. Its `printf` is no process of its own.
+/// The command by which a machine joins, for a POSIX shell. Its `echo` is no process of its own.
 fn join_command(servers: &[String], token: &JoinToken) -> String {
     let servers = servers.join(",");
-    format!("printf '%s\\n' {token} | portolan join --server {servers} --token-file -\n")
+    format!("echo {token} | portolan join --server {servers} --token-file -\n")
 }
 
 /// The incarnation of a Node, so that the token replaces its machine once.
