@@ -277,8 +277,6 @@ fn a_token_lets_one_machine_replace_another_once() {
         join_second(&mut lab);
         lab.await_node("node-1", "node-2", "True");
         lab.kill("node-2");
-        // A Node's incarnations are told apart by the second of the join.
-        std::thread::sleep(std::time::Duration::from_millis(1_100));
         let server = format!("--server={}", lab.server("node-1"));
         let file = lab.data_dir("token");
         let token = lab.token("node-1", &["--replace=node-2"]);
