@@ -53,7 +53,7 @@ enum Benchmark {
     /// Replace the process that announces and serves an address of the edge, as an upgrade does: how long nobody says who has
     /// it, and what clients notice
     Upgrades(balancer::upgrades::Flags),
-    /// CachePolicy EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
+    /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
     Traffic(traffic::Flags),

@@ -23,7 +23,7 @@ fn run(parts: &[&[u8]]) -> (usize, usize, bool) {
         loop {
             match framing.admit(&waiting) {
                 Err(_) => return (bytes, heads, true),
-                Ok(admitted) if admitted.bytes == 0 && framing.place() == Place::Held => framing.cache_policy(),
+                Ok(admitted) if admitted.bytes == 0 && framing.place() == Place::Held => framing.keep(),
                 Ok(admitted) if admitted.bytes == 0 => break,
                 Ok(admitted) => {
                     waiting.drain(..admitted.bytes);

@@ -42,7 +42,7 @@ pub enum Command {
     Playground(commands::playground::Flags),
     /// Serve the Kubernetes API from an embedded store
     Apiserver(commands::apiserver::Flags),
-    /// CachePolicy Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
+    /// Keep Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
     Controllers(commands::controllers::Flags),
     /// Give Services of type LoadBalancer their addresses
     Balancer(commands::balancer::Flags),

@@ -31,7 +31,7 @@ fn responder() -> Responder {
     Responder::with_policy(zone, forwarder, policy, Arc::default())
 }
 
-fn said(name: &str, from: Option<&str>) -> String {
+fn explanation_of(name: &str, from: Option<&str>) -> String {
     let name = Name::from_text(name).expect("a name");
     let from = from.map(|address| address.parse().expect("an address"));
     explain(&responder(), &name, kind::A, from)
@@ -39,7 +39,7 @@ fn said(name: &str, from: Option<&str>) -> String {
 
 #[test]
 fn an_answer_is_explained_from_its_source() {
-    let found = said("web.ns.svc.cluster.local", None);
+    let found = explanation_of("web.ns.svc.cluster.local", None);
     for part in [
         "Service ns/web has the cluster IPs [10.96.0.1]",
         "answer: NOERROR",
@@ -47,19 +47,19 @@ fn an_answer_is_explained_from_its_source() {
     ] {
         assert!(found.contains(part), "{part:?} is missing in\n{found}");
     }
-    let missing = said("nope.other.svc.cluster.local", None);
+    let missing = explanation_of("nope.other.svc.cluster.local", None);
     for part in [
-        "there is no Service other/nope",
-        "there is no namespace other",
+        "Service other/nope does not exist",
+        "namespace other does not exist",
         "answer: NXDOMAIN",
     ] {
         assert!(missing.contains(part), "{part:?} is missing in\n{missing}");
     }
-    let outside = said("example.com", None);
+    let outside = explanation_of("example.com", None);
     for part in [
-        "cache: nothing",
-        "192.0.2.53:53 is well",
-        "upstream has to be asked",
+        "cache: no entry",
+        "192.0.2.53:53 is healthy",
+        "an upstream query is needed",
     ] {
         assert!(outside.contains(part), "{part:?} is missing in\n{outside}");
     }
@@ -67,8 +67,8 @@ fn an_answer_is_explained_from_its_source() {
 
 #[test]
 fn a_pods_search_list_is_walked_and_said() {
-    let asked = "web.ns.ns.svc.cluster.local";
-    let found = said(asked, Some("10.244.0.9"));
+    let name = "web.ns.ns.svc.cluster.local";
+    let found = explanation_of(name, Some("10.244.0.9"));
     for part in [
         "the client is Pod ns/client; the server walks its search list",
         "CNAME web.ns.svc.cluster.local.",
@@ -77,7 +77,7 @@ fn a_pods_search_list_is_walked_and_said() {
         assert!(found.contains(part), "{part:?} is missing in\n{found}");
     }
     assert!(
-        said(asked, Some("10.244.0.10")).contains("answer: NXDOMAIN"),
+        explanation_of(name, Some("10.244.0.10")).contains("answer: NXDOMAIN"),
         "no Pod of ours"
     );
 }
