@@ -28,6 +28,9 @@ use crate::settings::Settings;
 use crate::state_directory::{Record, StateDirectory, StateError};
 use crate::static_pods::StaticPods;
 use crate::status::seconds;
+use crate::user_namespaces::IdMaps;
+use crate::user_namespaces::owners::PodUsers;
+use crate::user_namespaces::ranges::RangePool;
 use crate::worker::{self, Context, Leftover, Wanted, remove_leftover};
 use crate::{network, node, serving, status};
 
@@ -185,6 +188,7 @@ async fn prepare(
     let context = Context {
         host_resolv_conf: ResolvConf::parse(&resolv_conf),
         pool: Mutex::new(AddressPool::new(ranges)?),
+        ranges: Mutex::new(RangePool::new(settings.pods_max, &IdMaps::own())),
         client,
         settings,
         host_ips,
@@ -227,9 +231,36 @@ async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
             }
         }
         drop(pool);
-        leftovers.insert(record.uid.clone(), (record, Leftover { sandbox, addresses }));
+        let mut leftover = Leftover {
+            sandbox,
+            addresses,
+            users: record.users,
+        };
+        reserve_ids(context, &record, &mut leftover).await;
+        leftovers.insert(record.uid.clone(), (record, leftover));
     }
     Ok(leftovers)
+}
+
+/// Reserves the host IDs of a Pod. A Pod whose record names the IDs of another Pod restarts with new ones.
+async fn reserve_ids(context: &Context, record: &Record, leftover: &mut Leftover) {
+    let is_taken = |PodUsers { ids, .. }: &PodUsers| {
+        let mut ranges = context.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        !ranges.reserve(*ids)
+    };
+    let Some(users) = leftover.users.take_if(|users| is_taken(users)) else {
+        return;
+    };
+    tracing::error!(
+        uid = record.uid,
+        first = users.ids.first(),
+        "host IDs of a Pod belong to another Pod"
+    );
+    if let Some((sandbox, _)) = leftover.sandbox.take()
+        && let Err(error) = sandbox.kill().await
+    {
+        tracing::error!(uid = record.uid, %error, "sandbox did not end");
+    }
 }
 
 struct Agent {

@@ -8,66 +8,14 @@ use crate::object::Capabilities;
 mod tests;
 
 /// All capabilities, by their bits (`linux/capability.h`).
-const CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
-/// What containerd leaves to a container that asks for nothing else (`defaultUnixCaps` of its `oci/spec.go`).
-const CAPABILITIES_DEFAULT: [&str; 14] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "NET_BIND_SERVICE",
-    "NET_RAW",
-    "SYS_CHROOT",
-    "MKNOD",
-    "AUDIT_WRITE",
-    "SETFCAP",
-];
+const CAPABILITIES: &str = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP \
+     LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE \
+     SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME \
+     SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG \
+     WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE";
+/// The capabilities that containerd leaves to a container that asks for nothing else (`defaultUnixCaps` of its `oci/spec.go`).
+const CAPABILITIES_DEFAULT: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP \
+     NET_BIND_SERVICE NET_RAW SYS_CHROOT MKNOD AUDIT_WRITE SETFCAP";
 
 /// There is no such capability.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +44,7 @@ impl CapabilityBits {
         if capabilities.add.iter().any(is_all) {
             kept = u64::MAX;
         } else if !capabilities.drop.iter().any(is_all) {
-            for name in CAPABILITIES_DEFAULT {
+            for name in CAPABILITIES_DEFAULT.split_whitespace() {
                 kept |= bit(name)?;
             }
         }
@@ -118,7 +66,7 @@ impl CapabilityBits {
 fn bit(name: &str) -> Result<u64, UnknownCapability> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    let place = CAPABILITIES.iter().position(|known| *known == bare);
+    let place = CAPABILITIES.split_whitespace().position(|known| known == bare);
     place.map(|place| 1 << place).ok_or_else(|| UnknownCapability {
         name: name.to_owned(),
     })

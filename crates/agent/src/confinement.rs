@@ -6,9 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use crate::capabilities::{CapabilityBits, UnknownCapability};
 use crate::environment::{Variables, expand};
 use crate::images::ImageUser;
-use crate::object::{Capabilities, Container, Pod, SeccompProfile, VolumeMount};
+use crate::object::{
+    Capabilities, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, VolumeMount,
+};
 use crate::sandbox::protocol::{Confinement, Mount};
 use crate::seccomp::{Profile, Seccomp};
+use crate::user_namespaces::owners::{PodUsers, VolumeOwners};
+use crate::user_namespaces::ranges::IDS_PER_POD;
 use crate::volumes::payload::projections;
 
 #[cfg(test)]
@@ -41,11 +45,19 @@ pub enum ConfinementError {
     #[error("seccompProfile: {0}")]
     Seccomp(#[from] SeccompError),
     /// It wants to see all of `/proc`, which upstream allows only in a user namespace of the Pod's own.
-    #[error("procMount: Unmasked needs hostUsers: false, which this agent has not")]
+    #[error("`hostUsers` must be false to use `Unmasked`")]
     ProcMount,
-    /// It wants a user namespace of its own; without one, its root would be the node's.
-    #[error("hostUsers: false is not supported by this agent: Pods share the node's user namespace")]
+    /// The Pod asks for its own user namespace, but its sandbox has none.
+    #[error("hostUsers: false: the sandbox of the Pod has no user namespace")]
     HostUsers,
+    /// The user namespace of the Pod does not have this user or group.
+    #[error("securityContext {field}: expected an ID from 0 to 65535 because hostUsers is false, got {id}")]
+    Id {
+        /// Name of the field.
+        field: &'static str,
+        /// Value of the field.
+        id: u32,
+    },
 }
 
 /// Why there is no seccomp filter.
@@ -82,7 +94,7 @@ pub enum SeccompError {
 }
 
 /// The confinement of a container whose Pod's volumes are at `volumes`, of an image with that user. Profiles of type Localhost are read from
-/// `seccomp_directory`.
+/// `seccomp_directory`. `users` describes the user namespace of the Pod.
 ///
 /// # Errors
 /// See [`ConfinementError`].
@@ -93,6 +105,7 @@ pub fn confinement(
     environment: &Variables,
     image_user: ImageUser,
     seccomp_directory: &Path,
+    users: Option<PodUsers>,
 ) -> Result<Confinement, ConfinementError> {
     let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
     let is_privileged = own.privileged == Some(true);
@@ -108,17 +121,18 @@ pub fn confinement(
         return Err(ConfinementError::Root);
     }
     let mounts = container.volume_mounts.iter();
-    let mounts = mounts.map(|mount| mount_of(mount, pod, volumes, environment));
+    let mounts = mounts.map(|mount| mount_of(mount, pod, volumes, environment, users));
     let bits = match &own.capabilities {
         _ if is_privileged => CapabilityBits::ALL,
         Some(capabilities) => CapabilityBits::of(capabilities)?,
         None => CapabilityBits::of(&Capabilities::default())?,
     };
-    if pod.spec.host_users == Some(false) {
-        return Err(ConfinementError::HostUsers);
-    }
-    if own.proc_mount.as_deref() == Some("Unmasked") && !is_privileged {
-        return Err(ConfinementError::ProcMount);
+    let is_proc_unmasked = own.proc_mount.as_deref() == Some("Unmasked");
+    match users {
+        None if pod.spec.host_users == Some(false) => return Err(ConfinementError::HostUsers),
+        None if is_proc_unmasked && !is_privileged => return Err(ConfinementError::ProcMount),
+        None => {}
+        Some(_) => check_ids(of_pod, own)?,
     }
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or(of_pod.seccomp_profile.as_ref());
@@ -141,8 +155,25 @@ pub fn confinement(
         cgroups: Vec::new(),
         is_privileged,
         seccomp: seccomp_of(profile, is_privileged, seccomp_directory)?,
-        has_unmasked_proc: is_privileged,
+        has_unmasked_proc: is_privileged || is_proc_unmasked,
+        users: users.map(|users| users.ids),
     })
+}
+
+/// Checks that the user namespace has all users and groups.
+fn check_ids(of_pod: &PodSecurityContext, own: &SecurityContext) -> Result<(), ConfinementError> {
+    let single = [
+        ("runAsUser", own.run_as_user.or(of_pod.run_as_user)),
+        ("runAsGroup", own.run_as_group.or(of_pod.run_as_group)),
+        ("fsGroup", of_pod.fs_group),
+    ];
+    let single = single.into_iter().filter_map(|(field, id)| Some((field, id?)));
+    let further = of_pod.supplemental_groups.iter();
+    let mut all = single.chain(further.map(|id| ("supplementalGroups", *id)));
+    match all.find(|(_, id)| *id >= IDS_PER_POD) {
+        Some((field, id)) => Err(ConfinementError::Id { field, id }),
+        None => Ok(()),
+    }
 }
 
 /// Which filter a container has. As upstream, a privileged one has none, whatever it asks for.
@@ -193,6 +224,7 @@ fn mount_of(
     pod: &Pod,
     volumes: &BTreeMap<String, PathBuf>,
     environment: &Variables,
+    users: Option<PodUsers>,
 ) -> Result<Mount, ConfinementError> {
     let source = volumes.get(&mount.name).ok_or_else(|| ConfinementError::Volume {
         name: mount.name.clone(),
@@ -216,8 +248,9 @@ fn mount_of(
             expected: "an absolute path without .., and not the root",
         });
     }
-    let mut all = pod.spec.volumes.iter();
-    let is_filled = all.any(|volume| volume.name == mount.name && projections(volume).is_some());
+    let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name);
+    let is_filled = volume.is_some_and(|volume| projections(volume).is_some());
+    let is_of_node = volume.is_some_and(|volume| volume.host_path.is_some());
     Ok(Mount {
         source: source.clone(),
         sub_path: sub_path.into(),
@@ -225,5 +258,6 @@ fn mount_of(
         // The agent alone writes to volumes that it fills (kubelet's `GetAttributes` of configMap, secret, projected
         // and downwardAPI say `ReadOnly: true`).
         is_read_only: mount.read_only || is_filled,
+        is_id_mapped: users.is_some_and(|users| is_of_node || users.volumes == VolumeOwners::IdMapped),
     })
 }

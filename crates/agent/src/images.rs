@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::user_namespaces::IdMap;
+
 #[cfg(test)]
 mod tests;
 
@@ -65,25 +67,16 @@ impl Entrypoint {
     /// in the node's network it stays root, which may listen at ports below 1024 there.
     pub fn user(&self, is_in_host_network: bool) -> ImageUser {
         match self {
-            Self::Echo if !is_in_host_network && is_mapped(ECHO_USER) => ImageUser::Ordinary(ECHO_USER),
-            Self::Echo if !is_mapped(ECHO_USER) => ImageUser::Only,
+            Self::Echo if !is_in_host_network && is_there(ECHO_USER) => ImageUser::Ordinary(ECHO_USER),
+            Self::Echo if !is_there(ECHO_USER) => ImageUser::Only,
             _ => ImageUser::Root,
         }
     }
 }
 
 /// Whether a user is one of this process's user namespace.
-fn is_mapped(user: u32) -> bool {
-    let maps = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    maps.lines().any(|line| {
-        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
-        let (Some(Some(first)), Some(Some(_)), Some(Some(count))) =
-            (numbers.next(), numbers.next(), numbers.next())
-        else {
-            return false;
-        };
-        (first..first.saturating_add(count)).contains(&u64::from(user))
-    })
+fn is_there(user: u32) -> bool {
+    IdMap::own_users().contains(user, 1)
 }
 
 impl Images {

@@ -21,6 +21,7 @@ pub mod images;
 pub mod logs;
 pub mod manifests;
 mod mirror;
+mod mount_attributes;
 pub mod network;
 mod node;
 pub mod object;
@@ -38,6 +39,7 @@ pub mod settings;
 pub mod state_directory;
 mod static_pods;
 pub mod status;
+pub mod user_namespaces;
 pub mod volumes;
 pub mod worker;
 
@@ -53,6 +55,7 @@ pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
     let settings = rest.first().map(String::as_str).unwrap_or_default();
     match name.as_str() {
         sandbox::SUBCOMMAND => Some(sandbox::run(settings)),
+        user_namespaces::SUBCOMMAND => Some(user_namespaces::hold()),
         sandbox::INIT_SUBCOMMAND => Some(sandbox::run_init(settings)),
         sandbox::CONTAINER_SUBCOMMAND => Some(sandbox::run_container()),
         echo::SUBCOMMAND => Some(match echo::Settings::parse(rest) {

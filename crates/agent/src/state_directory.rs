@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::containers::Memory;
+use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::memory;
 
 #[cfg(test)]
@@ -55,6 +56,9 @@ pub struct Record {
     /// Whether it is a static Pod, which is wanted by a file and not by the API.
     #[serde(default)]
     pub is_static: bool,
+    /// User namespace of the Pod; `None` for a Pod that shares the users of the host.
+    #[serde(default)]
+    pub users: Option<PodUsers>,
 }
 
 /// The agent's directory.
@@ -149,6 +153,11 @@ impl StateDirectory {
 }
 
 impl PodDirectory {
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes the directory and writes the record.
     pub fn create(&self, record: &Record) -> Result<(), StateError> {
         create_private(&self.path.join("logs"))?;

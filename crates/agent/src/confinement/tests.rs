@@ -13,6 +13,7 @@ fn confined(pod: Value, container: Value) -> Result<Confinement, ConfinementErro
         &[("P".to_owned(), "pod-1".to_owned())].into(),
         ImageUser::Root,
         Path::new("/no/such/directory"),
+        None,
     )
 }
 
@@ -97,6 +98,7 @@ fn mounts_stay_where_they_belong() {
             sub_path: "pod-1/x".into(),
             target: "/data".into(),
             is_read_only: true,
+            is_id_mapped: false,
         }
     );
     for wrong in [
@@ -128,6 +130,7 @@ fn volumes_that_the_agent_fills_are_read_only() {
         &Variables::new(),
         ImageUser::Root,
         Path::new(""),
+        None,
     )
     .unwrap();
     let read_only: Vec<bool> = confinement
@@ -150,6 +153,7 @@ fn an_image_has_its_own_user_unless_the_pod_names_one() {
             &variables,
             user,
             Path::new(""),
+            None,
         );
         confinement.map(|confinement| (confinement.user, confinement.group))
     };
@@ -166,4 +170,80 @@ fn an_image_has_its_own_user_unless_the_pod_names_one() {
         with(must_not_be_root(), ImageUser::Root),
         Err(ConfinementError::Root)
     );
+}
+
+/// A Pod with `hostUsers: false`, a volume of each kind of owner, and `users`.
+fn with_own_users(
+    pod: Value,
+    container: Value,
+    users: Option<PodUsers>,
+) -> Result<Confinement, ConfinementError> {
+    let volumes = json!([{"name": "h", "hostPath": {"path": "/srv"}}, {"name": "e", "emptyDir": {}}]);
+    let spec = json!({"hostUsers": false, "securityContext": pod, "volumes": volumes});
+    let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+    let mounts = json!(["h", "e"].map(|name| json!({"name": name, "mountPath": format!("/{name}")})));
+    let container = json!({"securityContext": container, "volumeMounts": mounts});
+    let places = ["h", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
+    confinement(
+        &pod,
+        &serde_json::from_value(container).unwrap(),
+        &places.into(),
+        &Variables::new(),
+        ImageUser::Root,
+        Path::new(""),
+        users,
+    )
+}
+
+fn own_users(volumes: VolumeOwners) -> Option<PodUsers> {
+    let ids = 131_072.try_into().unwrap();
+    Some(PodUsers { ids, volumes })
+}
+
+#[test]
+fn no_container_runs_without_the_user_namespace_of_its_pod() {
+    assert_eq!(
+        with_own_users(json!({}), json!({}), None),
+        Err(ConfinementError::HostUsers)
+    );
+    let users = own_users(VolumeOwners::IdMapped);
+    let confinement = with_own_users(json!({}), json!({}), users).unwrap();
+    assert_eq!(confinement.users.map(u32::from), Some(131_072));
+    let unmasked = json!({"procMount": "Unmasked"});
+    let confinement = with_own_users(json!({}), unmasked, users).unwrap();
+    assert!(confinement.has_unmasked_proc && !confinement.is_privileged);
+}
+
+#[test]
+fn volumes_of_the_node_are_id_mapped_always_and_others_where_that_is_possible() {
+    let mapped = |owners| {
+        let confinement = with_own_users(json!({}), json!({}), own_users(owners)).unwrap();
+        let mounts = confinement.mounts.into_iter();
+        mounts.map(|mount| mount.is_id_mapped).collect::<Vec<_>>()
+    };
+    assert_eq!(mapped(VolumeOwners::IdMapped), [true, true]);
+    assert_eq!(mapped(VolumeOwners::Range), [true, false]);
+}
+
+#[test]
+fn ids_beyond_the_user_namespace_are_refused() {
+    let users = own_users(VolumeOwners::IdMapped);
+    for (pod, container, field) in [
+        (json!({"runAsUser": 65_536}), json!({}), "runAsUser"),
+        (json!({}), json!({"runAsUser": 65_536}), "runAsUser"),
+        (json!({"runAsGroup": 65_536}), json!({}), "runAsGroup"),
+        (json!({"fsGroup": 65_536}), json!({}), "fsGroup"),
+        (
+            json!({"supplementalGroups": [1, 65_536]}),
+            json!({}),
+            "supplementalGroups",
+        ),
+    ] {
+        let id = 65_536;
+        assert_eq!(
+            with_own_users(pod, container, users),
+            Err(ConfinementError::Id { field, id })
+        );
+    }
+    assert!(with_own_users(json!({"runAsUser": 65_535}), json!({}), users).is_ok());
 }

@@ -84,12 +84,29 @@ fn in_group() -> LinkChange<'static> {
 }
 
 /// Makes a namespace for a Pod and joins it with the node's, which the calling thread is in.
+///
+/// # Errors
+/// The kernel refuses.
 pub fn connect(
     link: &LinkName,
     addresses: &[IpAddr],
     gateways: &[IpAddr],
 ) -> Result<NetworkNamespace, RouteError> {
     let namespace = NetworkNamespace::create()?;
+    connect_to(&namespace, link, addresses, gateways)?;
+    Ok(namespace)
+}
+
+/// Joins a Pod's namespace with the node's, which the calling thread is in.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn connect_to(
+    namespace: &NetworkNamespace,
+    link: &LinkName,
+    addresses: &[IpAddr],
+    gateways: &[IpAddr],
+) -> Result<(), RouteError> {
     let mut node = Connection::open()?;
     // Left by an agent that was killed between the two ends of its work.
     absent_is_fine(node.delete_link(link))?;
@@ -99,13 +116,13 @@ pub fn connect(
     let near = node.link_index(link)?;
     write_sysctl(&format!("net/ipv6/conf/{link}/accept_dad"), "0");
     write_sysctl(&format!("net/ipv6/conf/{link}/accept_ra"), "0");
-    let joined = join_pod(&namespace, &far, addresses, gateways)
+    let joined = join_pod(namespace, &far, addresses, gateways)
         .and_then(|()| join_node(&mut node, near, addresses, gateways));
     if let Err(error) = joined {
         absent_is_fine(node.delete_link(link))?;
         return Err(error);
     }
-    Ok(namespace)
+    Ok(())
 }
 
 /// Takes a Pod's pair away, and so its addresses and routes. Fine if it is gone.

@@ -10,6 +10,34 @@ fn pool() -> AddressPool {
     AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
 }
 
+/// Two Pods of a node, with their addresses.
+struct TwoPods {
+    pool: AddressPool,
+    gateways: Vec<IpAddr>,
+    a: Vec<IpAddr>,
+    b: Vec<IpAddr>,
+    pod_a: NetworkNamespace,
+    pod_b: NetworkNamespace,
+}
+
+/// Makes the calling thread's namespace a node with two Pods.
+fn node_with_two_pods() -> TwoPods {
+    prepare_node();
+    let mut pool = pool();
+    let gateways = pool.gateways();
+    let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
+    let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
+    let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+    TwoPods {
+        pool,
+        gateways,
+        a,
+        b,
+        pod_a,
+        pod_b,
+    }
+}
+
 /// Connects from `from` to `to`, which answers with the client's address.
 fn seen_from(
     to: &NetworkNamespace,
@@ -40,12 +68,14 @@ fn links_are_named_by_their_pod() {
 #[test]
 fn node_and_pods_reach_each_other_in_both_families() {
     testbed::in_namespace(|| {
-        prepare_node();
-        let mut pool = pool();
-        let gateways = pool.gateways();
-        let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-        let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
-        let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+        let TwoPods {
+            gateways,
+            a,
+            b,
+            pod_a,
+            pod_b,
+            ..
+        } = node_with_two_pods();
         for family in 0..2 {
             assert_eq!(
                 seen_from(&pod_a, a[family], dial),
@@ -172,15 +202,11 @@ fn send_as(from: IpAddr, to: std::net::SocketAddr) -> std::io::Result<()> {
 #[test]
 fn pods_send_under_their_own_addresses_only() {
     testbed::in_namespace(|| {
-        prepare_node();
-        let mut pool = pool();
-        let gateways = pool.gateways();
-        let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-        let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
-        let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+        let mut node = node_with_two_pods();
         for family in 0..2 {
-            let listener = pod_b
-                .enter(|| std::net::UdpSocket::bind((b[family], 0)))
+            let listener = node
+                .pod_b
+                .enter(|| std::net::UdpSocket::bind((node.b[family], 0)))
                 .unwrap()
                 .unwrap();
             let to = listener.local_addr().unwrap();
@@ -188,16 +214,17 @@ fn pods_send_under_their_own_addresses_only() {
                 0 => [198, 51, 100, 7].into(),
                 _ => "2001:db8::7".parse().unwrap(),
             };
-            let neighbour = pool.allocate().unwrap()[family];
-            for foreign in [elsewhere, neighbour, gateways[family], b[family]] {
-                pod_a.enter(|| send_as(foreign, to)).unwrap().unwrap();
+            let neighbour = node.pool.allocate().unwrap()[family];
+            let pod = &node.pod_a;
+            for foreign in [elsewhere, neighbour, node.gateways[family], node.b[family]] {
+                pod.enter(|| send_as(foreign, to)).unwrap().unwrap();
             }
-            pod_a.enter(|| send_as(a[family], to)).unwrap().unwrap();
+            pod.enter(|| send_as(node.a[family], to)).unwrap().unwrap();
             listener.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             // Links keep the order of packets: what came first would have been dropped or be heard first.
             let mut said = [0; 16];
             let (_, first) = listener.recv_from(&mut said).unwrap();
-            assert_eq!(first.ip(), a[family]);
+            assert_eq!(first.ip(), node.a[family]);
         }
     });
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::credentials::Rights;
 use super::pod_files::{Inherited, PodFiles};
 use super::protocol::Program;
+use super::users::UserNamespace;
 use super::{OWN_PROGRAM, mounts};
 
 /// Hidden subcommand of the further step.
@@ -117,6 +118,7 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
     let program = &launch.program;
     let confinement = &program.confinement;
     let rights = Rights::of(confinement)?;
+    let users = confinement.users.map(UserNamespace::of_pod).transpose()?;
     rustix::process::setsid()?;
     for cgroup in &confinement.cgroups {
         let path = cgroup.join("cgroup.procs");
@@ -125,9 +127,14 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
     }
     match launch.joins {
         Some(pid) => join(pid)?,
-        None => mounts::build(confinement, &files)?,
+        None => mounts::build(confinement, &files, users.as_ref())?,
     }
+    // A working directory `/proc/self/fd/N` must not lead to the Pod's directory on the node.
+    drop(files);
     hold_to_open_files()?;
+    if let Some(users) = users {
+        users.enter(launch.joins.is_none())?;
+    }
     rights.reduce(confinement)?;
     let directory = if program.directory.is_empty() {
         "/"

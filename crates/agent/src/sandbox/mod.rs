@@ -17,15 +17,17 @@ mod pod_files;
 mod programs;
 pub mod protocol;
 mod serve;
+mod users;
 
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use rustix::thread::UnshareFlags;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
 use pod_files::PodFiles;
@@ -59,6 +61,9 @@ pub struct Settings {
     /// Files and directories of the node that nothing in the Pod sees.
     #[serde(default)]
     pub hidden: Vec<PathBuf>,
+    /// Process that holds the namespaces of a Pod with a user namespace; `None` for a Pod that shares the users of the host.
+    #[serde(default)]
+    pub namespaces_of: Option<u32>,
 }
 
 /// First step: leaves the agent's namespaces, starts pid 1, and ends.
@@ -86,7 +91,11 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
     rustix::process::setsid()?;
     // Before this process leaves the mounts in which its program is.
     let program = own_program::read_only();
-    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
+    let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
+    match serde_json::from_str::<Settings>(settings)?.namespaces_of {
+        Some(holder) => enter_namespaces(holder)?,
+        None => flags |= UnshareFlags::NEWUTS | UnshareFlags::NEWIPC,
+    }
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     Command::new(program.path())
@@ -95,6 +104,19 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
         .stdin(Stdio::null())
         .spawn()
         .map(drop)
+}
+
+/// Enters the UTS and IPC namespaces of the holder. The network namespace was entered before.
+fn enter_namespaces(holder: u32) -> io::Result<()> {
+    let entered = [
+        ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
+        ("ipc", LinkNameSpaceType::InterProcessCommunication),
+    ];
+    for (name, kind) in entered {
+        let namespace = File::open(format!("/proc/{holder}/ns/{name}"))?;
+        rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(kind))?;
+    }
+    Ok(())
 }
 
 fn init(settings: &str) -> io::Result<()> {

@@ -13,7 +13,7 @@ use rustix::fs::CWD;
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use super::OWN_PROGRAM;
-use super::mounts::set_read_only_below;
+use crate::mount_attributes::set_read_only_below;
 
 /// The program, on a mount of its own where the kernel allows that.
 pub(super) enum OwnProgram {

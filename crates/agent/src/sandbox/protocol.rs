@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rfc3339;
 use crate::seccomp::Seccomp;
+use crate::user_namespaces::ranges::IdRange;
 
 /// Longest line: a container's whole environment and command, as large as the kernel takes them.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
@@ -56,6 +57,9 @@ pub struct Confinement {
     /// Whether it sees those files of `/proc` and `/sys` that tell about the machine.
     #[serde(default)]
     pub has_unmasked_proc: bool,
+    /// Host IDs of the Pod's user namespace; `None` for a Pod that shares the users of the host.
+    #[serde(default)]
+    pub users: Option<IdRange>,
 }
 
 /// A volume in a container.
@@ -69,6 +73,9 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the container can only read it.
     pub is_read_only: bool,
+    /// Whether the mount is ID-mapped by the Pod's user namespace.
+    #[serde(default)]
+    pub is_id_mapped: bool,
 }
 
 /// From the agent.

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(test)]
+mod tests;
+
 /// The places. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
@@ -53,24 +56,5 @@ impl Drop for Place {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(taken.remove(&self.address)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_address_leaves_places_to_others() {
-        let places = Places::new(3, 2);
-        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
-        let held: Vec<_> = (0..2).map(|_| places.take(one).unwrap()).collect();
-        assert!(places.take(one).is_none());
-        let third = places.take(other).unwrap();
-        assert!(places.take(other).is_none(), "none is left at all");
-        drop(held);
-        assert!(places.take(one).is_some() && places.take(other).is_some());
-        drop(third);
-        assert!(places.taken.lock().unwrap().is_empty());
     }
 }

@@ -7,6 +7,7 @@ fn record(uid: &str) -> Record {
         uid: uid.to_owned(),
         addresses: vec!["10.0.0.2".parse().unwrap()],
         is_static: false,
+        users: None,
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use jiff::Timestamp;
 
 use super::directory::Directory;
+use crate::user_namespaces::owners::Owners;
 
 /// The link to the present content.
 const DATA: &str = "..data";
@@ -33,13 +34,14 @@ pub fn is_valid_path(path: &str) -> bool {
     !path.is_empty() && !path.starts_with("..") && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Makes the directory hold these files and no others; `false` if it did already. `group` may read them, if given.
+/// Makes the directory hold these files and no others; `false` if it did already. The group of the owners may read them, if
+/// there is one.
 ///
 /// All work goes by open directories, and no link in the volume is followed: a container may have put one there.
 ///
 /// # Errors
 /// Those of the file system. The content of before stays in force then.
-pub fn write(path: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
+pub fn write(path: &Path, files: &Files, owners: Owners) -> io::Result<bool> {
     fs::create_dir_all(path)?;
     let directory = Directory::open(path)?;
     directory.set_mode(0o755)?;
@@ -51,7 +53,8 @@ pub fn write(path: &Path, files: &Files, group: Option<u32>) -> io::Result<bool>
     }
     let name = format!("..{}", Timestamp::now().strftime("%Y_%m_%d_%H_%M_%S.%9f"));
     let name = PathBuf::from(name);
-    fill(&directory, &name, files, group)?;
+    set_directory_owners(&directory, owners)?;
+    fill(&directory, &name, files, owners)?;
     let next = Path::new(NEXT);
     directory.remove(next)?;
     directory.link(&name, next)?;
@@ -72,18 +75,28 @@ fn present(directory: &Directory) -> Option<PathBuf> {
     (is_own && name != DATA && name != NEXT).then_some(target)
 }
 
-fn fill(directory: &Directory, name: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
+/// Changes the owner of a directory to the range. `fsGroup` alone applies to files only, as upstream.
+fn set_directory_owners(directory: &Directory, owners: Owners) -> io::Result<()> {
+    match owners.range {
+        Some(_) => directory.set_owners(owners),
+        None => Ok(()),
+    }
+}
+
+fn fill(directory: &Directory, name: &Path, files: &Files, owners: Owners) -> io::Result<()> {
     let next = directory.create_directory(name, 0o755)?;
+    set_directory_owners(&next, owners)?;
     for (path, file) in files {
         let path = Path::new(path);
         let parent = path.parent().unwrap_or(Path::new(""));
         let file_name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let mode = match group {
+        let mode = match owners.group {
             Some(_) => file.mode | 0o440,
             None => file.mode,
         };
         let place = next.ensure_directory(parent, 0o755)?;
-        place.write_new(Path::new(file_name), &file.content, mode & 0o777, group)?;
+        set_directory_owners(&place, owners)?;
+        place.write_new(Path::new(file_name), &file.content, mode & 0o777, owners)?;
     }
     Ok(())
 }

@@ -10,8 +10,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+
+use crate::user_namespaces::owners::Owners;
 
 /// Levels of directories that are entered for reading or deletion; each holds a descriptor open.
 const DEPTH_MAX: usize = 64;
@@ -88,19 +90,17 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes a new file, with its mode and group.
+    /// Writes a new file, with its mode and owners.
     ///
     /// # Errors
     /// `EEXIST` where something has that name, a link included.
-    pub fn write_new(&self, name: &Path, content: &[u8], mode: u32, group: Option<u32>) -> io::Result<()> {
+    pub fn write_new(&self, name: &Path, content: &[u8], mode: u32, owners: Owners) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let private = Mode::from_raw_mode(0o600);
         let opened = rustix::fs::openat2(&self.descriptor, name, flags, private, BENEATH)?;
         let mut file = fs::File::from(opened);
         file.write_all(content)?;
-        if let Some(group) = group {
-            rustix::fs::fchown(&file, None::<Uid>, Some(Gid::from_raw(group)))?;
-        }
+        owners.apply(&file)?;
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
     }
 
@@ -246,6 +246,14 @@ impl Directory {
     /// Those of `fchmod(2)`.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.descriptor, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Changes the owner of the directory itself.
+    ///
+    /// # Errors
+    /// Those of [`Owners::apply`].
+    pub fn set_owners(&self, owners: Owners) -> io::Result<()> {
+        owners.apply(&self.descriptor)
     }
 
     fn clone_descriptor(&self) -> io::Result<Self> {

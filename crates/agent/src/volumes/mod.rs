@@ -9,7 +9,7 @@ pub mod payload;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use client::{Client, ClientError};
 use crate::environment::{PodFacts, SourceKind};
 use crate::object::{EmptyDir, HostPath, Pod, Volume};
 use crate::quantity::Quantity;
+use crate::user_namespaces::owners::{Owners, PodUsers};
 
 use fetch::Fetched;
 pub use fetch::read as read_object;
@@ -119,19 +120,23 @@ pub struct Volumes {
     facts: PodFacts,
     fetched: Fetched,
     hidden: Vec<PathBuf>,
+    owners: Owners,
 }
 
 impl Volumes {
-    /// Volumes below `directory`, none of which is there yet. None is made of the paths in `hidden`.
+    /// Volumes below `directory`, none of which is there yet. None is made of the paths in `hidden`. `users` describes
+    /// the user namespace of the Pod.
     pub fn new(
         directory: PathBuf,
         client: Client,
         pod: Arc<Pod>,
         facts: PodFacts,
         hidden: Vec<PathBuf>,
+        users: Option<PodUsers>,
     ) -> Self {
         Self {
             directory,
+            owners: Owners::of(users, pod.spec.security_context.fs_group),
             client,
             pod,
             facts,
@@ -185,9 +190,8 @@ impl Volumes {
             });
         }
         let place = self.directory.join(&volume.name);
-        let group = self.pod.spec.security_context.fs_group;
         if let Some(empty_dir) = &volume.empty_dir {
-            make_empty(&place, empty_dir, group)?;
+            make_empty(&place, empty_dir, self.owners)?;
             return Ok(place);
         }
         let Some((projections, mode)) = payload::projections(volume) else {
@@ -203,21 +207,25 @@ impl Volumes {
             tokens: &self.fetched.tokens(),
         };
         let files = payload::files(&projections, mode, &sources)?;
-        atomic::write(&place, &files, group).map_err(|source| file_error(&place, source))?;
+        atomic::write(&place, &files, self.owners).map_err(|source| file_error(&place, source))?;
         Ok(place)
     }
 }
 
 /// Makes those volumes of a Pod that are in memory. That comes before its sandbox, which sees what is mounted then.
 /// The error says of which volume it is.
-pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), Box<(String, VolumeError)>> {
-    let group = pod.spec.security_context.fs_group;
+pub fn prepare_memory(
+    directory: &Path,
+    pod: &Pod,
+    users: Option<PodUsers>,
+) -> Result<(), Box<(String, VolumeError)>> {
+    let owners = Owners::of(users, pod.spec.security_context.fs_group);
     for volume in &pod.spec.volumes {
         let Some(empty_dir) = volume.empty_dir.as_ref().filter(|empty| empty.is_in_memory()) else {
             continue;
         };
         let made = if atomic::is_valid_path(&volume.name) {
-            make_empty(&directory.join(&volume.name), empty_dir, group)
+            make_empty(&directory.join(&volume.name), empty_dir, owners)
         } else {
             Err(VolumeError::Path {
                 path: volume.name.clone(),
@@ -228,7 +236,7 @@ pub fn prepare_memory(directory: &Path, pod: &Pod) -> Result<(), Box<(String, Vo
     Ok(())
 }
 
-fn make_empty(place: &Path, empty_dir: &EmptyDir, group: Option<u32>) -> Result<(), VolumeError> {
+fn make_empty(place: &Path, empty_dir: &EmptyDir, owners: Owners) -> Result<(), VolumeError> {
     let size_limit = match &empty_dir.size_limit {
         Some(text) => {
             Some(Quantity::parse(text).ok_or_else(|| VolumeError::SizeLimit { text: text.clone() })?)
@@ -238,20 +246,24 @@ fn make_empty(place: &Path, empty_dir: &EmptyDir, group: Option<u32>) -> Result<
     let made = if empty_dir.is_in_memory() {
         fs::create_dir_all(place)
             .and_then(|()| memory::mount(place, size_limit))
-            .and_then(|is_new| if is_new { open_to_all(place, group) } else { Ok(()) })
+            .and_then(|is_new| {
+                if is_new {
+                    open_to_all(place, owners)
+                } else {
+                    Ok(())
+                }
+            })
     } else if place.is_dir() {
         Ok(())
     } else {
-        fs::create_dir_all(place).and_then(|()| open_to_all(place, group))
+        fs::create_dir_all(place).and_then(|()| open_to_all(place, owners))
     };
     made.map_err(|source| file_error(place, source))
 }
 
-fn open_to_all(place: &Path, group: Option<u32>) -> io::Result<()> {
-    let mode = if group.is_some() { 0o2777 } else { 0o777 };
-    if group.is_some() {
-        chown(place, None, group)?;
-    }
+fn open_to_all(place: &Path, owners: Owners) -> io::Result<()> {
+    let mode = if owners.group.is_some() { 0o2777 } else { 0o777 };
+    owners.apply(fs::File::open(place)?)?;
     fs::set_permissions(place, Permissions::from_mode(mode))
 }
 

@@ -99,9 +99,9 @@ fn content_changes_all_at_once() {
         mode: 0o640,
     };
     let first = Files::from([("a".to_owned(), file("1")), ("d/b".to_owned(), file("2"))]);
-    assert!(atomic::write(&place, &first, None).unwrap());
+    assert!(atomic::write(&place, &first, Owners::default()).unwrap());
     assert!(
-        !atomic::write(&place, &first, None).unwrap(),
+        !atomic::write(&place, &first, Owners::default()).unwrap(),
         "nothing has changed"
     );
     let before = fs::read_link(place.join("..data")).unwrap();
@@ -109,7 +109,7 @@ fn content_changes_all_at_once() {
     assert_eq!(fs::read(place.join("d/b")).unwrap(), b"2");
     assert_eq!(fs::metadata(place.join("a")).unwrap().mode() & 0o777, 0o640);
     let second = Files::from([("a".to_owned(), file("3")), ("c".to_owned(), file("4"))]);
-    assert!(atomic::write(&place, &second, None).unwrap());
+    assert!(atomic::write(&place, &second, Owners::default()).unwrap());
     assert_ne!(fs::read_link(place.join("..data")).unwrap(), before);
     assert_eq!(fs::read(place.join("a")).unwrap(), b"3");
     assert!(!place.join("d").exists() && !place.join(before).exists());
@@ -166,12 +166,12 @@ fn writer_leaves_targets_of_foreign_links_alone() {
         };
         Files::from([("a".to_owned(), file.clone()), ("d/b".to_owned(), file)])
     };
-    atomic::write(&place, &content("1"), None).unwrap();
+    atomic::write(&place, &content("1"), Owners::default()).unwrap();
     let foreign = [victim.clone(), PathBuf::from("../victim"), PathBuf::from("..")];
     for (number, target) in foreign.iter().enumerate() {
         fs::remove_file(place.join("..data")).unwrap();
         std::os::unix::fs::symlink(target, place.join("..data")).unwrap();
-        assert!(atomic::write(&place, &content(&format!("after {number}")), None).unwrap());
+        assert!(atomic::write(&place, &content(&format!("after {number}")), Owners::default()).unwrap());
         assert_eq!(fs::read(victim.join("precious")).unwrap(), b"kept", "{target:?}");
         assert_eq!(
             fs::read(place.join("d/b")).unwrap(),
@@ -181,7 +181,7 @@ fn writer_leaves_targets_of_foreign_links_alone() {
     // A name of a file is a link to elsewhere.
     fs::remove_file(place.join("d")).unwrap();
     std::os::unix::fs::symlink(&victim, place.join("d")).unwrap();
-    atomic::write(&place, &content("last"), None).unwrap();
+    atomic::write(&place, &content("last"), Owners::default()).unwrap();
     assert_eq!(fs::read(place.join("d/b")).unwrap(), b"last");
     assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
 }
@@ -198,7 +198,7 @@ fn directory_follows_no_link() {
     assert!(directory.open_directory(link).is_err());
     assert!(directory.open_directory(Path::new("../outside")).is_err());
     assert!(directory.ensure_directory(Path::new("link/y"), 0o755).is_err());
-    assert!(directory.write_new(link, b"", 0o644, None).is_err());
+    assert!(directory.write_new(link, b"", 0o644, Owners::default()).is_err());
     assert!(directory.ensure_file(link).is_err());
     assert!(directory::Directory::open(&root.path().join("v/link")).is_err());
     directory.remove(link).unwrap();

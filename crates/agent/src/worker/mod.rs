@@ -6,6 +6,7 @@ mod probing;
 mod runs;
 mod start;
 mod stop;
+mod users;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -36,6 +37,8 @@ use crate::services::Services;
 use crate::settings::{AtEnd, Settings};
 use crate::state_directory::{PodDirectory, StateDirectory};
 use crate::status::{self, Observed};
+use crate::user_namespaces::owners::PodUsers;
+use crate::user_namespaces::ranges::RangePool;
 
 use runs::{RunTasks, Word, ended};
 pub use stop::remove_leftover;
@@ -55,6 +58,8 @@ pub struct Context {
     pub host_resolv_conf: ResolvConf,
     /// Addresses for Pods.
     pub pool: Mutex<AddressPool>,
+    /// Host IDs for Pods with user namespaces.
+    pub ranges: Mutex<RangePool>,
     /// The cluster's Services.
     pub services: Services,
     /// What is kept on disk.
@@ -86,6 +91,8 @@ pub struct Leftover {
     pub sandbox: Option<(Sandbox, BTreeMap<String, ContainerState>)>,
     /// The Pod's addresses, reserved.
     pub addresses: Vec<IpAddr>,
+    /// User namespace of the Pod; its host IDs are reserved.
+    pub users: Option<PodUsers>,
 }
 
 /// Keeps volumes up to date, until it is dropped.
@@ -110,6 +117,8 @@ struct Worker {
     containers: Containers,
     sandbox: Option<Sandbox>,
     addresses: Vec<IpAddr>,
+    /// User namespace of the Pod, once its first sandbox starts.
+    users: Option<PodUsers>,
     start_time: Timestamp,
     /// Where the volumes are, once they are.
     volumes: Option<BTreeMap<String, PathBuf>>,
@@ -196,6 +205,7 @@ impl Worker {
             kept: Memory::new(),
             sandbox: None,
             addresses: Vec::new(),
+            users: None,
             runs: BTreeMap::new(),
             runs_begun: 0,
             words,
@@ -215,6 +225,7 @@ impl Worker {
     /// Goes on with what an earlier agent has started.
     fn take_over(&mut self, leftover: Leftover) {
         self.addresses = leftover.addresses;
+        self.users = leftover.users;
         let memory = self.directory.memory().unwrap_or_default();
         self.containers.recall(memory.clone());
         self.kept = memory;

@@ -23,11 +23,12 @@ use crate::runtime::{RuntimeError, Sandbox};
 use crate::sandbox::protocol::Program;
 use crate::sandbox::{self, OWN_PROGRAM};
 use crate::state_directory::{Record, StateError};
+use crate::user_namespaces::{Holder, UserNamespaceError};
 use crate::volumes::{VolumeError, Volumes, prepare_memory, read_object};
 
 /// Why a Pod has no sandbox.
 #[derive(Debug, thiserror::Error)]
-enum SandboxError {
+pub(super) enum SandboxError {
     /// No address is left.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -40,6 +41,9 @@ enum SandboxError {
     /// The sandbox did not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// The user namespace was not created.
+    #[error(transparent)]
+    Users(#[from] UserNamespaceError),
     /// The network was not made because this process ends.
     #[error("this process is ending")]
     Ending,
@@ -58,21 +62,25 @@ impl Worker {
     /// Starts the containers whose time has come, and the sandbox before the first of them.
     pub(super) async fn start_due(&mut self) {
         let due = self.containers.due(Timestamp::now());
+        if self.sandbox.is_some() && self.wants_users() && self.users.is_none() {
+            // An agent without user namespaces started it; it rejected all containers.
+            self.remove_sandbox().await;
+        }
         if self.sandbox.is_none() {
             // ENV-10: a Pod is not started before Services were listed, if it is not a static one.
             if !self.is_static {
                 self.context.services.synced().await;
             }
-            if let Err(failed) = prepare_memory(&self.directory.volumes(), &self.pod) {
+            let holder = match self.create_user_namespace().await {
+                Ok(holder) => holder,
+                Err(error) => return self.sandbox_failed(&due, &error).await,
+            };
+            if let Err(failed) = prepare_memory(&self.directory.volumes(), &self.pod, self.users) {
                 let (name, error) = *failed;
                 return self.volume_failed(&due, &name, &error);
             }
-            if let Err(error) = self.start_sandbox().await {
-                tracing::warn!(pod = %self.key, %error, "starting the Pod's sandbox");
-                self.remove_sandbox().await;
-                let message = format!("Failed to create pod sandbox: {error}");
-                self.events.warning("FailedCreatePodSandBox", message.clone());
-                return self.hold_up(&due, &message);
+            if let Err(error) = self.start_sandbox(holder).await {
+                return self.sandbox_failed(&due, &error).await;
             }
         }
         if self.volumes.is_none()
@@ -97,6 +105,14 @@ impl Worker {
                 }
             }
         }
+    }
+
+    async fn sandbox_failed(&mut self, due: &[String], error: &SandboxError) {
+        tracing::warn!(pod = %self.key, %error, "starting the Pod's sandbox");
+        self.remove_sandbox().await;
+        let message = format!("Failed to create pod sandbox: {error}");
+        self.events.warning("FailedCreatePodSandBox", message.clone());
+        self.hold_up(due, &message);
     }
 
     fn volume_failed(&mut self, due: &[String], name: &str, error: &VolumeError) {
@@ -124,6 +140,7 @@ impl Worker {
             uid: meta.uid.clone(),
             addresses: self.addresses.clone(),
             is_static: self.is_static,
+            users: self.users,
         }
     }
 
@@ -131,7 +148,8 @@ impl Worker {
         let directory = self.directory.volumes();
         let client = self.context.client.clone();
         let hidden = self.context.settings.hidden_paths();
-        let mut volumes = Volumes::new(directory, client, Arc::clone(&self.pod), self.facts(), hidden);
+        let (pod, users) = (Arc::clone(&self.pod), self.users);
+        let mut volumes = Volumes::new(directory, client, pod, self.facts(), hidden, users);
         let places = volumes.prepare().await?;
         if volumes.can_change() {
             self.refreshing = Some(RefreshTask(tokio::spawn(volumes.keep_fresh()).abort_handle()));
@@ -148,7 +166,7 @@ impl Worker {
         }
     }
 
-    async fn start_sandbox(&mut self) -> Result<(), SandboxError> {
+    async fn start_sandbox(&mut self, holder: Option<Holder>) -> Result<(), SandboxError> {
         let pod = &self.pod;
         if !pod.spec.host_network && self.addresses.is_empty() {
             let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +186,11 @@ impl Worker {
                 pool.gateways()
             };
             let (link, addresses) = (self.link.clone(), self.addresses.clone());
-            let connect = move || network::connect(&link, &addresses, &gateways);
+            let own = holder.as_ref().map(Holder::network).transpose()?;
+            let connect = move || match own {
+                Some(own) => network::connect_to(&own, &link, &addresses, &gateways).map(|()| own),
+                None => network::connect(&link, &addresses, &gateways),
+            };
             Some(
                 tokio::task::spawn_blocking(connect)
                     .await
@@ -180,6 +202,7 @@ impl Worker {
             hostname: (!pod.spec.host_network).then(|| kernel_hostname(pod, cluster_dns)),
             resolv_conf: self.directory.write("resolv.conf", &resolv_conf.render())?,
             hidden: self.context.settings.hidden_paths(),
+            namespaces_of: holder.as_ref().map(Holder::pid),
         };
         let sandbox = Sandbox::start(&self.directory, &settings, namespace.as_ref()).await?;
         self.sandbox = Some(sandbox);
@@ -211,7 +234,15 @@ impl Worker {
             true => entrypoint.user(self.pod.spec.host_network),
             false => ImageUser::Root,
         };
-        let confinement = confinement(&self.pod, container, volumes, &environment, image_user, &profiles);
+        let confinement = confinement(
+            &self.pod,
+            container,
+            volumes,
+            &environment,
+            image_user,
+            &profiles,
+            self.users,
+        );
         let mut confinement = confinement.map_err(|error| NotStarted {
             reason: "CreateContainerConfigError",
             message: error.to_string(),

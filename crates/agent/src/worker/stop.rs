@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::users::release_ids;
 use super::{Context, End, Leftover, Wanted, Worker, ends_with_agent};
 use crate::network;
 use crate::reporter;
@@ -65,7 +66,7 @@ impl Worker {
             self.report();
         }
         self.release().await;
-        self.forget_addresses();
+        self.forget_network_and_ids();
         loop {
             if wanted.changed().await.is_err() {
                 return;
@@ -162,10 +163,14 @@ impl Worker {
         }
         let mut pool = self.context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&std::mem::take(&mut self.addresses));
+        drop(pool);
+        if let Some(users) = self.users.take() {
+            release_ids(&self.context, users.ids);
+        }
     }
 
-    /// The addresses may be another Pod's soon, and the next agent must not find them here.
-    fn forget_addresses(&self) {
+    /// Addresses and ids may be another Pod's soon, and the next agent must not find them here.
+    fn forget_network_and_ids(&self) {
         if let Err(error) = self.directory.create(&self.record()) {
             tracing::warn!(pod = %self.key, %error, "the record of an ended Pod");
         }
@@ -190,6 +195,9 @@ pub async fn remove_leftover(context: &Context, record: &Record, leftover: Lefto
     {
         let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.release(&leftover.addresses);
+    }
+    if let Some(users) = leftover.users {
+        release_ids(context, users.ids);
     }
     if let Ok(cgroups) = &context.cgroups {
         cgroups.remove_pod(&record.uid);

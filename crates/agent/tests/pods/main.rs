@@ -7,6 +7,7 @@ mod logs;
 mod probes;
 mod static_pods;
 mod taking_over;
+mod users;
 mod volumes;
 mod world;
 
@@ -95,6 +96,8 @@ fn inside(filter: Option<&str>) -> Outcome {
             volumes::rights_are_given_up,
             volumes::memory_is_a_volume_of_its_size,
             volumes::a_token_is_there_unasked,
+            users::every_pod_has_ids_of_its_own,
+            users::the_built_in_image_has_users_of_its_own,
             static_pods::foreign_words_about_a_pod_are_put_right,
             static_pods::a_file_is_a_pod_until_it_goes,
             static_pods::a_file_is_a_pod_without_the_api,

@@ -14,7 +14,7 @@ pub const CALLS_SUBCOMMAND: &str = "attempt-calls";
 /// The usual capabilities (containerd's).
 const USUAL: u64 = 0xa804_25fb;
 /// Does nothing until it is killed.
-const SLEEP: &str = "exec sleep 1000";
+pub const SLEEP: &str = "exec sleep 1000";
 
 /// Makes system calls that a filter refuses, and prints the error of each.
 pub fn attempt_calls() {
@@ -55,7 +55,7 @@ pub fn attempt_calls() {
     println!("program {}", if is_read_only { "read-only" } else { "writable" });
 }
 
-fn usual() -> Confinement {
+pub fn usual() -> Confinement {
     Confinement {
         capabilities: Some(USUAL),
         has_no_new_privileges: true,
@@ -64,7 +64,7 @@ fn usual() -> Confinement {
 }
 
 impl Pod {
-    async fn confined(&self, name: &str, script: &str, confinement: Confinement) -> Outcome {
+    pub async fn confined(&self, name: &str, script: &str, confinement: Confinement) -> Outcome {
         let log = self.directory.prepare_log(name, 0)?;
         let program = Program {
             confinement,
@@ -74,7 +74,7 @@ impl Pod {
     }
 
     /// What a script prints in a container.
-    async fn says(&self, container: &str, script: &str) -> Result<String, Box<dyn std::error::Error>> {
+    pub async fn says(&self, container: &str, script: &str) -> Result<String, Box<dyn std::error::Error>> {
         let command = shell(script).command;
         let executed = self
             .sandbox
@@ -256,5 +256,26 @@ pub async fn places_in_volumes_are_made_through_no_link() -> Outcome {
         .says("plain", "echo x >/mnt/plain/made/y; echo status $?")
         .await?;
     check(said.contains("status 0") && inner.join("y").exists(), said)?;
+    pod.end().await
+}
+
+/// A working directory may be any path that the container sees, and `/proc/self/fd` has the descriptors of whoever starts it.
+pub async fn working_directories_lead_to_no_file_of_the_agent() -> Outcome {
+    let pod = Pod::start().await?;
+    fs::write(pod.root.path().join("pods/secret"), "another Pod's secret")?;
+    for descriptor in 0..32 {
+        let program = Program {
+            directory: format!("/proc/self/fd/{descriptor}"),
+            confinement: usual(),
+            ..shell("cat ../secret")
+        };
+        let name = format!("fd-{descriptor}");
+        let log = pod.directory.prepare_log(&name, 0)?;
+        let started = pod.sandbox.start_container(&name, program, &log).await;
+        check(
+            started.is_err(),
+            format!("descriptor {descriptor} is a directory"),
+        )?;
+    }
     pod.end().await
 }

@@ -2,6 +2,7 @@
 //! agent, ended without a trace. The binary is its own sandbox program, so it has no test harness.
 
 mod confined;
+mod users;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,6 +17,7 @@ use agent::runtime::{Execution, Happening, RuntimeError, Sandbox};
 use agent::sandbox::protocol::{ContainerState, Program};
 use agent::sandbox::{self, OWN_PROGRAM};
 use agent::state_directory::{PodDirectory, Record, StateDirectory};
+use agent::user_namespaces::Holder;
 use rustix::process::Signal;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -84,6 +86,7 @@ fn inside() -> Outcome {
         .await?;
         run("a_second_agent_takes_over", a_second_agent_takes_over()).await?;
         run_confined().await?;
+        users::run_all().await?;
         run("nothing_survives_a_kill", nothing_survives_a_kill()).await
     })
 }
@@ -103,6 +106,11 @@ async fn run_confined() -> Outcome {
     run(
         "privileged_containers_have_the_node",
         confined::privileged_containers_have_the_node(),
+    )
+    .await?;
+    run(
+        "working_directories_lead_to_no_file_of_the_agent",
+        confined::working_directories_lead_to_no_file_of_the_agent(),
     )
     .await?;
     run(
@@ -133,6 +141,11 @@ struct Pod {
 
 impl Pod {
     async fn start() -> Result<Self, Box<dyn Error>> {
+        Self::start_with(None).await
+    }
+
+    /// Starts a Pod, with the namespaces that a process holds for it.
+    async fn start_with(holder: Option<Holder>) -> Result<Self, Box<dyn Error>> {
         let root = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
         let directory = StateDirectory::open(root.path())?.pod(UID)?;
         let mut pool = AddressPool::new(vec!["10.244.1.0/24".parse()?, "fd00:244:1::/64".parse()?])?;
@@ -142,12 +155,21 @@ impl Pod {
             addresses: addresses.clone(),
             ..Record::default()
         })?;
-        let namespace = network::connect(&network::link_name(UID)?, &addresses, &pool.gateways())?;
+        let (link, gateways) = (network::link_name(UID)?, pool.gateways());
+        let namespace = match &holder {
+            Some(holder) => {
+                let own = holder.network()?;
+                network::connect_to(&own, &link, &addresses, &gateways)?;
+                own
+            }
+            None => network::connect(&link, &addresses, &gateways)?,
+        };
         let settings = sandbox::Settings {
             socket: directory.socket(),
             hostname: Some("web-0".to_owned()),
             resolv_conf: directory.write("resolv.conf", "nameserver 10.96.0.10\n")?,
             hidden: vec![root.path().to_owned()],
+            namespaces_of: holder.as_ref().map(Holder::pid),
         };
         let sandbox = Sandbox::start(&directory, &settings, Some(&namespace)).await?;
         Ok(Self {

@@ -71,6 +71,44 @@ fn volumes_and_host_network() {
 }
 
 #[test]
+fn own_users_exclude_namespaces_of_the_host() {
+    let spec = |mut spec: Value| {
+        spec["containers"] = json!([{"name": "c", "image": "x"}]);
+        validate_pod(&pod(spec))
+    };
+    let errors = spec(json!({"hostUsers": false, "hostNetwork": true, "hostPID": true, "hostIPC": true}));
+    assert_eq!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "spec.hostNetwork: Forbidden: when `hostUsers` is false",
+            "spec.hostPID: Forbidden: when `hostUsers` is false",
+            "spec.hostIPC: Forbidden: when `hostUsers` is false",
+        ]
+    );
+    assert!(spec(json!({"hostUsers": true, "hostNetwork": true, "hostPID": true})).is_empty());
+    assert!(spec(json!({"hostUsers": false, "hostNetwork": false})).is_empty());
+}
+
+#[test]
+fn unmasked_proc_needs_own_users() {
+    let spec = |host_users: Value| {
+        let main = json!({"name": "c", "image": "x", "securityContext": {"procMount": "Unmasked"}});
+        let errors = validate_pod(&pod(json!({"hostUsers": host_users, "containers": [main]})));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(spec(json!(false)), Vec::<String>::new());
+    for host_users in [json!(true), json!(null)] {
+        assert_eq!(
+            spec(host_users),
+            [
+                "spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": \
+              `hostUsers` must be false to use `Unmasked`"
+            ]
+        );
+    }
+}
+
+#[test]
 fn containers_are_needed_and_told_apart() {
     assert_eq!(causes_of(json!({})), ["FieldValueRequired spec.containers"]);
     let faults = causes_of(json!({"initContainers": [{"name": "a", "image": "x"}],

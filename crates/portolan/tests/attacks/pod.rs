@@ -1,5 +1,6 @@
 //! Somebody who may create Pods, and what runs in them: as root, with a ServiceAccount's token.
 
+mod own_users;
 mod slow_requests;
 
 use http::Method;

@@ -1,10 +1,11 @@
 //! A `/dev` of the container's own, with the devices that every program may use (those of the OCI runtime
 //! specification). All other mounts forbid devices, so that a node which the container makes itself opens none.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
 use rustix::fs::CWD;
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
 use super::put;
+use crate::user_namespaces::ranges::IdRange;
 
 /// The devices.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -24,10 +26,9 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 /// Terminals belong to the group `tty`, which has this number everywhere; not in every user namespace.
-const TERMINALS: [&std::ffi::CStr; 2] = [
-    c"newinstance,ptmxmode=0666,mode=0620,gid=5",
-    c"newinstance,ptmxmode=0666",
-];
+const TERMINAL_GROUP: u32 = 5;
+/// Options of the file system of terminals.
+const TERMINALS: &str = "newinstance,ptmxmode=0666";
 
 /// The node's devices, taken out of their place.
 pub(super) struct Devices {
@@ -49,12 +50,17 @@ impl Devices {
         Ok(Self { taken })
     }
 
-    /// Mounts a `/dev` of them.
-    pub fn mount(self) -> io::Result<()> {
+    /// Mounts a `/dev` with these devices. Root of the Pod owns it.
+    pub fn mount(self, owner: Option<IdRange>) -> io::Result<()> {
         let own = Path::new("/dev");
+        let set_owner = |place: &Path| match owner {
+            Some(range) => chown(place, Some(range.first()), Some(range.first())),
+            None => Ok(()),
+        };
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("portolan", own, "tmpfs", flags, Some(c"mode=0755,size=64k"))?;
+        set_owner(own)?;
         for (name, tree) in &self.taken {
             let place = own.join(name);
             fs::File::create(&place)?;
@@ -67,16 +73,30 @@ impl Devices {
         fs::create_dir(&shared)?;
         let options = Some(c"mode=1777,size=64m");
         mount("shm", &shared, "tmpfs", quiet | MountFlags::NODEV, options)?;
+        set_owner(&shared)?;
         let queues = own.join("mqueue");
         fs::create_dir(&queues)?;
         // A kernel without them, or a machine that forbids it: programs find no queues.
-        let _has_queues = mount("mqueue", &queues, "mqueue", quiet | MountFlags::NODEV, None).is_ok();
+        let has_queues = mount("mqueue", &queues, "mqueue", quiet | MountFlags::NODEV, None).is_ok();
+        if has_queues {
+            set_owner(&queues)?;
+        }
         let terminals = own.join("pts");
         fs::create_dir(&terminals)?;
         // Likewise, programs find no terminals.
-        let mounted =
-            |options: &&std::ffi::CStr| mount("devpts", &terminals, "devpts", quiet, Some(*options)).is_ok();
-        let _has_terminals = TERMINALS.iter().any(mounted);
+        let group = match owner {
+            Some(range) => range.host_id(TERMINAL_GROUP),
+            None => Some(TERMINAL_GROUP),
+        };
+        let with_group = group.map(|group| format!("{TERMINALS},mode=0620,gid={group}"));
+        let mut all = with_group.into_iter().chain([TERMINALS.to_owned()]);
+        let _has_terminals = all.any(|options| mount_terminals(&terminals, options).is_ok());
         Ok(())
     }
+}
+
+fn mount_terminals(place: &Path, options: String) -> io::Result<()> {
+    let options = CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    Ok(mount("devpts", place, "devpts", flags, Some(options.as_c_str()))?)
 }

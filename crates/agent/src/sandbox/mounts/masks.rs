@@ -8,8 +8,8 @@ use std::path::Path;
 use rustix::fs::CWD;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, open_tree};
 
-use super::attributes::set_read_only_below;
 use super::put;
+use crate::mount_attributes::set_read_only_below;
 
 const MASKED: [&str; 12] = [
     "/proc/acpi",

@@ -1,7 +1,6 @@
 //! The files that a container sees: the node's own, read-only and without its devices, memory where programs keep
 //! what is for a while, and the container's volumes. A privileged container has the node's files as they are.
 
-mod attributes;
 mod devices;
 mod masks;
 mod places;
@@ -13,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
@@ -23,9 +22,9 @@ use rustix::thread::UnshareFlags;
 use super::launch::in_words;
 use super::pod_files::PodFiles;
 use super::protocol::{Confinement, Mount};
+use super::users::UserNamespace;
+use crate::mount_attributes::{set_attributes, set_id_map, set_read_only, set_read_only_below, set_writable};
 use crate::volumes::directory::Directory;
-pub(super) use attributes::set_read_only_below;
-use attributes::{set_attributes, set_read_only, set_writable};
 use devices::Devices;
 pub(super) use masks::cover;
 
@@ -35,16 +34,23 @@ const PLACE_MODE: u32 = 0o755;
 /// A volume, taken out of its place to be put into the container.
 struct Source<'a> {
     mount: &'a Mount,
+    /// Volume on the host, without ID mapping: root of the host creates mount points there.
+    place: OwnedFd,
     tree: OwnedFd,
     is_directory: bool,
 }
 
 /// Gives this process mounts of its own.
-pub(super) fn build(confinement: &Confinement, files: &PodFiles) -> io::Result<()> {
+pub(super) fn build(
+    confinement: &Confinement,
+    files: &PodFiles,
+    users: Option<&UserNamespace>,
+) -> io::Result<()> {
+    let owner = users.map(UserNamespace::range);
     // Before this process leaves the mounts in which the Pod's directory is reached.
     let mut sources = Vec::new();
     for mount in &confinement.mounts {
-        sources.push(open(mount, files)?);
+        sources.push(open(mount, files, users)?);
     }
     let devices = match confinement.is_privileged {
         true => None,
@@ -56,7 +62,7 @@ pub(super) fn build(confinement: &Confinement, files: &PodFiles) -> io::Result<(
     mount_change("/", propagation)?;
     let scratch = match confinement.is_privileged {
         true => Vec::new(),
-        false => scratch::mount_all()?,
+        false => scratch::mount_all(owner)?,
     };
     // Outer ones first.
     sources.sort_by_key(|source| source.mount.target.components().count());
@@ -71,7 +77,9 @@ pub(super) fn build(confinement: &Confinement, files: &PodFiles) -> io::Result<(
     if let Some(devices) = devices {
         protect_node(confinement, &scratch)
             .map_err(|error| in_words("protecting the node's files", &error))?;
-        devices.mount().map_err(|error| in_words("making /dev", &error))?;
+        devices
+            .mount(owner)
+            .map_err(|error| in_words("making /dev", &error))?;
         if !confinement.has_unmasked_proc {
             masks::put_on().map_err(|error| in_words("masking /proc", &error))?;
         }
@@ -128,7 +136,7 @@ fn outer_mount<'a>(sources: &'a [Source<'a>], source: &Source<'_>) -> Option<&'a
 }
 
 /// Takes what is to be mounted. A path in a volume cannot lead out of it, whatever links somebody has put there.
-fn open<'a>(mount: &'a Mount, files: &PodFiles) -> io::Result<Source<'a>> {
+fn open<'a>(mount: &'a Mount, files: &PodFiles, users: Option<&UserNamespace>) -> io::Result<Source<'a>> {
     let place = files.reach(&mount.source);
     let failed = |error: io::Error| in_words(&format!("volume at {}", mount.source.display()), &error);
     let what = if mount.sub_path.as_os_str().is_empty() {
@@ -152,12 +160,25 @@ fn open<'a>(mount: &'a Mount, files: &PodFiles) -> io::Result<Source<'a>> {
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(what.as_fd(), "", flags).map_err(|errno| failed(errno.into()))?;
-    let is_directory = fs::File::from(what).metadata()?.is_dir();
+    if mount.is_id_mapped {
+        let users = users.ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        set_id_map(tree.as_fd(), users.as_fd()).map_err(|error| failed(not_mapped(&error)))?;
+    }
+    let is_directory = FileType::from_raw_mode(fstat(&what)?.st_mode).is_dir();
     Ok(Source {
         mount,
+        place: what,
         tree,
         is_directory,
     })
+}
+
+/// Describes missing support of ID-mapped mounts. Without them, owners of files would be wrong.
+fn not_mapped(error: &io::Error) -> io::Error {
+    let message = format!(
+        "hostUsers: false needs ID-mapped mounts, which this file system or one mounted below it does not support: {error}"
+    );
+    io::Error::new(error.kind(), message)
 }
 
 /// Puts a volume at its place. In another volume that place is reached by plain names only: the container may have put
@@ -189,7 +210,7 @@ fn place_within(outer: &Source<'_>, below: &Path, is_directory: bool) -> io::Res
         Err(Errno::NOENT) => {}
         there => return there.map_err(io::Error::from),
     }
-    let root = Directory::reopen(&outer.tree)?;
+    let root = Directory::reopen(&outer.place)?;
     if is_directory {
         root.ensure_directory(below, PLACE_MODE)?;
     } else {

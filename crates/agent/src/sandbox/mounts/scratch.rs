@@ -3,9 +3,12 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
+
+use crate::user_namespaces::ranges::IdRange;
 
 /// The directories, and how each is mounted. Their sizes bound what a container without a limit takes of the node's
 /// memory; with one, that counts.
@@ -17,8 +20,8 @@ const PLACES: [(&str, &std::ffi::CStr); 3] = [
 /// The resolver's file, which may be a link into one of them.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Mounts all that the node has; where they are, without links.
-pub(super) fn mount_all() -> io::Result<Vec<PathBuf>> {
+/// Mounts those directories that the host has and returns their canonical paths. Root of the Pod owns them.
+pub(super) fn mount_all(owner: Option<IdRange>) -> io::Result<Vec<PathBuf>> {
     let resolver = Resolver::take();
     let links = links(Path::new("/run"));
     let mut places = Vec::new();
@@ -38,6 +41,9 @@ pub(super) fn mount_all() -> io::Result<Vec<PathBuf>> {
             MountFlags::NOSUID | MountFlags::NODEV,
             Some(data),
         )?;
+        if let Some(range) = owner {
+            chown(&place, Some(range.first()), Some(range.first()))?;
+        }
         places.push(place);
     }
     // On some systems all programs are reached by such links.

@@ -1,6 +1,7 @@
 //! Validation of new Pods.
 
 mod container;
+mod host_users;
 
 use std::collections::HashSet;
 
@@ -33,6 +34,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
         }
     }
     validate_choices(errors, spec, path);
+    host_users::validate(errors, spec, path);
     validate_names(errors, spec, path);
     validate_dns_config(errors, spec, &path.child("dnsConfig"));
     validate_host_aliases(errors, spec, &path.child("hostAliases"));

@@ -5,6 +5,9 @@ use client::{Client, ClientError, MERGE_PATCH};
 use http::Method;
 use serde_json::{Value, json};
 
+#[cfg(test)]
+mod tests;
+
 /// Writes to the Node that may be overtaken by others'.
 const ATTEMPTS_MAX: usize = 10;
 
@@ -58,23 +61,4 @@ fn patch(node: &Value, wanted: &[NodeTaint]) -> Option<Value> {
     taints.extend(missing.into_iter().map(|taint| json!(taint)));
     let version = &node["metadata"]["resourceVersion"];
     Some(json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn present_taints_stay() {
-        let other = json!({"key": "example.com/gpu", "effect": "NoSchedule"});
-        let node = json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": [other]}});
-        let patch = patch(&node, &[server_taint()]).unwrap();
-        assert_eq!(patch["metadata"]["resourceVersion"], "7");
-        assert_eq!(patch["spec"]["taints"], json!([other, server_taint()]));
-        assert_eq!(
-            super::patch(&json!({"spec": patch["spec"]}), &[server_taint()]),
-            None
-        );
-        assert!(super::patch(&json!({}), &[server_taint()]).is_some());
-    }
 }

@@ -1,0 +1,131 @@
+//! Pods with `hostUsers: false`, which are privileged otherwise: all their rights hold among their own users only.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{NODE, PODS, attacker};
+use crate::lab::Lab;
+
+/// More ids than the Pods of this test need.
+const IDS_MIN: u64 = 1 << 21;
+
+/// A Pod with users of its own whose container has all rights that it can ask for.
+fn pod(name: &str, script: &str) -> Value {
+    let mut main = attacker(script);
+    main["name"] = json!("main");
+    main["securityContext"] = json!({"privileged": true});
+    main["volumeMounts"] = json!([{"name": "own", "mountPath": "/mnt"}]);
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"nodeName": NODE, "hostUsers": false, "restartPolicy": "Never", "containers": [main],
+                 "volumes": [{"name": "own", "emptyDir": {}}]}})
+}
+
+fn create(lab: &Lab, pod: &Value) {
+    lab.wait_for("the default ServiceAccount", || {
+        lab.try_ask(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
+    });
+}
+
+fn phase_of_ended(lab: &Lab, name: &str) -> String {
+    let path = format!("{PODS}/{name}");
+    lab.until(name, |lab| {
+        let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
+        ["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase)
+    })
+}
+
+#[test]
+fn privileged_pods_with_their_own_users_do_not_take_the_node() {
+    testbed::in_namespace(|| {
+        let map = fs::read_to_string("/proc/self/uid_map").expect("a map");
+        let ids = map
+            .split_whitespace()
+            .nth(2)
+            .and_then(|ids| ids.parse::<u64>().ok());
+        if ids.is_none_or(|ids| ids < IDS_MIN) {
+            testbed::skip_inside("this user namespace has no ids for Pods");
+        }
+        let mut lab = Lab::new(1);
+        lab.up(NODE, &[]);
+        lab.await_node(NODE, NODE, "True");
+        let data = lab.data_dir(NODE);
+        let above = data.parent().expect("a directory");
+        fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let of_root = above.join("of-root");
+        fs::write(&of_root, "PRIVATE").expect("a file");
+        fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600)).expect("a mode");
+        let (data, of_root) = (data.display(), of_root.display());
+        create(
+            &lab,
+            &pod("victim", "echo PRIVATE >/mnt/private && exec sleep 1000"),
+        );
+        lab.await_pod(NODE, "victim", "Running");
+        let uncover = format!("umount -l {data}; umount -l {data}/agent");
+        let attacks = [
+            (
+                "file",
+                format!("grep PRIVATE {of_root} || (chmod 666 {of_root}; grep PRIVATE {of_root})"),
+            ),
+            ("owner", format!("chown 0:0 {of_root}")),
+            ("change", ": >>/etc/hostname".to_owned()),
+            ("key", format!("{uncover}; grep PRIVATE {data}/pki/ca.key")),
+            (
+                "neighbour",
+                format!("{uncover}; grep -r PRIVATE {data}/agent /proc/*/root/mnt"),
+            ),
+            (
+                "pid-1",
+                format!("grep PRIVATE /proc/1/root{data}/pki/ca.key || ls /proc/1/fd/ || kill -9 1"),
+            ),
+            (
+                "device",
+                "for d in /dev/mem /dev/[vsn][dv]*; do head -c 1 $d && exit 0; done; exit 1".to_owned(),
+            ),
+            (
+                "own-device",
+                "mknod /mnt/memory c 1 1 && head -c 1 /mnt/memory".to_owned(),
+            ),
+            (
+                "setting",
+                "cat /proc/sys/vm/swappiness >/proc/sys/vm/swappiness".to_owned(),
+            ),
+            ("magic-keys", "echo h >/proc/sysrq-trigger".to_owned()),
+            (
+                "core-pattern",
+                "cat /proc/sys/kernel/core_pattern >/proc/sys/kernel/core_pattern".to_owned(),
+            ),
+            ("control-groups", "mkdir /sys/fs/cgroup/portolan-probe".to_owned()),
+            (
+                "users",
+                "test $(cut -c1-30 /proc/self/uid_map | tr -s ' ' | cut -d' ' -f3) = 0".to_owned(),
+            ),
+        ];
+        // Their rights are real, in the Pod.
+        let control =
+            "test $(id -u) = 0 && mount -t tmpfs none /mnt && grep -q 'CapEff:.0*1ff' /proc/self/status";
+        create(&lab, &pod("control", control));
+        for (name, script) in &attacks {
+            create(&lab, &pod(name, script));
+        }
+        assert_eq!(phase_of_ended(&lab, "control"), "Succeeded");
+        let all = attacks.iter().map(|(name, _)| *name);
+        let succeeded: Vec<&str> = all
+            .filter(|name| phase_of_ended(&lab, name) == "Succeeded")
+            .collect();
+        assert_eq!(succeeded, Vec::<&str>::new(), "these attacks succeed");
+        let with_network = {
+            let mut pod = pod("with-network", "true");
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod
+        };
+        let refused = lab.try_ask(NODE, Method::POST, PODS, Some(&with_network));
+        let refused = refused.expect_err("a refusal").to_string();
+        assert!(
+            refused.contains("spec.hostNetwork: Forbidden: when `hostUsers` is false"),
+            "{refused}"
+        );
+    });
+}
