@@ -399,8 +399,16 @@ impl Agent {
         if pod.is_finished() && !pod.is_terminating() && !self.leftovers.contains_key(&uid) {
             return;
         }
-        if self.pods.len() >= self.context.settings.pods_max {
-            return self.refuse(&key, pod).await;
+        if !pod.spec.os.is_supported() && !pod.is_terminating() {
+            let message = "Failed to admit pod as the OS field doesn't match node OS";
+            return self.refuse(&key, pod, "PodOSNotSupported", message).await;
+        }
+        let pods_max = self.context.settings.pods_max;
+        if self.pods.len() >= pods_max {
+            let message = format!(
+                "Node didn't have enough resource: pods, requested: 1, used: {pods_max}, capacity: {pods_max}"
+            );
+            return self.refuse(&key, pod, "OutOfpods", &message).await;
         }
         self.start_worker(Arc::clone(pod), None);
     }
@@ -437,15 +445,10 @@ impl Agent {
         }
     }
 
-    /// More Pods than this node takes: the Pod fails, as upstream's do.
-    async fn refuse(&self, key: &ObjectKey, pod: &Pod) {
-        let pods_max = self.context.settings.pods_max;
-        let message = format!(
-            "Node didn't have enough resource: pods, requested: 1, used: {pods_max}, capacity: {pods_max}"
-        );
+    /// Fails a Pod that this node does not take, as upstream does.
+    async fn refuse(&self, key: &ObjectKey, pod: &Pod, reason: &str, message: &str) {
         let path = format!("{}/{}/status", Pod::collection(Some(&key.namespace)), key.name);
-        let body =
-            json!({"metadata": {"uid": pod.metadata.uid}, "status": status::refused("OutOfpods", &message)});
+        let body = json!({"metadata": {"uid": pod.metadata.uid}, "status": status::refused(reason, message)});
         let told = self
             .context
             .client

@@ -1,5 +1,7 @@
 //! Rules of `metadata`, the same for every kind but for the form of the name.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
@@ -10,6 +12,9 @@ use crate::{ip, names};
 
 /// Most bytes of all annotations' keys and values together.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+/// Faults for more than one controller among the owners. Each repeats the whole list, as upstream's does, so that one for each
+/// owner would take gigabytes.
+const SURPLUS_CONTROLLERS_MAX: usize = 3;
 
 /// The form that a kind's names have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +84,13 @@ pub fn drop_duplicate_owners(object: &mut Value) -> Option<String> {
     let owners = items(metadata, "ownerReferences");
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut twice: Vec<String> = Vec::new();
+    // By a hash: comparing each with all before takes minutes for as many as fit into a body.
+    let mut seen = HashSet::with_capacity(owners.len());
     for owner in owners {
-        if kept.contains(owner) {
-            twice.push(text(owner, "uid").to_owned());
-        } else {
+        if seen.insert(owner) {
             kept.push(owner.clone());
+        } else {
+            twice.push(text(owner, "uid").to_owned());
         }
     }
     if twice.is_empty() {
@@ -261,6 +268,7 @@ fn validate_annotations(errors: &mut FieldErrors, metadata: &Value, path: &Path)
 fn validate_owners(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
     let owners = items(metadata, "ownerReferences");
     let mut controller = None;
+    let mut surplus_controllers = 0;
     for owner in owners {
         let api_version = text(owner, "apiVersion");
         if api_version.is_empty() || api_version.ends_with('/') {
@@ -294,7 +302,10 @@ fn validate_owners(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
                 let fault = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 );
-                errors.push(FieldError::invalid(path, owners.to_vec(), fault));
+                if surplus_controllers < SURPLUS_CONTROLLERS_MAX {
+                    errors.push(FieldError::invalid(path, owners.to_vec(), fault));
+                }
+                surplus_controllers += 1;
             }
         }
     }

@@ -17,7 +17,7 @@ pub enum Fault {
     CannotListen {
         /// Where.
         at: SocketAddr,
-        /// What the kernel says.
+        /// What the kernel says, or that the Service has too many ports.
         why: String,
     },
     /// A certificate is not used; one of the same source that was good before goes on being used.

@@ -21,6 +21,10 @@ use crate::tls::{self, Ending};
 use crate::udp;
 use crate::workers::{Door, Workers};
 
+/// Ports of one Service that the edge listens at. Each takes a descriptor for each thread and address, and whoever may write a
+/// Service would otherwise take them all. Clouds allow fewer.
+const LISTENERS_MAX: usize = 256;
+
 /// An address that is listened at.
 pub(crate) type Spot = (SocketAddr, Transport);
 
@@ -52,6 +56,8 @@ struct Served {
     settings: Arc<ServiceSettings>,
     load: Arc<Load>,
     ports: BTreeMap<PortKey, ServedPort>,
+    /// The first port beyond [`LISTENERS_MAX`].
+    surplus: Option<PortKey>,
 }
 
 #[derive(Debug)]
@@ -59,6 +65,19 @@ struct ServedPort {
     port: Arc<Port>,
     tls_faults: Vec<Fault>,
     check: AbortHandle,
+}
+
+impl Served {
+    /// The fault of the first port that is not listened at because there are too many.
+    fn surplus_fault(&self) -> Option<(PortKey, Vec<Fault>)> {
+        let key = self.surplus.clone()?;
+        let at = SocketAddr::new(*self.settings.addresses.first()?, key.port);
+        let count = self.settings.listeners.len();
+        let why = format!(
+            "expected at most {LISTENERS_MAX} ports of a Service, found {count}; divide it into several Services"
+        );
+        Some((key, vec![Fault::CannotListen { at, why }]))
+    }
 }
 
 impl Drop for ServedPort {
@@ -136,12 +155,13 @@ impl Serving {
         let log = settings.access_log.as_ref();
         let log = log.map(|settings| means.logs.of(name, settings));
         let mut ports = BTreeMap::new();
-        for listener in &settings.listeners {
-            let key = PortKey {
-                service: name.clone(),
-                port: listener.port,
-                transport: Transport::of(&listener.frontend),
-            };
+        let key_of = |listener: &Listener| PortKey {
+            service: name.clone(),
+            port: listener.port,
+            transport: Transport::of(&listener.frontend),
+        };
+        for listener in settings.listeners.iter().take(LISTENERS_MAX) {
+            let key = key_of(listener);
             let former = former_ports.remove(&key);
             let (tls, tls_faults) = ending(listener, former.as_ref());
             let current = Current {
@@ -179,6 +199,7 @@ impl Serving {
             settings: settings.clone(),
             load,
             ports,
+            surplus: settings.listeners.get(LISTENERS_MAX).map(key_of),
         };
         self.services.insert(name.clone(), served);
     }
@@ -229,6 +250,7 @@ impl Serving {
             }
         }
         for served in self.services.values() {
+            faults.extend(served.surplus_fault());
             for (key, port) in &served.ports {
                 let current = port.port.current();
                 let why = current.log.as_ref().and_then(|log| log.fault());

@@ -76,6 +76,8 @@ impl Pod {
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct PodSpec {
     pub node_name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub os: PodOs,
     pub host_network: bool,
     pub host_users: Option<bool>,
     pub hostname: String,
@@ -98,6 +100,21 @@ pub struct PodSpec {
     pub volumes: Vec<Volume>,
     #[serde(deserialize_with = "null_as_default")]
     pub security_context: PodSecurityContext,
+}
+
+/// `spec.os` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodOs {
+    /// The operating system that the containers are for; "" for any.
+    pub name: String,
+}
+
+impl PodOs {
+    /// Whether an agent on Linux may run the Pod. Pod Security asks less of Pods of Windows, so those must not run here.
+    pub fn is_supported(&self) -> bool {
+        matches!(self.name.as_str(), "" | "linux")
+    }
 }
 
 impl PodSpec {

@@ -89,7 +89,8 @@ fn suffix_of(suffix: &str) -> Option<(Suffixes, i32, u32)> {
             let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
             // Far beyond what any amount can be, in either direction.
             let bound = if exponent.starts_with('-') { -1000 } else { 1000 };
-            is_number.then(|| (Suffixes::Exponent, exponent.parse().unwrap_or(bound), 0))
+            let ten = || exponent.parse().unwrap_or(bound).clamp(-1000, 1000);
+            is_number.then(|| (Suffixes::Exponent, ten(), 0))
         }
     }
 }

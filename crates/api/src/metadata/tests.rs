@@ -112,3 +112,14 @@ fn owners_named_twice_are_kept_once() {
     assert_eq!(drop_duplicate_owners(&mut object), None);
     assert_eq!(drop_duplicate_owners(&mut json!({})), None);
 }
+
+#[test]
+fn many_owners_take_linear_time_and_few_faults() {
+    let owner = |uid: usize| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid.to_string(), "controller": true});
+    let owners: Vec<Value> = (0..20_000).map(owner).collect();
+    let mut object = json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    // Comparing each owner with all others would take a minute.
+    assert_eq!(drop_duplicate_owners(&mut object), None);
+    let errors = validate(&object, NameForm::DnsSubdomain, false);
+    assert_eq!(errors.len(), SURPLUS_CONTROLLERS_MAX);
+}

@@ -1,6 +1,6 @@
 //! Whether rules cover others: nobody may grant what they do not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::PolicyRule;
 use super::rule::{ALL, covers_path};
@@ -32,30 +32,17 @@ pub fn uncovered<'r>(
 
 /// Rights with the verbs on the same thing brought together.
 pub fn compacted(rights: Vec<PolicyRule>) -> Vec<PolicyRule> {
-    let mut by_thing: BTreeMap<String, PolicyRule> = BTreeMap::new();
-    for right in rights {
-        let thing = PolicyRule {
-            verbs: Vec::new(),
-            ..right.clone()
-        };
-        match by_thing.entry(thing.to_string()) {
-            std::collections::btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(right);
-            }
-            std::collections::btree_map::Entry::Occupied(mut known) => {
-                let verbs = &mut known.get_mut().verbs;
-                verbs.extend(right.verbs);
-                let mut at = 0;
-                while at < verbs.len() {
-                    match verbs[..at].contains(&verbs[at]) {
-                        true => drop(verbs.remove(at)),
-                        false => at += 1,
-                    }
-                }
-            }
-        }
+    let mut by_thing: BTreeMap<String, (PolicyRule, HashSet<String>)> = BTreeMap::new();
+    for mut right in rights {
+        let verbs = std::mem::take(&mut right.verbs);
+        let (known, seen) = by_thing
+            .entry(right.to_string())
+            .or_insert_with(|| (right, HashSet::new()));
+        known
+            .verbs
+            .extend(verbs.into_iter().filter(|verb| seen.insert(verb.clone())));
     }
-    by_thing.into_values().collect()
+    by_thing.into_values().map(|(known, _)| known).collect()
 }
 
 /// The single rights of a rule: one verb on one thing each.

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use edge::settings::{Frontend, ServiceName, Settings};
+use edge::settings::{Frontend, Listener, ServiceName, Settings};
 use edge::{Options, Shares};
 
 use crate::setting::{Setting, connect, exchange, free_port, greeting, name, named, service, wait_until};
@@ -115,4 +115,23 @@ fn one_client_has_no_more_connections_than_asked_for() {
     assert!(setting.metric("portolan_edge_refused_total", "client_connections") >= Some(1));
     drop(held);
     wait_until("there is room again", || setting.taker().is_ok());
+}
+
+/// Whoever may write a Service would otherwise take all descriptors of the process.
+#[test]
+fn listens_at_256_ports_of_a_service_at_most() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    let first = settings.listeners[0].clone();
+    // Ports of the kernel's own choice may be among them; those have a fault, too, and are none of the surplus.
+    settings.listeners = (20_000..40_000)
+        .map(|port| Listener { port, ..first.clone() })
+        .collect();
+    let setting = Setting::new(settings);
+    assert_eq!(setting.edge.status().len(), 256);
+    let faults = setting.edge.faults();
+    let surplus = |text: String| text.contains("expected at most 256 ports of a Service, found 20000");
+    let found = faults.borrow().iter().any(|(key, faults)| {
+        key.port == 20_256 && faults.iter().any(|fault| surplus(fault.to_string()))
+    });
+    assert!(found, "{:?}", faults.borrow());
 }

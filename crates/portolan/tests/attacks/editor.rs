@@ -1,7 +1,9 @@
 //! A user with the role `edit` in one namespace, or with less.
 
+mod access_logs;
+mod bombs;
+mod escalation;
 mod load_balancer;
-mod patch_bombs;
 mod pod_security;
 
 use std::io::{Read, Write};

@@ -2,6 +2,7 @@
 
 mod own_users;
 mod slow_requests;
+mod volumes;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -104,6 +105,40 @@ fn no_volume_leads_to_the_clusters_keys() {
             })
             .then_some(())
         });
+    });
+}
+
+/// Pod Security asks less of Pods that say that they are for Windows; upstream's kubelets refuse them.
+#[test]
+fn a_pod_that_claims_to_be_for_windows_does_not_evade_restricted() {
+    testbed::in_namespace(|| {
+        let mut lab = Lab::new(1);
+        lab.up(NODE, &[]);
+        lab.await_node(NODE, NODE, "True");
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}});
+        lab.ask(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
+        let mut main = attacker("grep -q 'NoNewPrivs:.0' /proc/self/status");
+        main["name"] = json!("main");
+        main["securityContext"] = json!({"allowPrivilegeEscalation": true});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "escape"},
+            "spec": {"nodeName": NODE, "restartPolicy": "Never", "os": {"name": "windows"}, "containers": [main],
+                     "securityContext": {"runAsNonRoot": true, "runAsUser": 1000}}});
+        let pods = "/api/v1/namespaces/team/pods";
+        lab.wait_for("the default ServiceAccount", || {
+            lab.try_ask(NODE, Method::POST, pods, Some(&pod)).map(|_| true)
+        });
+        let status = lab.until("the end of the Pod", |lab| {
+            let status = lab.get(NODE, &format!("{pods}/escape"))["status"].clone();
+            let phase = status["phase"].as_str()?;
+            ["Succeeded", "Failed"].contains(&phase).then_some(status)
+        });
+        assert_eq!(
+            status["phase"], "Failed",
+            "set-user-ID programs make it root: {status}"
+        );
+        assert_eq!(status["reason"], "PodOSNotSupported");
     });
 }
 

@@ -28,7 +28,12 @@ impl Wire {
             insecure_skip_tls_verify: true,
             ..Config::default()
         };
-        let mut tls = client::tls_config(&config).expect("a configuration");
+        Self::with(server, protocols, &config)
+    }
+
+    /// With these credentials and protocols.
+    pub fn with(server: SocketAddr, protocols: &[&str], config: &Config) -> Self {
+        let mut tls = client::tls_config(config).expect("a configuration");
         tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Self {
             server,

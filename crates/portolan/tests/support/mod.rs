@@ -131,9 +131,19 @@ impl Api {
 
     /// Memory that the server has resident now.
     pub fn resident_kib(&self) -> u64 {
+        self.kib("VmRSS:")
+    }
+
+    /// The most memory that the server has had resident.
+    pub fn peak_kib(&self) -> u64 {
+        self.kib("VmHWM:")
+    }
+
+    /// A line of the process's status.
+    fn kib(&self, name: &str) -> u64 {
         let process = &self.process.as_ref().expect("a server that runs").0;
         let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next());
         number
             .and_then(|number| number.parse().ok())

@@ -198,3 +198,51 @@ async fn gives_an_edge_no_secret_that_no_service_names() {
         assert_eq!(refused.err().and_then(|error| error.code()), Some(403));
     }
 }
+
+/// A Service names a Secret of another namespace, which has not allowed that: an edge gets it neither, nor does a namespace's editor by
+/// way of an edge.
+#[tokio::test(flavor = "multi_thread")]
+async fn gives_an_edge_no_secret_of_a_namespace_that_does_not_allow_it() {
+    let cluster = Cluster::start().await;
+    cluster.make_node("one", &[]).await;
+    let secret = |name: &str, allowed: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"},
+               "metadata": {"name": name, "annotations": {"portolan.dev/allowed-namespaces": allowed}}})
+    };
+    let collection = "/api/v1/namespaces/kube-system/secrets";
+    for (name, allowed) in [("open", "default"), ("closed", "other")] {
+        let made = post(&cluster.administrator, collection, &secret(name, allowed)).await;
+        made.expect("a Secret");
+    }
+    let named = "kube-system/open,kube-system/closed";
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "annotations": {"portolan.dev/edge-certificates": named}},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 443}]}});
+    let services = "/api/v1/namespaces/default/services";
+    let made = post(&cluster.administrator, services, &service).await;
+    made.expect("a Service");
+    let status = json!({"status": {
+        "conditions": [{"type": "portolan.dev/AddressAssigned", "status": "True", "reason": "Assigned",
+                        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "loadBalancer": {"ingress": [{"ip": "192.0.2.9", "ipMode": "Proxy"}]}}});
+    let path = format!("{services}/web/status");
+    let set = cluster.administrator.request(
+        http::Method::PATCH,
+        &path,
+        client::MERGE_PATCH,
+        Some(&status),
+    );
+    set.await.expect("a status");
+    for (user, group) in [
+        ("system:portolan-edge", ""),
+        ("system:portolan-edge:one", "system:portolan:edges"),
+        ("system:portolan-load-balancer", ""),
+    ] {
+        let edge = access::with_certificate(&cluster.api, user, group);
+        let refused = edge.get::<Value>(&format!("{collection}/closed")).await;
+        assert_eq!(refused.err().and_then(|error| error.code()), Some(403), "{user}");
+    }
+    let edge = access::with_certificate(&cluster.api, "system:portolan-edge:one", "system:portolan:edges");
+    let allowed = edge.get::<Value>(&format!("{collection}/open")).await;
+    allowed.expect("the Secret that allows it");
+}

@@ -81,19 +81,20 @@ async fn slow_bodies_of_one_pod_stop_no_writes_of_others() {
     registered.expect("a node's write");
 }
 
+/// As many bodies as fill all memory for bodies (32 MiB), each complete but for some bytes, which come one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_slow_bodies_of_one_pod_leave_room_for_others() {
-    const LARGEST: usize = 3 << 20;
+    const BODIES: usize = 32;
+    const BODY_BYTES: usize = 1 << 20;
     let api = Api::start();
     let admin = access::administrator(&api);
     let token = token(&admin).await;
     let wire = Wire::new(api.address, &["http/1.1"]);
-    let length = format!("content-type: application/json\r\ncontent-length: {LARGEST}\r\n");
+    let length = format!("content-type: application/json\r\ncontent-length: {BODY_BYTES}\r\n");
     let mut begun = head("POST", REVIEWS, &token, &length);
-    // All but a few bytes, which come one by one.
-    begun.extend(vec![b' '; LARGEST - 100]);
+    begun.extend(vec![b' '; BODY_BYTES - 100]);
     let sending = std::thread::scope(|scope| {
-        let senders: Vec<_> = (0..11).map(|_| scope.spawn(|| wire.begin(&begun))).collect();
+        let senders: Vec<_> = (0..BODIES).map(|_| scope.spawn(|| wire.begin(&begun))).collect();
         let sent = senders.into_iter().filter_map(|sender| sender.join().ok()?.ok());
         sent.collect::<Vec<Connection>>()
     });

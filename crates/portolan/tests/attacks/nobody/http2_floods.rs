@@ -1,0 +1,134 @@
+//! Floods of HTTP/2 frames: heads without an end, streams that are reset at once, settings and pings. The server closes such
+//! connections or bears them, answers others meanwhile, and needs no more memory.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::access;
+use crate::support::Api;
+use crate::wire::{Connection, Wire, is_closed};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+/// Memory that one client without credentials may cost, above what the server had.
+const GROWTH_KIB_MAX: u64 = 64 << 10;
+
+fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).expect("a short frame").to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(content);
+    frame
+}
+
+/// The head of `GET https:/livez` in HPACK; the authority is "".
+fn head() -> Vec<u8> {
+    // Indexed: method GET (2), scheme https (7); path (4) and authority (1) as literals.
+    [&[0x82, 0x87, 0x04, 6][..], b"/livez", &[0x01, 1, b'a']].concat()
+}
+
+/// Sends pieces until all are sent or the server has closed the connection.
+fn flood(connection: &mut Connection, pieces: impl Iterator<Item = Vec<u8>>) {
+    for piece in pieces {
+        if connection
+            .write_all(&piece)
+            .and_then(|()| connection.flush())
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Plays a flood on a few connections, while the administrator asks.
+async fn bears(pieces: impl Fn() -> Box<dyn Iterator<Item = Vec<u8>>> + Sync, closes: bool) {
+    let api = Api::start();
+    let administrator = access::administrator(&api);
+    let before = api.resident_kib();
+    let wire = Wire::new(api.address, &["h2"]);
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    std::thread::scope(|scope| {
+        let floods: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut connection = wire.begin(&begin).expect("a connection");
+                    connection
+                        .sock
+                        .set_write_timeout(Some(std::time::Duration::from_secs(5)))
+                        .expect("a time limit");
+                    flood(&mut connection, pieces());
+                    connection
+                })
+            })
+            .collect();
+        for flood in floods {
+            let mut connection = flood.join().expect("no panic");
+            if closes {
+                assert!(is_closed(&mut connection), "the flood goes on");
+            }
+        }
+    });
+    let nodes = administrator.get::<Value>("/api/v1/nodes").await;
+    nodes.expect("an answer to the administrator");
+    let growth = api.peak_kib().saturating_sub(before);
+    assert!(growth < GROWTH_KIB_MAX, "the flood cost {growth} KiB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_without_an_end_cost_no_memory() {
+    let pieces = || {
+        let begin = frame(HEADERS, 0, 1, &head());
+        // Literal header fields that are not to be indexed, each with a long value.
+        let field = [&[0, 1, b'x', 0x7f, 0x81, 0x7c][..], &[b'y'; 16_000]].concat();
+        let more = frame(CONTINUATION, 0, 1, &field[..16_000]);
+        let all = std::iter::once(begin).chain(std::iter::repeat_n(more, 5_000));
+        Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
+    };
+    bears(pieces, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_continuations_end_the_connection() {
+    let pieces = || {
+        let begin = frame(HEADERS, 0, 1, &head());
+        let more = frame(CONTINUATION, 0, 1, &[]).repeat(1_000);
+        let all = std::iter::once(begin).chain(std::iter::repeat_n(more, 1_000));
+        Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
+    };
+    bears(pieces, true).await;
+}
+
+/// CVE-2023-44487.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_are_reset_at_once_end_the_connection() {
+    let pieces = || {
+        let pairs = (0..100_u32).map(|batch| {
+            let streams = (0..500).map(move |at| 1 + 2 * (batch * 500 + at));
+            let frames = streams.map(|stream| {
+                let request = frame(HEADERS, END_HEADERS | 1, stream, &head());
+                [request, frame(RESET, 0, stream, &8_u32.to_be_bytes())].concat()
+            });
+            frames.collect::<Vec<_>>().concat()
+        });
+        Box::new(pairs) as Box<dyn Iterator<Item = Vec<u8>>>
+    };
+    bears(pieces, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_and_pings_whose_answers_nobody_reads_cost_no_memory() {
+    let pieces = || {
+        let settings = frame(SETTINGS, 0, 0, &[]).repeat(500);
+        let pings = frame(PING, 0, 0, &[0; 8]).repeat(500);
+        let all = std::iter::repeat_n([settings, pings].concat(), 1_000);
+        Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
+    };
+    bears(pieces, false).await;
+}

@@ -1,0 +1,44 @@
+//! Volumes whose links a container replaces: the agent, who is root, writes and removes by them.
+
+use http::Method;
+use serde_json::json;
+
+use super::{NODE, PODS, attacker};
+use crate::lab::Lab;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[test]
+fn no_link_in_a_volume_leads_the_agent_out_of_it() {
+    testbed::in_namespace(|| {
+        let mut lab = Lab::new(1);
+        lab.up(NODE, &[]);
+        lab.await_node(NODE, NODE, "True");
+        let directory = lab.data_dir(NODE);
+        let treasure = directory.parent().expect("a directory").join("treasure");
+        std::fs::create_dir(&treasure).expect("a directory");
+        let object = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": value}});
+        lab.ask(NODE, Method::POST, CONFIG_MAPS, Some(&object("old")));
+        let script = format!(
+            "ln -sfn {} /mnt/..data; touch /tmp/ready; until grep -q new /mnt/a; do sleep 0.2; done",
+            treasure.display()
+        );
+        let mut main = attacker(&script);
+        main["name"] = json!("main");
+        main["volumeMounts"] = json!([{"name": "settings", "mountPath": "/mnt"}]);
+        main["readinessProbe"] =
+            json!({"exec": {"command": ["/bin/bash", "-c", "test -e /tmp/ready"]}, "periodSeconds": 1});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "links"},
+            "spec": {"nodeName": NODE, "restartPolicy": "Never", "containers": [main],
+                     "volumes": [{"name": "settings", "configMap": {"name": "settings"}}]}});
+        lab.wait_for("the default ServiceAccount", || {
+            lab.try_ask(NODE, Method::POST, PODS, Some(&pod)).map(|_| true)
+        });
+        lab.await_pod(NODE, "links", "Running");
+        let path = format!("{CONFIG_MAPS}/settings");
+        lab.ask(NODE, Method::PATCH, &path, Some(&object("new")));
+        // It ends when the agent has written the volume anew.
+        lab.await_pod(NODE, "links", "Succeeded");
+        assert!(treasure.exists(), "the agent has removed a directory of the node");
+    });
+}
