@@ -1,4 +1,4 @@
-//! A certificate and its key in files that somebody replaces in time: each new connection gets what is there now.
+//! A certificate and its key in files that are rotated: each new connection uses their present contents.
 
 use std::fs;
 use std::io;
@@ -13,31 +13,31 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Why files cannot be used. Mending the files helps; they are read again with the next connection.
+/// Failure to load the files. They are read again for the next connection.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateFilesError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Something else is in them.
-    #[error("{} and {} are not a certificate and its key: {reason}", certificate.display(), key.display())]
+    /// The contents are invalid.
+    #[error("expected a certificate in {} and its key in {}: {reason}", certificate.display(), key.display())]
     Unusable {
-        /// The certificate.
+        /// Path of the certificate.
         certificate: PathBuf,
-        /// The key.
+        /// Path of the key.
         key: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
 }
 
-/// A certificate chain and its key, PEM, for either side of TLS. As long as they cannot be read, what was read before
-/// is used.
+/// A certificate chain and its key, as PEM files, for either side of TLS. While they cannot be loaded, the previous
+/// contents are used.
 #[derive(Debug)]
 pub struct CertificateFiles {
     certificate: PathBuf,
@@ -51,7 +51,7 @@ struct Loaded {
     pair: Arc<CertifiedKey>,
 }
 
-/// By which a file that was replaced is told from the one of before.
+/// File attributes that change when a file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -59,7 +59,7 @@ struct Stamp {
 }
 
 impl CertificateFiles {
-    /// Those files. They need not be there yet.
+    /// Creates a source for these files, which need not exist yet.
     pub fn new(certificate: PathBuf, key: PathBuf) -> Self {
         Self {
             certificate,
@@ -68,10 +68,11 @@ impl CertificateFiles {
         }
     }
 
-    /// What is in them now.
+    /// Loads the present contents.
     ///
     /// # Errors
-    /// See [`CertificateFilesError`].
+    ///
+    /// Returns [`CertificateFilesError`] if the files cannot be read or are invalid.
     pub fn load(&self) -> Result<Arc<CertifiedKey>, CertificateFilesError> {
         let stamps = [stamp(&self.certificate)?, stamp(&self.key)?];
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,20 +105,20 @@ impl CertificateFiles {
             .map_err(|error| unusable(error.to_string()))?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(error.to_string()))?;
         let provider = rustls::crypto::ring::default_provider();
-        // That the two belong together is checked, too: between the writing of one and of the other they do not.
+        // The pair is checked too: between the writes of the two files they do not match.
         let pair =
             CertifiedKey::from_der(chain, key, &provider).map_err(|error| unusable(error.to_string()))?;
         Ok(Arc::new(pair))
     }
 
-    /// What is in them, or was when they could be read last.
+    /// Returns the present contents, or the last valid ones.
     fn current(&self) -> Option<Arc<CertifiedKey>> {
         let before = || {
             let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
             loaded.as_ref().map(|loaded| Arc::clone(&loaded.pair))
         };
         self.load()
-            .inspect_err(|error| tracing::debug!(%error, "no new certificate"))
+            .inspect_err(|error| tracing::debug!(%error, "certificate not reloaded"))
             .ok()
             .or_else(before)
     }

@@ -1,26 +1,26 @@
-//! The time of day.
+//! Wall clock.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// A clock that tells the time of day, as objects state it. It may jump; nothing that must not be wrong is
-/// measured with it alone. Tests have clocks of their own.
+/// A wall clock, for timestamps of objects. It may jump, so safety never depends on it alone. Tests use clocks of
+/// their own.
 #[derive(Clone)]
 pub struct WallClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl WallClock {
-    /// This machine's clock.
+    /// Returns the clock of the system.
     pub fn system() -> Self {
         Self::of(Timestamp::now)
     }
 
-    /// A clock that tells what `now` does.
+    /// Returns a clock that reads `now`.
     pub fn of(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// The time.
+    /// Returns the present time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

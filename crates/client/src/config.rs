@@ -1,4 +1,4 @@
-//! Where the API server is and how to prove who we are: kubeconfig files and in-cluster settings.
+//! Configuration of clients: kubeconfig files and in-cluster settings.
 
 use std::path::{Path, PathBuf};
 
@@ -8,52 +8,53 @@ use serde::Deserialize;
 /// Directory in which Kubernetes gives Pods their credentials.
 const IN_CLUSTER_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Everything needed to talk to one API server.
+/// Address and credentials for an API server.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Scheme, host and port: `https://127.0.0.1:6443`.
     pub server: String,
-    /// PEM certificates that the server's must be signed by; empty means none is trusted.
+    /// CA certificates of the server as PEM; empty trusts none.
     pub certificate_authority: Vec<u8>,
-    /// Whether to talk to a server without checking its certificate.
+    /// Skips verification of the server certificate.
     pub insecure_skip_tls_verify: bool,
-    /// Name to check the certificate against, in the place of the host.
+    /// Name that the server certificate must have, instead of the host.
     pub tls_server_name: Option<String>,
-    /// Further servers of the same cluster: when one does not answer, the next one is asked.
+    /// Further servers of the same cluster; when one does not respond, the next one is used.
     pub further_servers: Vec<String>,
-    /// PEM certificate chain and key that identify us.
+    /// Client certificate chain and key as PEM.
     pub client_certificate: Option<(Vec<u8>, Vec<u8>)>,
-    /// Files with them, read again for new connections since they may be rotated.
+    /// Files with the client certificate and key, which are read again for new connections because they may be
+    /// rotated.
     pub client_certificate_files: Option<(PathBuf, PathBuf)>,
-    /// Bearer token that identifies us.
+    /// Bearer token.
     pub token: Option<String>,
-    /// File with the bearer token, read again for new connections since it may be rotated.
+    /// File with the bearer token, which is read again for new connections because it may be rotated.
     pub token_file: Option<PathBuf>,
 }
 
-/// Why a configuration cannot be used.
+/// Invalid configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file could not be read.
+    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The kubeconfig is not YAML of the expected form.
-    #[error("{path} is not a kubeconfig: {reason}")]
+    #[error("expected a kubeconfig in {path}: {reason}")]
     Parse {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
-    /// A name is referred to and not defined.
+    /// An undefined name is used.
     #[error("{path}: {what} {name:?} is not defined")]
     Undefined {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// context, cluster or user.
         what: &'static str,
@@ -63,38 +64,42 @@ pub enum ConfigError {
     /// A `…-data` field is not base64.
     #[error("{path}: {field} is not base64: {source}")]
     Base64 {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// What is wrong.
+        /// Description of the fault.
         source: base64::DecodeError,
     },
-    /// The user entry asks for a way to authenticate that is not supported.
+    /// The user entry requires an unsupported authentication method.
     #[error("{path}: users with {field} are not supported; use a client certificate, token or tokenFile")]
     Unsupported {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// Certificates, keys or the server's address cannot be used.
+    /// Certificates, keys or the address of the server are invalid.
     #[error("{what} cannot be used: {reason}")]
     Unusable {
-        /// Which part.
+        /// Affected part.
         what: &'static str,
-        /// Why.
+        /// Description of the fault.
         reason: String,
     },
-    /// No kubeconfig was given and this is no Pod.
+    /// No kubeconfig is set, and the process does not run in a Pod.
     #[error(
-        "no --kubeconfig was given, and KUBERNETES_SERVICE_HOST is not set, so this is no Pod in a cluster either"
+        "expected --kubeconfig, or KUBERNETES_SERVICE_HOST as in a Pod; found neither"
     )]
     NotInCluster,
 }
 
 impl Config {
-    /// Reads the current context of a kubeconfig file. Relative file names in it are relative to it.
+    /// Reads the current context of a kubeconfig file. Relative file names are relative to the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError`] if a file cannot be read or its contents are invalid.
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConfigError> {
         let text = read(path)?;
         let text = String::from_utf8_lossy(&text);
@@ -130,7 +135,11 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration that Kubernetes gives a Pod.
+    /// Returns the configuration that Kubernetes provides to a Pod.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError`] outside of a Pod, or if the CA certificate cannot be read.
     pub fn in_cluster() -> Result<Self, ConfigError> {
         let (Ok(host), Ok(port)) = (
             std::env::var("KUBERNETES_SERVICE_HOST"),
@@ -152,7 +161,11 @@ impl Config {
         })
     }
 
-    /// The bearer token to send now, if there is one.
+    /// Returns the present bearer token, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError`] if the token file cannot be read.
     pub fn bearer(&self) -> Result<Option<String>, ConfigError> {
         match (&self.token, &self.token_file) {
             (Some(token), _) => Ok(Some(token.clone())),
@@ -267,7 +280,7 @@ impl User {
     }
 }
 
-/// The bytes of a pair of fields: base64 in the file, or the name of another file.
+/// Returns the bytes of a pair of fields: base64 in the kubeconfig, or the name of another file.
 fn bytes_of(
     path: &Path,
     field: &'static str,

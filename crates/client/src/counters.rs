@@ -1,5 +1,4 @@
-//! What a client counts about its requests, as `client-go` does: every component of Kubernetes tells these as
-//! `rest_client_requests_total` and `rest_client_request_duration_seconds`.
+//! Metrics of requests, as in client-go: `rest_client_requests_total` and `rest_client_request_duration_seconds`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,35 +6,35 @@ use std::time::Duration;
 
 use http::Method;
 
-/// Upper bounds of the durations that are told apart (the default buckets of Prometheus).
+/// Upper bounds of the buckets of durations in seconds (the default buckets of Prometheus).
 pub const REQUEST_BOUNDS_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Buckets: one more than bounds.
+/// Number of buckets: one more than bounds.
 const BUCKETS: usize = REQUEST_BOUNDS_SECONDS.len() + 1;
 
-/// Requests counted so far.
+/// Counts of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
-    /// By method and status code; without a code, those that were not answered.
+    /// Requests by method and status code; `None` for requests without a response.
     pub ended: BTreeMap<(String, Option<u16>), u64>,
-    /// By method: how long it took until the answer began.
+    /// Durations until the response header, by method.
     pub durations: BTreeMap<String, Durations>,
 }
 
-/// How long requests took.
+/// Histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
-    /// In each bucket of [`REQUEST_BOUNDS_SECONDS`], and beyond.
+    /// Requests per bucket of [`REQUEST_BOUNDS_SECONDS`]; the last bucket has no upper bound.
     pub counts: [u64; BUCKETS],
-    /// All together.
+    /// Sum in seconds.
     pub sum_seconds: f64,
 }
 
-/// The counters. Requests are few: components watch, they do not poll.
+/// Counters behind a lock: requests are rare, because components watch instead of polling.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Mutex<Requests>);
 
 impl Counters {
-    /// Counts a request that was answered with `code`, or not at all.
+    /// Counts a request with the status code of its response, or `None` without a response.
     pub(crate) fn count(&self, method: &Method, code: Option<u16>, took: Duration) {
         let seconds = took.as_secs_f64();
         let bucket = REQUEST_BOUNDS_SECONDS.partition_point(|bound| *bound < seconds);
@@ -48,7 +47,7 @@ impl Counters {
         }
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub(crate) fn read(&self) -> Requests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,80 +1,80 @@
-//! What can go wrong with a request.
+//! Errors of requests.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Why a request did not do what it should.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server answered with a failure `Status`.
+    /// The server responded with a failure `Status`.
     #[error("{method} {path}: {status}")]
     Status {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// What the server said.
+        /// Status of the response.
         status: Status,
     },
-    /// No answer came: connection refused, reset, TLS failure. Retrying may help.
+    /// No response: connection refused, reset, TLS failure. A retry may succeed.
     #[error("{method} {path}: no answer from {server}: {}", innermost(source.as_ref()))]
     Transport {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// The server's address.
+        /// Address of the server.
         server: String,
-        /// What failed.
+        /// Error of the transport.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server took longer than allowed. Retrying may help.
+    /// The request timed out. A retry may succeed.
     #[error("{method} {path}: no answer within {limit:?}")]
     Timeout {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// How long was waited.
+        /// Timeout.
         limit: Duration,
     },
-    /// The answer is not what the request asks for.
+    /// The response does not match the request.
     #[error("{path}: the answer cannot be read: {source}")]
     Decode {
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         source: serde_json::Error,
     },
-    /// The answer is larger than any list may be.
+    /// The response exceeds the limit.
     #[error("{path}: the answer is larger than {limit_bytes} bytes")]
     TooLarge {
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// The limit.
+        /// Limit in bytes.
         limit_bytes: usize,
     },
-    /// A write that was not sent, since this process does not hold the lease that permits it. Whoever holds
-    /// it does what is to be done.
+    /// The write was not sent, because this process does not hold the lease that permits it. The holder does the
+    /// work.
     #[error("{method} {path}: not sent, this process does not hold the lease")]
     Fenced {
-        /// The request's method.
+        /// Method of the request.
         method: http::Method,
-        /// The request's path.
+        /// Path of the request.
         path: String,
     },
-    /// The request could not be built, which no retry mends.
+    /// The request is invalid; a retry fails as well.
     #[error("{path}: not a valid request: {source}")]
     Request {
-        /// The request's path.
+        /// Path of the request.
         path: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         source: http::Error,
     },
 }
 
-/// The cause behind all others: "client error (Connect)" alone tells nobody what to mend.
+/// Returns the innermost source: "client error (Connect)" alone does not show the cause.
 fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -84,7 +84,7 @@ fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::
 }
 
 impl ClientError {
-    /// The HTTP status code that the server answered with, if it answered.
+    /// Returns the HTTP status code of the response, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(status.code),
@@ -92,28 +92,28 @@ impl ClientError {
         }
     }
 
-    /// Whether the object does not exist.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Whether the server lets this client not do it.
+    /// Returns true if the client lacks the permission.
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// Whether somebody else wrote first, or the object exists already.
+    /// Returns true if the object was changed concurrently, or exists already.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// Whether the revision asked for is gone from the server's history.
+    /// Returns true if the requested revision is compacted.
     pub fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// Whether the server has not come to the revision asked for: it lags behind others, or its history was replaced by
-    /// an older one.
+    /// Returns true if the requested revision is newer than the server's history: the server lags behind others, or
+    /// was restored from an older snapshot. The API has no reason code for it, so the message decides.
     pub fn is_ahead_of_server(&self) -> bool {
         match self {
             Self::Status { status, .. } => {
@@ -123,7 +123,7 @@ impl ClientError {
         }
     }
 
-    /// Whether nothing can be created since the namespace is being deleted; no retry mends that.
+    /// Returns true if the namespace is terminating, in which nothing can be created; a retry fails as well.
     pub fn is_namespace_terminating(&self) -> bool {
         let Self::Status { status, .. } = self else {
             return false;
@@ -133,25 +133,25 @@ impl ClientError {
     }
 }
 
-/// A failure as the API describes it.
+/// A failure status of the API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
     /// HTTP status code.
     pub code: u16,
-    /// One word for programs: `NotFound`, `Conflict`, `Invalid` …
+    /// Machine-readable reason: `NotFound`, `Conflict`, `Invalid` …
     pub reason: String,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
-    /// What lies behind it.
+    /// Details of the failure.
     pub details: StatusDetails,
 }
 
-/// What lies behind a failure.
+/// Details of a failure.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct StatusDetails {
-    /// The causes, if the server names any.
+    /// Causes, if the server reports any.
     pub causes: Box<[StatusCause]>,
 }
 
@@ -159,7 +159,7 @@ pub struct StatusDetails {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
-    /// One word for programs: `NamespaceTerminating`, `FieldValueInvalid` …
+    /// Machine-readable reason: `NamespaceTerminating`, `FieldValueInvalid` …
     pub reason: String,
 }
 

@@ -1,6 +1,5 @@
-//! Events (core/v1), folded as upstream's recorder folds them, so that what happens often costs little and
-//! is still seen: the same again raises a count, much that is alike becomes one, and an object that has too
-//! much to tell is not listened to for a while.
+//! Events (core/v1), correlated as in upstream's recorder: repeated Events increment a count, many similar ones are
+//! combined, and Events of an object are rate-limited.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,89 +10,89 @@ use serde_json::{Value, json};
 use crate::error::ClientError;
 use crate::request::{Client, JSON, MERGE_PATCH};
 
-/// Things of each sort that are remembered; those not heard of for longest go first.
+/// Entries per cache; the least recently used one is evicted.
 const REMEMBERED_MAX: usize = 4_096;
-/// Different messages that are alike in all else, within [`ALIKE_SECONDS`], before they are told as one.
+/// Limit of messages within [`ALIKE_SECONDS`] that differ only in their text; further ones are combined.
 const ALIKE_MAX: usize = 10;
-/// How long alike messages are counted together.
+/// Period in seconds in which similar messages are counted together.
 const ALIKE_SECONDS: f64 = 600.0;
-/// Events that one component may tell of one object at once …
+/// Burst of Events of one component about one object …
 const BURST: f64 = 25.0;
-/// … and how long it takes until it may tell one more.
+/// … and seconds until one more is allowed.
 const REFILL_SECONDS: f64 = 300.0;
 
-/// Something that happened to an object.
+/// An occurrence that is reported as an Event.
 #[derive(Clone, Debug)]
 pub struct Occurrence {
-    /// Who tells it.
+    /// Reporting component.
     pub component: String,
-    /// The object: `apiVersion`, `kind`, `namespace`, `name`, `uid`.
+    /// Involved object: `apiVersion`, `kind`, `namespace`, `name`, `uid`.
     pub involved: Value,
-    /// Namespace of the Event: the object's, or `default`.
+    /// Namespace of the Event: that of the object, or `default`.
     pub namespace: String,
-    /// Whether something is wrong.
+    /// True for type `Warning`.
     pub is_warning: bool,
-    /// One word for programs.
+    /// Machine-readable reason.
     pub reason: String,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// What is to be written.
+/// A write of an Event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Posting {
-    /// An Event.
+    /// Create this Event.
     New(Value),
-    /// A merge patch of the Event of this name; `or_else` is to be created if that is gone.
+    /// Patch the Event of this name; create `or_else` if it does not exist.
     Again {
-        /// Name of the Event, which is in the occurrence's namespace.
+        /// Name of the Event in the namespace of the occurrence.
         name: String,
-        /// What changes: count, last time and message.
+        /// Merge patch of count, last time and message.
         patch: Value,
-        /// The Event as a new one.
+        /// The Event to create.
         or_else: Value,
     },
 }
 
-/// Remembers what was told.
+/// Correlates Events; see the module documentation.
 #[derive(Debug, Default)]
 pub struct Correlator {
-    budgets: Recent<Budget>,
-    alike: Recent<Alike>,
-    told: Recent<Told>,
+    budgets: LruMap<Budget>,
+    similar: LruMap<SimilarMessages>,
+    written: LruMap<WrittenEvent>,
 }
 
-/// How much may still be told of an object.
+/// Rate limit of an object.
 #[derive(Debug)]
 struct Budget {
     left: f64,
     since: Timestamp,
 }
 
-/// The messages that were told and differ in nothing else.
+/// Similar messages.
 #[derive(Debug)]
-struct Alike {
+struct SimilarMessages {
     messages: BTreeSet<String>,
     last: Timestamp,
 }
 
-/// An Event that was written.
+/// A written Event.
 #[derive(Clone, Debug)]
-struct Told {
+struct WrittenEvent {
     name: String,
     count: u64,
     first: Timestamp,
 }
 
 impl Correlator {
-    /// Takes in an occurrence; returns what is to be written, or nothing if the object told too much.
+    /// Correlates an occurrence. Returns the write for it, or `None` if the rate limit of the object is exceeded.
     pub fn observe(&mut self, occurrence: &Occurrence, now: Timestamp) -> Option<Posting> {
         let object = format!("{}|{}", occurrence.component, occurrence.involved);
-        if !self.may_tell(&object, now) {
+        if !self.has_budget(&object, now) {
             return None;
         }
         let kind = format!("{object}|{}|{}", occurrence.is_warning, occurrence.reason);
-        let (message, key) = if self.is_one_of_many(&kind, &occurrence.message, now) {
+        let (message, key) = if self.is_combined(&kind, &occurrence.message, now) {
             (
                 format!("(combined from similar events): {}", occurrence.message),
                 kind,
@@ -104,19 +103,19 @@ impl Correlator {
                 format!("{kind}|{}", occurrence.message),
             )
         };
-        let fresh = || Told {
+        let create = || WrittenEvent {
             name: name_of(occurrence, now),
             count: 0,
             first: now,
         };
-        let told = self.told.entry(key, fresh);
-        told.count += 1;
-        let event = event(occurrence, told, &message, now);
-        if told.count == 1 {
+        let written = self.written.entry(key, create);
+        written.count += 1;
+        let event = event(occurrence, written, &message, now);
+        if written.count == 1 {
             return Some(Posting::New(event));
         }
-        let patch = json!({"count": told.count, "lastTimestamp": seconds(now), "message": message});
-        let name = told.name.clone();
+        let patch = json!({"count": written.count, "lastTimestamp": seconds(now), "message": message});
+        let name = written.name.clone();
         Some(Posting::Again {
             name,
             patch,
@@ -124,7 +123,7 @@ impl Correlator {
         })
     }
 
-    fn may_tell(&mut self, object: &str, now: Timestamp) -> bool {
+    fn has_budget(&mut self, object: &str, now: Timestamp) -> bool {
         let budget = self.budgets.entry(object.to_owned(), || Budget {
             left: BURST,
             since: now,
@@ -139,45 +138,45 @@ impl Correlator {
         may
     }
 
-    /// Whether the message is one of too many that are alike.
-    fn is_one_of_many(&mut self, kind: &str, message: &str, now: Timestamp) -> bool {
-        let alike = self.alike.entry(kind.to_owned(), || Alike {
+    /// Returns true if too many similar messages exist.
+    fn is_combined(&mut self, kind: &str, message: &str, now: Timestamp) -> bool {
+        let similar = self.similar.entry(kind.to_owned(), || SimilarMessages {
             messages: BTreeSet::new(),
             last: now,
         });
-        if now.duration_since(alike.last).as_secs_f64() > ALIKE_SECONDS {
-            alike.messages.clear();
+        if now.duration_since(similar.last).as_secs_f64() > ALIKE_SECONDS {
+            similar.messages.clear();
         }
-        alike.last = now;
-        if alike.messages.contains(message) {
+        similar.last = now;
+        if similar.messages.contains(message) {
             return false;
         }
-        if alike.messages.len() + 1 >= ALIKE_MAX {
+        if similar.messages.len() + 1 >= ALIKE_MAX {
             return true;
         }
-        alike.messages.insert(message.to_owned());
+        similar.messages.insert(message.to_owned());
         false
     }
 }
 
-fn event(occurrence: &Occurrence, told: &Told, message: &str, now: Timestamp) -> Value {
+fn event(occurrence: &Occurrence, written: &WrittenEvent, message: &str, now: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": told.name, "namespace": occurrence.namespace},
+        "metadata": {"name": written.name, "namespace": occurrence.namespace},
         "involvedObject": occurrence.involved,
         "type": if occurrence.is_warning { "Warning" } else { "Normal" },
         "reason": occurrence.reason,
         "message": message,
-        "count": told.count,
-        "firstTimestamp": seconds(told.first),
+        "count": written.count,
+        "firstTimestamp": seconds(written.first),
         "lastTimestamp": seconds(now),
         "source": {"component": occurrence.component},
         "reportingComponent": occurrence.component,
     })
 }
 
-/// The name of an Event: the object's, and the time, as upstream makes it.
+/// Returns the name of an Event: that of the object and the time, as upstream.
 fn name_of(occurrence: &Occurrence, now: Timestamp) -> String {
     let name = occurrence.involved["name"].as_str().unwrap_or_default();
     format!("{name}.{:x}", now.as_nanosecond())
@@ -187,39 +186,43 @@ fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A map that forgets what was not asked for for longest when it is full.
+/// A map that evicts the least recently used entry.
 #[derive(Debug)]
-struct Recent<V> {
+struct LruMap<V> {
     entries: HashMap<String, (u64, V)>,
-    asked: u64,
+    accesses: u64,
 }
 
-impl<V> Default for Recent<V> {
+impl<V> Default for LruMap<V> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
-            asked: 0,
+            accesses: 0,
         }
     }
 }
 
-impl<V> Recent<V> {
-    fn entry(&mut self, key: String, fresh: impl FnOnce() -> V) -> &mut V {
-        self.asked += 1;
-        let asked = self.asked;
+impl<V> LruMap<V> {
+    fn entry(&mut self, key: String, create: impl FnOnce() -> V) -> &mut V {
+        self.accesses += 1;
+        let accesses = self.accesses;
         if self.entries.len() >= REMEMBERED_MAX && !self.entries.contains_key(&key) {
-            let oldest = self.entries.iter().min_by_key(|(_, (asked, _))| *asked);
+            let oldest = self.entries.iter().min_by_key(|(_, (accesses, _))| *accesses);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.entries.remove(&oldest);
             }
         }
-        let (last, value) = self.entries.entry(key).or_insert_with(|| (asked, fresh()));
-        *last = asked;
+        let (last, value) = self.entries.entry(key).or_insert_with(|| (accesses, create()));
+        *last = accesses;
         value
     }
 }
 
-/// Writes an Event, or that it happened again.
+/// Creates or patches an Event.
+///
+/// # Errors
+///
+/// Returns [`ClientError`] if the server rejects the write.
 pub async fn post(client: &Client, namespace: &str, posting: Posting) -> Result<(), ClientError> {
     let collection = format!("/api/v1/namespaces/{namespace}/events");
     let event = match posting {
@@ -230,7 +233,7 @@ pub async fn post(client: &Client, namespace: &str, posting: Posting) -> Result<
                 .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
                 .await;
             match patched {
-                // Events go after a while.
+                // Servers delete Events after a while.
                 Err(error) if error.is_not_found() => or_else,
                 patched => return patched.map(drop),
             }

@@ -1,5 +1,5 @@
-//! A permission to write that ends by itself, so that a process which lost its lease, or was stopped for a
-//! while and does not know it, writes nothing.
+//! Fencing: a permission to write that expires, so that a process that lost its lease, or was frozen and does not
+//! notice, writes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio::time::Instant;
 
 use crate::clock::WallClock;
 
-/// Whether writes may be sent, and for how long. Clones are the same permission.
+/// A permission to write with a deadline. Clones share it.
 ///
-/// Time is measured with the steady clock and the time of day at once, and the one that went further counts:
-/// the steady clock stands still while a machine is suspended, the time of day can be set back.
+/// Time is measured on the monotonic clock and the wall clock, and the larger duration counts: the monotonic clock
+/// stops while a machine is suspended, and the wall clock can be set back.
 #[derive(Clone, Debug)]
 pub struct Fence {
     clock: WallClock,
     permission: Arc<Mutex<Option<Permission>>>,
-    /// When a write was last given up without an answer.
+    /// Time of the last write that was abandoned without a response.
     doubt: Arc<Mutex<Option<Moment>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Permission {
     since: Moment,
-    lasts: Duration,
+    duration: Duration,
 }
 
-/// A moment on both clocks.
+/// A point in time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     steady: Instant,
@@ -35,7 +35,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now.
+    /// Returns the present moment.
     pub fn now(clock: &WallClock) -> Self {
         Self {
             steady: Instant::now(),
@@ -43,12 +43,12 @@ impl Moment {
         }
     }
 
-    /// The steady clock's side.
+    /// Returns the time of the monotonic clock.
     pub fn steady(&self) -> std::time::Instant {
         self.steady.into_std()
     }
 
-    /// How long ago an earlier moment was, by the clock that says more.
+    /// Returns the duration since an earlier moment, by the clock that shows more.
     pub fn since(&self, earlier: &Self) -> Duration {
         let steady = self.steady.saturating_duration_since(earlier.steady);
         let wall = self.wall.duration_since(earlier.wall);
@@ -57,7 +57,7 @@ impl Moment {
 }
 
 impl Fence {
-    /// A closed fence.
+    /// Returns a closed fence.
     pub fn closed(clock: WallClock) -> Self {
         Self {
             clock,
@@ -66,34 +66,34 @@ impl Fence {
         }
     }
 
-    /// Permits writes until `lasts` after `since`.
-    pub fn open(&self, since: Moment, lasts: Duration) {
-        *self.permission.lock().unwrap_or_else(PoisonError::into_inner) = Some(Permission { since, lasts });
+    /// Permits writes until `duration` after `since`.
+    pub fn open(&self, since: Moment, duration: Duration) {
+        *self.permission.lock().unwrap_or_else(PoisonError::into_inner) = Some(Permission { since, duration });
     }
 
-    /// Permits no writes any more.
+    /// Denies further writes.
     pub fn close(&self) {
         *self.permission.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// A write was given up without an answer: it may still be on its way.
+    /// Records a write that was abandoned without a response and may still arrive.
     pub fn doubt(&self) {
         let now = Moment::now(&self.clock);
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Whether a write that was given up within this time may still be on its way.
+    /// Returns true if a write that was abandoned within this duration may still arrive.
     pub fn is_in_doubt(&self, within: Duration) -> bool {
         let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
         doubt.is_some_and(|since| Moment::now(&self.clock).since(&since) < within)
     }
 
-    /// For how long writes are permitted from now on; zero if they are not.
+    /// Returns the remaining duration of the permission; zero without one.
     pub fn remaining(&self) -> Duration {
         let permission = *self.permission.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Permission { since, lasts }) = permission else {
+        let Some(Permission { since, duration }) = permission else {
             return Duration::ZERO;
         };
-        lasts.saturating_sub(Moment::now(&self.clock).since(&since))
+        duration.saturating_sub(Moment::now(&self.clock).since(&since))
     }
 }

@@ -1,8 +1,25 @@
-//! The client side of the Kubernetes API: configuration from a kubeconfig, requests over TLS, list-watch
-//! streams that never end and never miss a deletion, and leader election ([`election`]).
+//! Client of the Kubernetes API: kubeconfig, requests over TLS, list-watch streams that report each deletion, and
+//! leader election ([`election`]).
 //!
-//! Objects are decoded straight into the lean views of [`api::object`], one by one: a malformed object
-//! is reported and skipped, and does not sink its list.
+//! Objects are decoded into the views of [`api::object`], one by one: a malformed object is reported and skipped,
+//! and does not affect the rest of its list.
+//!
+//! ```no_run
+//! use api::object::Service;
+//! use client::{Client, Config, Event, Query, watch};
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Config::from_kubeconfig("/etc/portolan/kubeconfig".as_ref())?)?;
+//! let mut services = watch::<Service>(&client, Query::default());
+//! loop {
+//! match services.next().await {
+//! Event::Applied(service) => println!("applied {}", service.metadata.name),
+//! Event::Deleted(key) => println!("deleted {key}"),
+//! Event::Synced => println!("initial list complete"),
+//! Event::Malformed { key, error } => eprintln!("{key}: {error}"),
+//! }
+//! }
+//! # }
+//! ```
 
 mod certificate_files;
 mod clock;

@@ -30,18 +30,17 @@ pub const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 /// Content type of server-side apply.
 pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// How long a request that is no watch may take.
+/// Timeout of requests other than watches.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection may take to come up.
+/// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often an idle HTTP/2 connection is probed, and how long the answer may take: a server that
-/// vanished without a word is noticed by its watchers within the sum of the two.
+/// Period and timeout of HTTP/2 keep-alives: watchers detect a vanished server within the sum of both.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest answer that is held in memory: a list of 50,000 Services with all their fields fits twice.
+/// Limit of a response in bytes: twice a list of 50,000 Services with all fields.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A client of one API server. Clones share connections.
+/// A client of an API server. Clones share connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -51,14 +50,18 @@ pub struct Client {
 
 struct Inner {
     config: Config,
-    /// Which of the servers is asked; those that follow are counted on.
+    /// Number of the present server, modulo the number of servers.
     turn: AtomicUsize,
     transport: Transport,
     counters: Counters,
 }
 
 impl Client {
-    /// A client for the server that `config` describes. No connection is made yet.
+    /// Creates a client for the server of `config`, without connecting.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError`] if the configuration is invalid.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let tls = crate::tls::tls_config(&config)?;
         let mut tcp = HttpConnector::new();
@@ -88,7 +91,7 @@ impl Client {
         Ok(Self::over(config, Transport::Network(Box::new(http))))
     }
 
-    /// A client of a server in the same process.
+    /// Creates a client of a server in the same process.
     pub fn in_process(exchange: Exchange) -> Self {
         let config = Config {
             server: "http://in-process".to_owned(),
@@ -110,8 +113,8 @@ impl Client {
         }
     }
 
-    /// The same client under the name of the component that asks: `portolan-proxy`. Servers write it in their audit
-    /// logs, and as the manager of the fields that it changes.
+    /// Returns this client with the name of the component as user agent: `portolan-proxy`. Servers record it in
+    /// audit logs and as field manager.
     pub fn named(self, component: &str) -> Self {
         Self {
             user_agent: user_agent(component),
@@ -119,7 +122,7 @@ impl Client {
         }
     }
 
-    /// The same client, for one who may write only as long as the fence is open.
+    /// Returns this client with a fence, which permits writes only while it is open.
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
             fence: Some(fence),
@@ -127,23 +130,31 @@ impl Client {
         }
     }
 
-    /// Scheme, host and port of the server that is asked now.
+    /// Returns scheme, host and port of the present server.
     pub fn server(&self) -> &str {
         self.inner.server(self.inner.turn.load(Ordering::Relaxed))
     }
 
-    /// The requests of this client and its clones so far.
+    /// Returns the counts of the requests of this client and its clones.
     pub fn requests(&self) -> Requests {
         self.inner.counters.read()
     }
 
-    /// Reads an object, or any other JSON answer, at `path`.
+    /// Reads an object, or any other JSON response, at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClientError`] if the request fails or the response is malformed.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let body = self.send(Method::GET, path, JSON, Bytes::new()).await?;
         decode(path, &body)
     }
 
-    /// Sends a request with an optional JSON body and returns the JSON answer.
+    /// Sends a request with an optional JSON body and returns the JSON response.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClientError`] if the request fails or the response is malformed.
     pub async fn request(
         &self,
         method: Method,
@@ -164,7 +175,11 @@ impl Client {
         decode(path, &answer)
     }
 
-    /// Sends a request and returns the bytes of the answer.
+    /// Sends a request and returns the body of the response.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClientError`] if the request fails.
     pub async fn send(
         &self,
         method: Method,
@@ -193,7 +208,7 @@ impl Client {
         answer
     }
 
-    /// How long a request may take: a write no longer than the fence permits writing.
+    /// Returns the timeout of a request; that of a write ends with the fence.
     fn limit(&self, method: &Method, path: &str) -> Result<Duration, ClientError> {
         let Some(fence) = self.fence.as_ref().filter(|_| *method != Method::GET) else {
             return Ok(REQUEST_TIMEOUT);
@@ -208,10 +223,11 @@ impl Client {
         Ok(remaining.min(REQUEST_TIMEOUT))
     }
 
-    /// Sends a request and returns the answer with its body still to come; failures are read whole.
+    /// Sends a request and returns the response with its body as a stream; failures are read completely.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns [`ClientError`] if the request fails.
     pub async fn open(
         &self,
         method: Method,
@@ -227,7 +243,7 @@ impl Client {
         self.inner.counters.count(&method, code, started.elapsed());
         let answer = answer.map_err(|e| {
             let error = self.transport(&method, path, e);
-            self.inner.pass_on(turn);
+            self.inner.switch_server(turn);
             error
         })?;
         if answer.status().is_success() {
@@ -308,9 +324,9 @@ impl Client {
     }
 }
 
-/// What a component calls itself, in the form of Kubernetes' own: `portolan-proxy/v0.1.0 (linux/amd64)`.
+/// Returns the user agent of a component in the form of Kubernetes: `portolan-proxy/v0.1.0 (linux/amd64)`.
 fn user_agent(component: &str) -> HeaderValue {
-    // The names that Go has for them.
+    // Go's names of the architectures.
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -322,7 +338,7 @@ fn user_agent(component: &str) -> HeaderValue {
 }
 
 impl Inner {
-    /// The server whose turn it is.
+    /// Returns the server with a number.
     fn server(&self, turn: usize) -> &str {
         let further = &self.config.further_servers;
         match (turn % (further.len() + 1)).checked_sub(1) {
@@ -331,8 +347,8 @@ impl Inner {
         }
     }
 
-    /// The server of a turn has not answered: the next one is asked from now on, unless others found that out before.
-    fn pass_on(&self, turn: usize) {
+    /// Switches to the next server, unless a concurrent request has done so.
+    fn switch_server(&self, turn: usize) {
         if self.config.further_servers.is_empty() {
             return;
         }
@@ -344,13 +360,13 @@ impl Inner {
             tracing::warn!(
                 silent = self.server(turn),
                 next = self.server(next),
-                "a server does not answer"
+                "API server does not respond"
             );
         }
     }
 }
 
-/// Reads a JSON answer; what it borrows lives as long as the answer.
+/// Parses a JSON response, from which the result may borrow.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body).map_err(|source| ClientError::Decode {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! TLS towards the API server.
+//! TLS configuration for the API server.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use trust::AcceptAnyServerCert;
 use crate::certificate_files::CertificateFiles;
 use crate::config::{Config, ConfigError};
 
-/// The TLS part of a client configuration: trusted authorities and the client's own certificate.
+/// Returns the TLS configuration: trusted CAs and the client certificate.
 ///
 /// # Errors
-/// [`ConfigError::Unusable`] if certificates or keys cannot be used.
+///
+/// Returns [`ConfigError::Unusable`] if certificates or keys are invalid.
 pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     let provider = Arc::new(trust::client_crypto_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -28,7 +29,7 @@ pub fn tls_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     };
     if let Some((certificate, key)) = &config.client_certificate_files {
         let files = CertificateFiles::new(certificate.clone(), key.clone());
-        // What cannot be used now is most likely a mistake.
+        // Unusable files at start are most likely a mistake.
         files.load().map_err(|e| unusable("the client certificate", e))?;
         return Ok(builder.with_client_cert_resolver(Arc::new(files)));
     }

@@ -1,4 +1,4 @@
-//! What carries requests: connections to a server, or a server in the same process.
+//! Transport of requests: connections to a server, or a server in the same process.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 
-/// Why no answer came.
+/// Failure of the transport.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of an answer, which may still be on its way.
+/// The body of a response, as a stream.
 pub type Body = UnsyncBoxBody<Bytes, TransportError>;
-/// A server in the same process: from a request to its answer.
+/// A server in the same process, as a function from requests to responses.
 pub type Exchange =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, TransportError>> + Send + Sync>;
 
-/// A way to a server.
+/// A connection to a server.
 pub(crate) enum Transport {
     Network(Box<HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>>),
     InProcess(Exchange),
 }
 
 impl Transport {
-    /// Sends a request; the body of the answer may still be on its way.
+    /// Sends a request and returns the response with its body as a stream.
     pub(crate) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Body>, TransportError> {
         match self {
             Self::Network(http) => {

@@ -50,7 +50,7 @@ fn index() -> Index {
 }
 
 #[test]
-fn answering_does_not_allocate() {
+fn responding_does_not_allocate() {
     let responder = Responder::new(Arc::new(index()), Forwarder::to(Vec::new()));
     let questions = [
         ("web.ns.svc.cluster.local", "A"),

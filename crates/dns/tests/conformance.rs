@@ -57,7 +57,7 @@ fn index_of(objects: &Value) -> Index {
     index
 }
 
-/// What the API server would have filled in.
+/// Fills in the defaults of the API server.
 fn defaulted(mut slice: EndpointSlice) -> EndpointSlice {
     for port in &mut slice.ports {
         port.protocol.get_or_insert(Protocol::Tcp);

@@ -57,7 +57,7 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Decoded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_octet_by_octet_is_not_waited_for() {
+async fn slow_sender_is_cut_off() {
     let server = Server::start(&[local()], responder(&[])).expect("a free port");
     let mut slow = TcpStream::connect(server.addresses()[0])
         .await
@@ -70,7 +70,7 @@ async fn who_sends_octet_by_octet_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_are_in_nobodys_way() {
+async fn idle_connections_do_not_block_others() {
     const IDLE: usize = 400;
     let server = Server::start(&[local()], responder(&[])).expect("a free port");
     let address = server.addresses()[0];
@@ -98,7 +98,7 @@ async fn idle_connections_are_in_nobodys_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_whole_zone_goes_to_who_may_have_it() {
+async fn zone_transfer_is_restricted_to_allowed_networks() {
     let asked = question(7, "cluster.local.", "AXFR", None);
     let server = Server::start(&[local()], responder(&["127.0.0.0/8"])).expect("a free port");
     let mut stream = TcpStream::connect(server.addresses()[0])
@@ -167,7 +167,7 @@ async fn queries_may_come_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_from_one_network_is_cut_and_held_back() {
+async fn flood_from_one_network_is_truncated_and_dropped() {
     let listening = ServerSettings {
         plain: vec![local()],
         responses_per_second_max: 5,

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What the API has told so far.
+/// Objects that the API has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     /// Everything but the slices.
@@ -26,7 +26,7 @@ enum Told {
     Change,
 }
 
-/// Where DNS is served: an address that no other test uses.
+/// Address of the DNS server, which no other test uses.
 const HOST: Ipv4Addr = Ipv4Addr::new(127, 13, 7, 1);
 
 fn slice(address: &str) -> Value {

@@ -16,7 +16,7 @@ use dns::zone::Zone;
 use support::{Decoded, decode, question};
 use tokio::net::UdpSocket;
 
-/// How a resolver behaves.
+/// Behaviour of a resolver.
 #[derive(Clone, Copy, Debug)]
 enum Behaviour {
     /// It gives an address for so many seconds, after so many milliseconds.
@@ -136,7 +136,7 @@ async fn ask(server: &Server, name: &str) -> Decoded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_known_is_not_asked_again() {
+async fn cached_answers_are_not_queried_again() {
     let resolver = Resolver::start(Behaviour::Answers(200, 0)).await;
     let server = serve(settings(&[&resolver]));
     for spelled in ["a.example.", "A.Example.", "a.EXAMPLE."] {
@@ -158,7 +158,7 @@ async fn what_is_known_is_not_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_ask_the_same_share_one_question() {
+async fn equal_queries_share_one_upstream_query() {
     let resolver = Resolver::start(Behaviour::Answers(200, 250)).await;
     let server = Arc::new(serve(settings(&[&resolver])));
     let mut clients = tokio::task::JoinSet::new();
@@ -195,7 +195,7 @@ async fn a_zone_may_have_resolvers_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resolver_that_fails_or_says_nothing_makes_way() {
+async fn failing_or_silent_resolver_is_skipped() {
     let good = Resolver::start(Behaviour::Answers(200, 0)).await;
     for bad in [Behaviour::Fails, Behaviour::Silent] {
         let bad = Resolver::start(bad).await;
@@ -216,7 +216,7 @@ async fn a_resolver_that_fails_or_says_nothing_makes_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_answer_is_better_than_none() {
+async fn serves_stale_answer_if_upstream_fails() {
     let resolver = Resolver::start(Behaviour::Answers(1, 0)).await;
     let server = serve(settings(&[&resolver]));
     assert_eq!(ask(&server, "a.example.").await.code, 0);
@@ -235,7 +235,7 @@ async fn a_stale_answer_is_better_than_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn so_many_questions_are_open_and_no_more() {
+async fn limits_open_upstream_queries() {
     let resolver = Resolver::start(Behaviour::Silent).await;
     let mut settings = settings(&[&resolver]);
     settings.open_queries_max = 2;
@@ -331,7 +331,7 @@ async fn start_circle(socket: UdpSocket, server: SocketAddr, asked: Arc<AtomicUs
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_comes_back_is_not_asked_again() {
+async fn forwarding_loop_ends() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
     let mut settings = settings(&[]);
     settings.routes.upstreams = vec![socket.local_addr().expect("bound")];

@@ -22,7 +22,7 @@ use support::objects;
 
 /// Endpoints of the headless Service: too many for a datagram of 512 octets, or of 1,232.
 const ENDPOINTS: u8 = 100;
-/// What a Pod of the namespace ns is given.
+/// Contents of resolv.conf of a Pod in namespace ns.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\nsearch ns.svc.cluster.local svc.cluster.local cluster.local\n\
                            options ndots:5\n";
 /// Prints the addresses of each name given to it, or the code of the failure.
@@ -99,7 +99,7 @@ fn beside_a_server(search: Option<SearchList>, test: impl FnOnce()) {
     test();
 }
 
-/// What a program prints; the test is skipped where it is not installed.
+/// Returns the output of a program; skips the test if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> String {
     match Command::new(program).args(arguments).output() {
         Ok(output) => String::from_utf8(output.stdout).expect("text"),
@@ -128,8 +128,8 @@ fn big() -> Vec<IpAddr> {
     (0..ENDPOINTS).map(|last| [10, 1, 0, last].into()).collect()
 }
 
-/// What every resolver of a C library must find, by what it prints for a name: of the headless Service `at_least` so
-/// many addresses.
+/// Checks the lookups that every resolver of a C library must perform; `print` returns the output for a name. A
+/// headless Service has `at_least` addresses.
 fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
     for name in [
         "web",
@@ -256,7 +256,7 @@ fn hickory() -> TokioResolver {
     builder.build().expect("a resolver")
 }
 
-/// What `resolver` finds for a type, as text, sorted; `Err` with whether the name was denied.
+/// Returns the records that `resolver` finds for a type, as sorted text; `Err` contains true for NXDOMAIN.
 async fn found(resolver: &TokioResolver, name: &str, kind: RecordType) -> Result<Vec<String>, bool> {
     let lookup = resolver
         .lookup(name, kind)

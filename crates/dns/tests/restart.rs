@@ -16,7 +16,7 @@ use dns::wire::Name;
 use serde_json::{Value, json};
 use support::{Decoded, decode, question};
 
-/// Where DNS is served: an address that no other test uses.
+/// Address of the DNS server, which no other test uses.
 const HOST: Ipv4Addr = Ipv4Addr::new(127, 13, 7, 2);
 /// Rounds of questions while the API server is away.
 const ROUNDS_AWAY: usize = 200;
@@ -49,7 +49,7 @@ struct Expected {
     name: &'static str,
     before: Outcome,
     after: Outcome,
-    /// Whether it has been answered as it is now; it must never be answered as before again.
+    /// True once the present state was answered; the previous state must not appear again.
     is_new: bool,
 }
 
@@ -133,7 +133,7 @@ async fn start(api: &Api) -> Asking {
     Asking { server, socket }
 }
 
-/// What happens to the history while the server is away.
+/// Fate of the history while the server is away.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Kept,
@@ -142,7 +142,7 @@ enum Fate {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_of_the_api_server_makes_no_answer_wrong() {
+async fn api_server_restart_keeps_answers_correct() {
     let mut api = Api::start().await;
     api.write("namespaces", "ns", Some(json!({ "metadata": {} })));
     api.write("services", "kept", service("10.96.0.1"));

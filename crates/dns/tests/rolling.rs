@@ -28,7 +28,7 @@ const WHOLE_ANSWER_MIN: usize = 4_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Member {
     number: u16,
-    /// How often it was replaced.
+    /// Number of replacements.
     generation: u8,
     ready: bool,
 }
@@ -239,7 +239,7 @@ async fn every_lookup_of_a_ready_member_succeeds() {
             })
             .await;
     }
-    // Which members a whole answer leaves out changes, so none is left out by all of them.
+    // The members that a full response omits change, so no member is always omitted.
     let mut seen = BTreeSet::new();
     let ready = world.ready();
     for _ in 0..usize::from(MEMBERS) {

@@ -68,7 +68,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_come_from_the_address_asked() {
+async fn responses_come_from_the_queried_address() {
     let server = serve("0.0.0.0:0", Vec::new());
     let port = server.addresses()[0].port();
     for host in [1, 2, 77] {
@@ -100,7 +100,7 @@ async fn ipv6_is_answered_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_to_be_had_over_tcp() {
+async fn oversized_responses_are_truncated() {
     let server = serve("127.0.0.1:0", Vec::new());
     let asked = server.addresses()[0];
     let cut = ask(asked, question(1, "big.ns.svc.cluster.local.", "A", None))
@@ -135,7 +135,7 @@ async fn what_does_not_fit_is_to_be_had_over_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_messages_do_not_end_the_service() {
+async fn malformed_messages_do_not_stop_the_server() {
     let server = serve("127.0.0.1:0", Vec::new());
     let asked = server.addresses()[0];
     let noise = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
@@ -222,7 +222,7 @@ fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_names_are_asked_upstream() {
+async fn other_names_are_forwarded() {
     let server = serve("127.0.0.1:0", vec![devious_resolver().await]);
     let asked = server.addresses()[0];
     let answer = ask(asked, question(77, "example.com.", "A", None))
@@ -258,7 +258,7 @@ async fn other_names_are_asked_upstream() {
         "example.com. A 192.0.2.2",
     ];
     assert_eq!(alias.answer, expected);
-    // What is the cluster's is never asked upstream, which would say something.
+    // Names of the cluster are never forwarded; a response of upstream would show it.
     let own = ask(asked, question(80, "nope.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
@@ -266,7 +266,7 @@ async fn other_names_are_asked_upstream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_resolver_makes_way_for_the_next() {
+async fn falls_back_to_next_resolver() {
     // Nobody listens on a port that was just given back, so the kernel refuses at once.
     let dead = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|socket| socket.local_addr())
@@ -295,7 +295,7 @@ async fn a_dead_resolver_makes_way_for_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_server_gives_its_port_back() {
+async fn dropped_server_releases_its_port() {
     let server = serve("127.0.0.1:0", Vec::new());
     let address = server.addresses()[0];
     drop(server);

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 const SERVER_FAILURE: u16 = 2;
 
-/// What a resolver does with the case of letters.
+/// Treatment of the case of letters by a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     Repeats,
@@ -130,7 +130,7 @@ async fn ask(server: &Server, name: &str) -> Decoded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_upstream_cannot_be_foretold() {
+async fn upstream_queries_are_unpredictable() {
     const QUESTIONS: usize = 200;
     let resolver = Resolver::start(Case::Repeats, Case::Absent).await;
     let server = serve(&resolver, QueryCase::Random);
@@ -158,7 +158,7 @@ async fn questions_upstream_cannot_be_foretold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_in_another_spelling_is_not_taken_over_udp() {
+async fn rejects_udp_response_in_other_case() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
     // Nobody listens there over TCP, so the question ends.
     let server = serve(&resolver, QueryCase::Random);
@@ -167,7 +167,7 @@ async fn an_answer_in_another_spelling_is_not_taken_over_udp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_respelled_answer_is_asked_for_again_over_tcp() {
+async fn response_in_other_case_is_retried_over_tcp() {
     let resolver = Resolver::start(Case::Loses, Case::Repeats).await;
     let server = serve(&resolver, QueryCase::Random);
     for _ in 0..2 {
@@ -180,7 +180,7 @@ async fn a_respelled_answer_is_asked_for_again_over_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resolver_that_loses_the_case_is_asked_in_the_clients_spelling() {
+async fn resolver_without_case_gets_clients_case() {
     let resolver = Resolver::start(Case::Loses, Case::Loses).await;
     let server = serve(&resolver, QueryCase::Random);
     for _ in 0..3 {
@@ -197,7 +197,7 @@ async fn a_resolver_that_loses_the_case_is_asked_in_the_clients_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_case_can_be_kept() {
+async fn keeps_client_case_if_configured() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
     let server = serve(&resolver, QueryCase::Client);
     let answer = ask(&server, "www.Example.com.").await;

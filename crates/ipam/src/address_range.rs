@@ -1,4 +1,4 @@
-//! Addresses of one CIDR.
+//! Allocation of addresses from one CIDR.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,31 +7,35 @@ use ipnet::IpNet;
 use crate::offsets::OffsetSet;
 use crate::{Random, TakeError};
 
-/// The shortest IPv6 prefix: offsets are 64 bits wide (FAM-19).
+/// Shortest IPv6 prefix length: offsets are 64 bits wide (FAM-19).
 const IPV6_PREFIX_MIN: u8 = 64;
 
-/// The addresses of one CIDR that can be handed out: all but the network's own and, for IPv4, the broadcast
-/// address (FAM-18, FAM-19). Memory follows what is taken.
+/// The assignable addresses of one CIDR: all except the network address and, for IPv4, the broadcast address
+/// (FAM-18, FAM-19). Memory grows with the number of taken addresses.
 #[derive(Clone, Debug)]
 pub struct AddressRange {
     net: IpNet,
-    /// How many addresses can be handed out.
+    /// Number of assignable addresses.
     size: u64,
-    /// How many of them, from the first on, are the lower band.
+    /// Number of addresses in the lower band, which begins with the first.
     lower_band: u64,
     taken: OffsetSet,
 }
 
-/// The CIDR is too large to allocate from; a longer prefix is needed.
+/// The CIDR is too large; a longer prefix is needed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{net} is too large: the prefix of an IPv6 range must have at least {IPV6_PREFIX_MIN} bits")]
+#[error("{net} is too large: expected an IPv6 prefix of at least {IPV6_PREFIX_MIN} bits")]
 pub struct UnusableRange {
     /// The CIDR.
     pub net: IpNet,
 }
 
 impl AddressRange {
-    /// The addresses of `net`, all free; host bits of `net` are ignored.
+    /// Creates a range with all addresses of `net` free; host bits of `net` are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UnusableRange`] if an IPv6 prefix is too short.
     pub fn new(net: IpNet) -> Result<Self, UnusableRange> {
         let net = net.trunc();
         if matches!(net, IpNet::V6(_)) && net.prefix_len() < IPV6_PREFIX_MIN {
@@ -49,43 +53,47 @@ impl AddressRange {
         })
     }
 
-    /// The CIDR.
+    /// Returns the CIDR.
     pub fn net(&self) -> IpNet {
         self.net
     }
 
-    /// The network's own address, which is never handed out.
+    /// Returns the network address, which is never assigned.
     pub fn base(&self) -> IpAddr {
         self.net.network()
     }
 
-    /// The first address that can be handed out, if there is any.
+    /// Returns the first assignable address, if there is one.
     pub fn first(&self) -> Option<IpAddr> {
         (self.size > 0).then(|| self.address_of(0))
     }
 
-    /// How many addresses are taken.
+    /// Returns the number of taken addresses.
     pub fn taken(&self) -> u64 {
         self.taken.len()
     }
 
-    /// How many addresses are free.
+    /// Returns the number of free addresses.
     pub fn free(&self) -> u64 {
         self.size - self.taken.len()
     }
 
-    /// Whether `address` can be handed out from here at all.
+    /// Returns true if the range can assign `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.offset_of(address).is_some()
     }
 
-    /// Whether `address` is taken.
+    /// Returns true if `address` is taken.
     pub fn is_taken(&self, address: IpAddr) -> bool {
         self.offset_of(address)
             .is_some_and(|offset| self.taken.contains(offset))
     }
 
     /// Takes a requested address, from either band (FAM-22).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TakeError`] if the address is outside of the range or taken.
     pub fn take(&mut self, address: IpAddr) -> Result<(), TakeError> {
         let offset = self.offset_of(address).ok_or(TakeError::OutOfRange)?;
         if self.taken.insert(offset) {
@@ -95,14 +103,14 @@ impl AddressRange {
         }
     }
 
-    /// Takes a free address: from a random start in the upper band on, wrapping around in it; when it is full,
-    /// the same in the lower band (FAM-21). `None` if all are taken.
+    /// Takes a free address: from a random offset of the upper band on, wrapping around; if it is full, the same in
+    /// the lower band (FAM-21). `None` if all are taken.
     pub fn take_next(&mut self, random: &mut impl Random) -> Option<IpAddr> {
         let offset = take_next(&mut self.taken, self.size, self.lower_band, random)?;
         Some(self.address_of(offset))
     }
 
-    /// Frees an address; false if it was not taken.
+    /// Frees an address; returns false if it was not taken.
     pub fn release(&mut self, address: IpAddr) -> bool {
         self.offset_of(address)
             .is_some_and(|offset| self.taken.remove(offset))
@@ -129,7 +137,7 @@ impl AddressRange {
     }
 }
 
-/// Addresses of the lower band, from the size of the whole CIDR (FAM-20).
+/// Returns the size of the lower band for the size of the CIDR (FAM-20).
 fn lower_band(total: u128) -> u64 {
     const MIN: u128 = 16;
     const MAX: u128 = 256;

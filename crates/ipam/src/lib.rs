@@ -1,9 +1,18 @@
-//! Allocators of addresses and ports, without I/O: which are taken, which is next. Where randomness is
-//! needed it is passed in, so that tests reach every choice.
+//! Allocators of addresses and ports, without I/O. Randomness is passed in, so that tests reach every choice.
 //!
-//! Both kinds of range have two bands. Requested values come from anywhere; values that the allocator
-//! chooses come from the upper band as long as it has one, so that the lower band stays free for requests
-//! (KEP-3070, KEP-3668).
+//! Both kinds of range have two bands. Requested values come from either band. Values that the allocator chooses
+//! come from the upper band while it has free ones, so that the lower band stays free for requests (KEP-3070,
+//! KEP-3668).
+//!
+//! ```
+//! use ipam::{AddressRange, TakeError};
+//! let mut range = AddressRange::new("10.96.0.0/24".parse().expect("a CIDR")).expect("a usable range");
+//! let requested = "10.96.0.10".parse().expect("an address");
+//! assert_eq!(range.take(requested), Ok(()));
+//! assert_eq!(range.take(requested), Err(TakeError::Taken));
+//! let chosen = range.take_next(&mut |bound: u64| bound - 1);
+//! assert_eq!(chosen, Some("10.96.0.254".parse().expect("an address")));
+//! ```
 
 mod address_range;
 mod offsets;
@@ -13,18 +22,18 @@ mod port_range;
 pub use address_range::{AddressRange, UnusableRange};
 pub use port_range::PortRange;
 
-/// Why a requested value cannot be taken.
+/// Failure to take a requested value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeError {
-    /// The value lies outside of the range; another request is needed.
+    /// The value is outside of the range; a retry fails as well.
     #[error("not in the range")]
     OutOfRange,
-    /// The value is taken; retrying helps once its holder has released it.
+    /// The value is taken; a retry succeeds after its release.
     #[error("already allocated")]
     Taken,
 }
 
-/// A source of randomness: given `n`, larger than zero, a number below `n`.
+/// A source of random numbers: returns a number below `n`, which is larger than zero.
 pub trait Random: FnMut(u64) -> u64 {}
 
 impl<F: FnMut(u64) -> u64> Random for F {}

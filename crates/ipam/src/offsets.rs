@@ -1,18 +1,18 @@
-//! A set of taken offsets in a range of up to 2^64 - 1, whose memory follows what is taken and whose search
-//! for a free one skips full stretches.
+//! A set of taken offsets in a range of up to 2^64 - 1. Its memory grows with the number of taken offsets, and the
+//! search for a free offset skips full chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Offsets of one chunk; 64 words of 64 bits when dense.
+/// Offsets per chunk; 64 words of 64 bits when dense.
 const CHUNK_BITS: u32 = 12;
 const CHUNK_OFFSETS: usize = 1 << CHUNK_BITS;
 const WORD_BITS: usize = 64;
 const CHUNK_WORDS: usize = CHUNK_OFFSETS / WORD_BITS;
-/// A sorted list of two-byte offsets is smaller than the 512 bytes of a dense chunk below this many.
+/// Limit of a sparse chunk: a sorted list of fewer two-byte offsets is smaller than the 512 bytes of a dense chunk.
 const SPARSE_MAX: usize = 256;
 
-/// The taken offsets.
+/// A set of taken offsets.
 #[derive(Clone, Debug, Default)]
 pub struct OffsetSet {
     chunks: BTreeMap<u64, Chunk>,
@@ -29,18 +29,18 @@ enum Chunk {
 }
 
 impl OffsetSet {
-    /// How many are taken.
+    /// Returns the number of taken offsets.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether `offset` is taken.
+    /// Returns true if `offset` is taken.
     pub fn contains(&self, offset: u64) -> bool {
         let (chunk, at) = split(offset);
         self.chunks.get(&chunk).is_some_and(|chunk| chunk.contains(at))
     }
 
-    /// Takes `offset`; false if it was taken already.
+    /// Takes `offset`; returns false if it was taken already.
     pub fn insert(&mut self, offset: u64) -> bool {
         let (chunk, at) = split(offset);
         let is_new = self
@@ -52,7 +52,7 @@ impl OffsetSet {
         is_new
     }
 
-    /// Frees `offset`; false if it was free already.
+    /// Frees `offset`; returns false if it was free already.
     pub fn remove(&mut self, offset: u64) -> bool {
         let (key, at) = split(offset);
         let Some(chunk) = self.chunks.get_mut(&key) else {
@@ -66,7 +66,7 @@ impl OffsetSet {
         was_taken
     }
 
-    /// The smallest free offset in `range`.
+    /// Returns the smallest free offset in `range`.
     pub fn first_free(&self, range: Range<u64>) -> Option<u64> {
         let mut offset = range.start;
         while offset < range.end {
@@ -132,7 +132,7 @@ impl Chunk {
         }
     }
 
-    /// The smallest free offset from `from` on.
+    /// Returns the smallest free offset from `from` on.
     fn first_free(&self, from: u16) -> Option<u16> {
         match self {
             Self::Sparse(taken) => {

@@ -1,4 +1,4 @@
-//! Ports of one range.
+//! Allocation of ports from one range.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use crate::address_range::take_next;
 use crate::offsets::OffsetSet;
 use crate::{Random, TakeError};
 
-/// The ports from one number to another (NP-01), with bands as for addresses but of other sizes (NP-02).
+/// A range of ports (NP-01), with bands as for addresses but of other sizes (NP-02).
 #[derive(Clone, Debug)]
 pub struct PortRange {
     ports: RangeInclusive<u16>,
@@ -14,7 +14,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// All of `ports`, free.
+    /// Creates a range with all of `ports` free.
     pub fn new(ports: RangeInclusive<u16>) -> Self {
         Self {
             ports,
@@ -22,22 +22,26 @@ impl PortRange {
         }
     }
 
-    /// The first and the last port.
+    /// Returns the first and the last port.
     pub fn ports(&self) -> RangeInclusive<u16> {
         self.ports.clone()
     }
 
-    /// How many ports are taken.
+    /// Returns the number of taken ports.
     pub fn taken(&self) -> u64 {
         self.taken.len()
     }
 
-    /// How many ports are free.
+    /// Returns the number of free ports.
     pub fn free(&self) -> u64 {
         self.size() - self.taken.len()
     }
 
     /// Takes a requested port.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TakeError`] if the port is outside of the range or taken.
     pub fn take(&mut self, port: u16) -> Result<(), TakeError> {
         let offset = self.offset_of(port).ok_or(TakeError::OutOfRange)?;
         if self.taken.insert(offset) {
@@ -47,15 +51,15 @@ impl PortRange {
         }
     }
 
-    /// Takes a free port, from the upper band first (NP-03). `None` if all are taken.
+    /// Takes a free port, from the upper band first (NP-03); `None` if all are taken.
     pub fn take_next(&mut self, random: &mut impl Random) -> Option<u16> {
         let size = self.size();
         let offset = take_next(&mut self.taken, size, lower_band(size), random)?;
-        // An offset is smaller than the size, so the sum is one of the ports.
+        // An offset is smaller than the size, so the sum is a port of the range.
         Some(self.ports.start() + offset as u16)
     }
 
-    /// Frees a port; false if it was not taken.
+    /// Frees a port; returns false if it was not taken.
     pub fn release(&mut self, port: u16) -> bool {
         self.offset_of(port)
             .is_some_and(|offset| self.taken.remove(offset))
@@ -72,7 +76,7 @@ impl PortRange {
     }
 }
 
-/// Ports of the lower band, from the size of the range (NP-02).
+/// Returns the size of the lower band for the size of the range (NP-02).
 fn lower_band(size: u64) -> u64 {
     const MIN: u64 = 16;
     const MAX: u64 = 128;

@@ -1,4 +1,4 @@
-//! Connections to containers, from the node's namespace: where this process is.
+//! TCP connections to probe targets, from the network namespace of this process.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::TcpStream;
 
-/// Whom to ask: an address, or a name that the node's resolver knows.
+/// Host of a probe: an address, or a name for the node's resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// An address.
@@ -16,14 +16,14 @@ pub enum Host {
 }
 
 impl Host {
-    /// Reads `host` of a probe.
+    /// Parses the `host` field of a probe.
     pub fn parse(text: &str) -> Self {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         bare.parse()
             .map_or_else(|_| Self::Name(text.to_owned()), Self::Address)
     }
 
-    /// With a port, as in URLs.
+    /// Returns host and port as in URLs.
     pub fn with_port(&self, port: u16) -> String {
         match self {
             Self::Address(ip) => SocketAddr::new(*ip, port).to_string(),
@@ -41,7 +41,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// No connection. The next attempt may succeed.
+/// Failure to connect. A retry may succeed.
 #[derive(Debug)]
 pub struct DialError {
     to: String,
@@ -54,7 +54,7 @@ impl std::error::Error for DialError {
     }
 }
 
-/// In the words that people search for.
+/// Formats the error with Go's texts, which users search for.
 impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { to, source } = self;

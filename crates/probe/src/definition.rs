@@ -1,4 +1,4 @@
-//! Probes, as objects of the API describe them.
+//! Probe definitions of the Kubernetes API.
 
 use api::object::{IntOrString, null_as_default};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! `grpc` probes: one call of `grpc.health.v1.Health/Check`. Two messages of one field each are written and read by
-//! hand; the calls themselves are plain HTTP/2.
+//! `grpc` probes: one call of `grpc.health.v1.Health/Check`. The two messages have one field each and are encoded
+//! here; the call is plain HTTP/2.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Request};
@@ -9,57 +9,61 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use super::connect::{DialError, Host, dial};
 use super::http::AGENT;
 
-/// Longest answer that is read: it has seven bytes.
+/// Limit of a response in bytes; a regular one has seven.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
-/// A message's head: whether it is compressed, and its length.
+/// Length of a message header in bytes: compression flag and message length.
 const HEAD_BYTES: usize = 5;
 /// `HealthCheckResponse.ServingStatus.SERVING`.
 const SERVING: u64 = 1;
-/// The gRPC status code of a method that is not there.
+/// gRPC status code of an unimplemented method.
 const UNIMPLEMENTED: u32 = 12;
 
-/// Why a `grpc` probe did not succeed. Asking again may help.
+/// Failure of a `grpc` probe. A retry may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum GrpcFailure {
-    /// No connection.
+    /// The connection failed.
     #[error("error: failed to connect service {to:?}: {source}")]
     Dial {
-        /// Whom was asked.
+        /// Target of the probe.
         to: String,
-        /// What failed.
+        /// Error of the connection.
         source: DialError,
     },
-    /// The answer is not HTTP/2, or broke off.
+    /// The response is not HTTP/2, or is incomplete.
     #[error("error: health rpc probe failed: {source}")]
     Exchange {
-        /// What failed.
+        /// Error of the exchange.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server knows of no health checks.
+    /// The server does not implement the health service.
     #[error(
         "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
     )]
     Unimplemented {
-        /// What it says.
+        /// Message of the server.
         message: String,
     },
-    /// The call ended with another status.
+    /// The call returned another status.
     #[error("error: health rpc probe failed: rpc error: code = {code} desc = {message}")]
     Status {
         /// The gRPC status code.
         code: u32,
-        /// What it says.
+        /// Message of the server.
         message: String,
     },
     /// The service is not healthy.
     #[error("service unhealthy (responded with {status:?})")]
     Unhealthy {
-        /// In its own words.
+        /// Status of the service.
         status: &'static str,
     },
 }
 
-/// Asks for the health of `service`, "" for that of the whole server.
+/// Checks the health of `service`; "" stands for the whole server.
+///
+/// # Errors
+///
+/// Returns [`GrpcFailure`] if the service is not healthy or cannot be queried.
 pub async fn probe(host: &Host, port: u16, service: &str) -> Result<(), GrpcFailure> {
     let to = host.with_port(port);
     let stream = dial(host, port).await.map_err(|source| GrpcFailure::Dial {
@@ -80,7 +84,7 @@ pub async fn probe(host: &Host, port: u16, service: &str) -> Result<(), GrpcFail
         let collected = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let collected = collected.map_err(|source| GrpcFailure::Exchange { source })?;
         let trailers = collected.trailers().cloned().unwrap_or(parts.headers);
-        judge(&trailers, &collected.to_bytes())
+        evaluate(&trailers, &collected.to_bytes())
     };
     tokio::pin!(answer);
     tokio::select! {
@@ -92,7 +96,7 @@ pub async fn probe(host: &Host, port: u16, service: &str) -> Result<(), GrpcFail
     }
 }
 
-/// `HealthCheckRequest { service = 1 }` with its head.
+/// Encodes `HealthCheckRequest { service = 1 }` with its header.
 pub(super) fn message(service: &str) -> Bytes {
     let mut field = BytesMut::new();
     if !service.is_empty() {
@@ -108,7 +112,7 @@ pub(super) fn message(service: &str) -> Bytes {
     message.freeze()
 }
 
-pub(super) fn judge(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFailure> {
+pub(super) fn evaluate(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFailure> {
     let text = |name: &str| trailers.get(name).and_then(|value| value.to_str().ok());
     let message = text("grpc-message").unwrap_or_default().to_owned();
     match text("grpc-status").and_then(|status| status.parse().ok()) {
@@ -127,7 +131,7 @@ pub(super) fn judge(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFailure
     Err(GrpcFailure::Unhealthy { status })
 }
 
-/// `status = 1` of a `HealthCheckResponse`; a field that is not there is 0.
+/// Returns `status = 1` of a `HealthCheckResponse`; an absent field is 0.
 fn status(mut message: &[u8]) -> Option<u64> {
     let mut status = 0;
     while !message.is_empty() {

@@ -1,4 +1,4 @@
-//! `httpGet` probes and handlers.
+//! `httpGet` probes and lifecycle handlers.
 
 use std::sync::Arc;
 
@@ -16,70 +16,74 @@ use tokio_rustls::TlsConnector;
 use super::connect::{DialError, Host, dial};
 use crate::definition::{HttpGet, HttpHeader};
 
-/// Redirects that are followed, as upstream's client does.
+/// Limit of redirects, as in upstream's client.
 const REDIRECTS_MAX: usize = 10;
-/// Bytes of a body that are read: it is of interest to people only.
+/// Limit of a body in bytes; only people read it.
 const BODY_BYTES_MAX: usize = 10 << 10;
-/// Who asks.
+/// User agent of probes.
 pub(super) const AGENT: &str = "kube-probe/portolan";
 
-/// Why an `httpGet` did not succeed. Asking again may help, except for [`HttpFailure::Request`].
+/// Failure of an `httpGet`. A retry may succeed, except for [`HttpFailure::Request`].
 #[derive(Debug, thiserror::Error)]
 pub enum HttpFailure {
-    /// No connection.
+    /// The connection failed.
     #[error("Get \"{url}\": {source}")]
     Dial {
-        /// Whom was asked.
+        /// URL of the request.
         url: String,
-        /// What failed.
+        /// Error of the connection.
         source: DialError,
     },
-    /// The handshake failed. Certificates are not looked at.
+    /// The TLS handshake failed. Certificates are not verified.
     #[error("Get \"{url}\": {source}")]
     Tls {
-        /// Whom was asked.
+        /// URL of the request.
         url: String,
-        /// What failed.
+        /// Error of the handshake.
         source: std::io::Error,
     },
-    /// The answer is not HTTP, or broke off.
+    /// The response is not HTTP, or is incomplete.
     #[error("Get \"{url}\": {source}")]
     Exchange {
-        /// Whom was asked.
+        /// URL of the request.
         url: String,
-        /// What failed.
+        /// Error of the exchange.
         source: hyper::Error,
     },
-    /// It leads from place to place.
+    /// Too many redirects.
     #[error("Get \"{url}\": stopped after {REDIRECTS_MAX} redirects")]
     Redirects {
-        /// The last place.
+        /// Last URL.
         url: String,
     },
-    /// The status is none of 200 to 399.
+    /// The status is not between 200 and 399.
     #[error("HTTP probe failed with statuscode: {code}")]
     Status {
         /// The status code.
         code: u16,
     },
-    /// The object asks for what cannot be sent.
+    /// The definition cannot be converted to a request.
     #[error("invalid request: {why}")]
     Request {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
 
-/// How it succeeded.
+/// Kind of success.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HttpSuccess {
-    /// With a status of 200 to 299, or one that leads nowhere.
+    /// Status 200 to 299, or a redirect without a location.
     Plain,
-    /// With a redirect to another host, which is not followed.
+    /// A redirect to another host, which is not followed.
     RedirectedAway,
 }
 
-/// Asks `host` for what `get` says, follows redirects within that host, and judges the status.
+/// Sends the request of `get` to `host`, follows redirects within that host, and evaluates the status.
+///
+/// # Errors
+///
+/// Returns [`HttpFailure`] if the request fails or the status is not between 200 and 399.
 pub async fn probe(
     get: &HttpGet,
     host: &Host,
@@ -90,9 +94,9 @@ pub async fn probe(
     let first_host = url.host().unwrap_or_default().to_owned();
     let headers = headers(&get.http_headers)?;
     for _ in 0..=REDIRECTS_MAX {
-        let answer = ask(&url, &headers, tls).await?;
-        let Some(next) = redirect(&url, &answer) else {
-            return judge(answer.status());
+        let response = send(&url, &headers, tls).await?;
+        let Some(next) = redirect(&url, &response) else {
+            return evaluate(response.status());
         };
         if next.host() != Some(&first_host) {
             return Ok(HttpSuccess::RedirectedAway);
@@ -102,11 +106,12 @@ pub async fn probe(
     Err(HttpFailure::Redirects { url: url.to_string() })
 }
 
-/// Asks for `path` over a connection that stands already, to a server or what stands for it; the status that it answers,
-/// whatever that is.
+/// Requests `path` over an existing connection and returns the status of the response, whatever it is.
 ///
 /// # Errors
-/// [`HttpFailure::Request`] for what cannot be sent, [`HttpFailure::Exchange`] if the answer is not HTTP or breaks off.
+///
+/// Returns [`HttpFailure::Request`] for an invalid request, and [`HttpFailure::Exchange`] if the response is not
+/// HTTP or incomplete.
 pub async fn ask_over<S>(stream: S, host: &str, path: &str) -> Result<StatusCode, HttpFailure>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -121,14 +126,14 @@ where
     Ok(exchange(&url, stream, request).await?.status())
 }
 
-fn judge(status: StatusCode) -> Result<HttpSuccess, HttpFailure> {
+fn evaluate(status: StatusCode) -> Result<HttpSuccess, HttpFailure> {
     match status.as_u16() {
         200..400 => Ok(HttpSuccess::Plain),
         code => Err(HttpFailure::Status { code }),
     }
 }
 
-/// The place that `get` names. A path that no URL has is quoted as far as needed.
+/// Returns the URL of `get`. Characters that URLs do not allow are escaped.
 pub(super) fn url(get: &HttpGet, host: &Host, port: u16) -> Result<Uri, HttpFailure> {
     let scheme = if get.scheme.eq_ignore_ascii_case("https") {
         "https"
@@ -156,7 +161,8 @@ fn quoted(character: char) -> String {
     bytes.map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// What is sent with every request. The object's own go before ours; `Accept` may be taken out by an empty one.
+/// Returns the headers of requests. Headers of the definition take precedence; an empty `Accept` removes the
+/// default.
 pub(super) fn headers(given: &[HttpHeader]) -> Result<HeaderMap, HttpFailure> {
     let mut headers = HeaderMap::new();
     for header in given {
@@ -175,12 +181,12 @@ pub(super) fn headers(given: &[HttpHeader]) -> Result<HeaderMap, HttpFailure> {
     Ok(headers)
 }
 
-/// Where an answer leads to, if anywhere.
-pub(super) fn redirect<B>(from: &Uri, answer: &Response<B>) -> Option<Uri> {
-    if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+/// Returns the target of a redirect, if there is one.
+pub(super) fn redirect<B>(from: &Uri, response: &Response<B>) -> Option<Uri> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    let location = answer.headers().get(LOCATION)?.to_str().ok()?;
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
     if location.contains("://") {
         return location.parse().ok();
     }
@@ -200,7 +206,7 @@ pub(super) fn redirect<B>(from: &Uri, answer: &Response<B>) -> Option<Uri> {
     format!("{scheme}://{authority}{path}").parse().ok()
 }
 
-async fn ask(url: &Uri, headers: &HeaderMap, tls: &Arc<ClientConfig>) -> Result<Response<()>, HttpFailure> {
+async fn send(url: &Uri, headers: &HeaderMap, tls: &Arc<ClientConfig>) -> Result<Response<()>, HttpFailure> {
     let host = Host::parse(url.host().unwrap_or_default());
     let is_tls = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -251,27 +257,27 @@ where
     };
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.map_err(failed)?;
-    let answer = async {
-        let answer = sender.send_request(request).await.map_err(failed)?;
-        let (parts, body) = answer.into_parts();
+    let response = async {
+        let response = sender.send_request(request).await.map_err(failed)?;
+        let (parts, body) = response.into_parts();
         read(body).await;
         Ok(Response::from_parts(parts, ()))
     };
-    tokio::pin!(answer);
+    tokio::pin!(response);
     tokio::select! {
-        answer = &mut answer => answer,
+        response = &mut response => response,
         ended = connection => match ended {
-            // The connection is done with; what was answered has been put down for us.
-            Ok(()) => answer.await,
+            // The connection has ended; the response is already stored.
+            Ok(()) => response.await,
             Err(source) => Err(failed(source)),
         },
     }
 }
 
-/// Reads a body so that the server is not cut off; one that breaks off or is too long is of no interest.
+/// Reads a body so that the server can finish sending; an incomplete or too long body is ignored.
 async fn read(body: Incoming) {
     if let Err(error) = Limited::new(body, BODY_BYTES_MAX).collect().await {
-        tracing::debug!(%error, "the body of a probe's answer is not read to its end");
+        tracing::debug!(%error, "probe response body incomplete");
     }
 }
 

@@ -1,41 +1,52 @@
-//! Probes of containers, and of addresses that are no Pods: when to ask and what the answers mean (here, pure), and
-//! asking over the network ([`ask`]: [`http`], [`grpc`], [`tcp`]).
+//! Probes of containers and of external backends: scheduling and evaluation (here, pure), and execution over the
+//! network ([`ask`]: [`http`], [`grpc`], [`tcp`]).
 //!
 //! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
-//! succeeded. Answers count in a row. A liveness or startup probe that has failed often enough asks for the
-//! container's end, and nothing is asked of that container any more.
+//! succeeded. Results count in a row. A liveness or startup probe that reaches its failure threshold ends the
+//! container, and all probes of the container stop.
+//!
+//! ```
+//! use std::time::Duration;
+//! use probe::definition::Probe;
+//! use probe::{ProbeKind, Answer, Probes, Probing};
+//! let readiness = Probe::default();
+//! let mut probing = Probing::new(Probes { readiness: Some(&readiness), ..Probes::default() });
+//! assert_eq!(probing.begin(Duration::ZERO), [ProbeKind::Readiness]);
+//! probing.count(ProbeKind::Readiness, Answer::Success, Duration::ZERO);
+//! assert!(probing.is_ready());
+//! ```
 
-mod ask;
 mod connect;
 pub mod definition;
 pub mod grpc;
 pub mod http;
+mod run;
 pub mod tcp;
 
 use std::time::Duration;
 
-pub use ask::{Asked, Target, ask, get};
+pub use run::{Asked, Target, ask, get};
 pub use connect::{DialError, Host};
 use definition::Probe;
 
 #[cfg(test)]
 mod tests;
 
-/// Which of a container's probes.
+/// Kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeKind {
-    /// Whether it has come up.
+    /// Startup probe.
     Startup,
-    /// Whether it is to be started anew.
+    /// Liveness probe.
     Liveness,
-    /// Whether it takes traffic.
+    /// Readiness probe.
     Readiness,
 }
 
 impl ProbeKind {
     const ALL: [Self; 3] = [Self::Startup, Self::Liveness, Self::Readiness];
 
-    /// The word that begins a sentence about it.
+    /// Returns the name of the kind, as Events contain it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -45,39 +56,39 @@ impl ProbeKind {
     }
 }
 
-/// What came of asking.
+/// Result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The container is as it should be.
+    /// The container is healthy.
     Success,
-    /// It is not, or gave no answer in time.
+    /// The container is unhealthy or did not respond in time.
     Failure,
-    /// It could not be asked: that says nothing about it.
+    /// The probe could not be run, which says nothing about the container.
     Unknown,
 }
 
-/// What an answer changes.
+/// Verdict of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Whether the container has started, or is ready.
+    /// The container became started, ready or unready.
     Changed,
-    /// The container is to be ended; the probe that says so.
+    /// The container is to be restarted because of this probe.
     End(ProbeKind),
 }
 
-/// The probes of a container, as it describes them.
+/// Probes of a container, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probes<'a> {
-    /// Whether it has come up.
+    /// Startup probe.
     pub startup: Option<&'a Probe>,
-    /// Whether it is to be started anew.
+    /// Liveness probe.
     pub liveness: Option<&'a Probe>,
-    /// Whether it takes traffic.
+    /// Readiness probe.
     pub readiness: Option<&'a Probe>,
 }
 
 impl<'a> Probes<'a> {
-    /// The probe of that kind.
+    /// Returns the probe of a kind.
     pub fn of(self, kind: ProbeKind) -> Option<&'a Probe> {
         match kind {
             ProbeKind::Startup => self.startup,
@@ -87,111 +98,111 @@ impl<'a> Probes<'a> {
     }
 }
 
-/// The probes of one run of a container. Times are durations since the container was started.
+/// State of the probes of one run of a container. Times are durations since the start of the container.
 #[derive(Clone, Debug)]
 pub struct Probing {
-    tracks: Vec<Track>,
+    states: Vec<ProbeState>,
     is_started: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Track {
+struct ProbeState {
     kind: ProbeKind,
     initial_delay: Duration,
     period: Duration,
     success_threshold: u32,
     failure_threshold: u32,
     due: Duration,
-    is_asked: bool,
-    /// What the last answers in a row were, and how many.
+    is_running: bool,
+    /// Last result, and the number of equal results in a row.
     last: Option<bool>,
     in_a_row: u32,
     is_successful: bool,
-    is_over: bool,
+    is_stopped: bool,
 }
 
 impl Probing {
-    /// The probes of a container that has just been started.
+    /// Creates the state for a container that has just started.
     pub fn new(probes: Probes<'_>) -> Self {
-        let tracks = ProbeKind::ALL
+        let states = ProbeKind::ALL
             .into_iter()
-            .filter_map(|kind| Some(Track::new(kind, probes.of(kind)?)));
+            .filter_map(|kind| Some(ProbeState::new(kind, probes.of(kind)?)));
         Self {
-            tracks: tracks.collect(),
+            states: states.collect(),
             is_started: probes.startup.is_none(),
         }
     }
 
-    /// Of a container that was seen to have started before: its startup probe is not asked again.
+    /// Marks the container as started; its startup probe does not run again.
     pub fn already_started(mut self) -> Self {
         self.is_started = true;
         self
     }
 
-    /// Of one that was seen to be ready before: it is, until its readiness probe has failed often enough.
+    /// Marks the container as ready until its readiness probe fails.
     pub fn already_ready(mut self) -> Self {
-        for readiness in self.tracks.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+        for readiness in self.states.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
             readiness.is_successful = true;
         }
         self
     }
 
-    /// Whether the container counts as started.
+    /// Returns true if the container is started.
     pub fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Whether the container takes traffic.
+    /// Returns true if the container is ready.
     pub fn is_ready(&self) -> bool {
-        let readiness = self.tracks.iter().find(|t| t.kind == ProbeKind::Readiness);
-        self.is_started && readiness.is_none_or(|track| track.is_successful)
+        let readiness = self.states.iter().find(|t| t.kind == ProbeKind::Readiness);
+        self.is_started && readiness.is_none_or(|state| state.is_successful)
     }
 
-    /// Whether there is nothing to ask, now or later.
+    /// Returns true if no probe will run any more.
     pub fn is_idle(&self) -> bool {
-        !self.tracks.iter().any(|track| !track.is_over)
+        !self.states.iter().any(|state| !state.is_stopped)
     }
 
-    /// When to ask next; `None` while nothing is to be asked.
+    /// Returns the time of the next probe; `None` if none is scheduled.
     pub fn next_due(&self) -> Option<Duration> {
-        let waiting = self.tracks.iter().filter(|track| self.may_ask(track));
-        waiting.map(|track| track.due).min()
+        let waiting = self.states.iter().filter(|state| self.may_run(state));
+        waiting.map(|state| state.due).min()
     }
 
-    /// The probes to ask now. Each is to be answered by [`Probing::count`] before it comes again.
+    /// Returns the probes to run now. Each result goes to [`Probing::count`] before the probe runs again.
     pub fn begin(&mut self, now: Duration) -> Vec<ProbeKind> {
         let due: Vec<ProbeKind> = self
-            .tracks
+            .states
             .iter()
-            .filter(|track| self.may_ask(track) && track.due <= now)
-            .map(|track| track.kind)
+            .filter(|state| self.may_run(state) && state.due <= now)
+            .map(|state| state.kind)
             .collect();
-        for track in self.tracks.iter_mut().filter(|track| due.contains(&track.kind)) {
-            track.is_asked = true;
+        for state in self.states.iter_mut().filter(|state| due.contains(&state.kind)) {
+            state.is_running = true;
         }
         due
     }
 
-    /// Counts an answer.
-    pub fn count(&mut self, kind: ProbeKind, answer: Answer, now: Duration) -> Option<Verdict> {
+    /// Counts a result and returns its effect.
+    pub fn count(&mut self, kind: ProbeKind, result: Answer, now: Duration) -> Option<Verdict> {
         let (was_started, was_ready) = (self.is_started(), self.is_ready());
-        let track = self.tracks.iter_mut().find(|track| track.kind == kind)?;
-        track.is_asked = false;
-        // A tick that passed while it was asked is made up for, but only one.
-        track.due = (track.due + track.period).max(now);
-        if track.is_over || !track.settles(answer) {
+        let state = self.states.iter_mut().find(|state| state.kind == kind)?;
+        state.is_running = false;
+        // One tick that passed during the probe is made up for.
+        state.due = (state.due + state.period).max(now);
+        if state.is_stopped || !state.reaches_threshold(result) {
             return None;
         }
-        match (kind, track.is_successful) {
+        match (kind, state.is_successful) {
             (ProbeKind::Startup | ProbeKind::Liveness, false) => {
-                self.tracks.iter_mut().for_each(|track| track.is_over = true);
+                self.states.iter_mut().for_each(|state| state.is_stopped = true);
                 return Some(Verdict::End(kind));
             }
             (ProbeKind::Startup, true) => {
-                track.is_over = true;
+                state.is_stopped = true;
                 self.is_started = true;
-                // Readiness is asked at once, not at its next tick.
-                for readiness in self.tracks.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
+                // The readiness probe runs at once, not at its next tick.
+                for readiness in self.states.iter_mut().filter(|t| t.kind == ProbeKind::Readiness) {
                     readiness.due = now.max(readiness.initial_delay);
                 }
             }
@@ -201,19 +212,19 @@ impl Probing {
         has_changed.then_some(Verdict::Changed)
     }
 
-    /// The Pod is ending: only its readiness is of interest still.
+    /// Stops all probes except readiness, because the Pod is terminating.
     pub fn end_begins(&mut self) {
-        let others = self.tracks.iter_mut().filter(|t| t.kind != ProbeKind::Readiness);
-        others.for_each(|track| track.is_over = true);
+        let others = self.states.iter_mut().filter(|t| t.kind != ProbeKind::Readiness);
+        others.for_each(|state| state.is_stopped = true);
     }
 
-    fn may_ask(&self, track: &Track) -> bool {
-        let is_its_time = (track.kind == ProbeKind::Startup) != self.is_started;
-        is_its_time && !track.is_asked && !track.is_over
+    fn may_run(&self, state: &ProbeState) -> bool {
+        let is_its_time = (state.kind == ProbeKind::Startup) != self.is_started;
+        is_its_time && !state.is_running && !state.is_stopped
     }
 }
 
-impl Track {
+impl ProbeState {
     fn new(kind: ProbeKind, probe: &Probe) -> Self {
         let initial_delay = Duration::from_secs(probe.initial_delay_seconds.into());
         Self {
@@ -223,17 +234,17 @@ impl Track {
             success_threshold: probe.success_threshold.max(1),
             failure_threshold: probe.failure_threshold.max(1),
             due: initial_delay,
-            is_asked: false,
+            is_running: false,
             last: None,
             in_a_row: 0,
             is_successful: kind == ProbeKind::Liveness,
-            is_over: false,
+            is_stopped: false,
         }
     }
 
-    /// Counts an answer; whether there were enough alike in a row to say what is.
-    fn settles(&mut self, answer: Answer) -> bool {
-        let succeeded = match answer {
+    /// Counts a result; returns true if a threshold is reached.
+    fn reaches_threshold(&mut self, result: Answer) -> bool {
+        let succeeded = match result {
             Answer::Success => true,
             Answer::Failure => false,
             Answer::Unknown => return false,
@@ -256,12 +267,12 @@ impl Track {
     }
 }
 
-/// How long between two questions; never nothing, whatever the object says.
+/// Returns the period of a probe, at least 1 s.
 fn period(probe: &Probe) -> Duration {
     Duration::from_secs(probe.period_seconds.max(1).into())
 }
 
-/// How long an answer may take.
+/// Returns the timeout of a probe, at least 1 s.
 pub fn timeout(probe: &Probe) -> Duration {
     Duration::from_secs(probe.timeout_seconds.max(1).into())
 }

@@ -46,7 +46,7 @@ fn drive(
 }
 
 #[test]
-fn the_first_question_comes_after_the_delay_and_the_others_by_the_period() {
+fn first_probe_after_delay_then_by_period() {
     let spec =
         json!({"readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5}});
     let mut probing = probing_of(spec);
@@ -81,7 +81,7 @@ fn thresholds_count_answers_in_a_row() {
 }
 
 #[test]
-fn a_startup_probe_holds_the_others_back() {
+fn startup_probe_delays_other_probes() {
     let spec = json!({
         "startupProbe": {"periodSeconds": 4, "failureThreshold": 5},
         "livenessProbe": {"periodSeconds": 10, "initialDelaySeconds": 20},
@@ -109,7 +109,7 @@ fn a_startup_probe_holds_the_others_back() {
 }
 
 #[test]
-fn liveness_and_startup_end_the_container_and_then_ask_no_more() {
+fn failed_liveness_or_startup_restarts_container() {
     for (probe, kind, end) in [
         ("livenessProbe", ProbeKind::Liveness, 20),
         ("startupProbe", ProbeKind::Startup, 20),
@@ -128,7 +128,7 @@ fn liveness_and_startup_end_the_container_and_then_ask_no_more() {
 }
 
 #[test]
-fn what_could_not_be_asked_counts_for_nothing() {
+fn unknown_result_does_not_count() {
     let mut probing = probing_of(json!({"livenessProbe": {"failureThreshold": 2}}));
     let answers = [Answer::Failure, Answer::Unknown, Answer::Unknown, Answer::Failure];
     let (_, verdicts) = drive(&mut probing, 30, |_, at| answers[at as usize / 10]);
@@ -136,7 +136,7 @@ fn what_could_not_be_asked_counts_for_nothing() {
 }
 
 #[test]
-fn an_answer_that_takes_longer_than_the_period_is_made_up_for_once() {
+fn slow_probe_makes_up_for_one_tick() {
     let mut probing = probing_of(json!({"readinessProbe": {"periodSeconds": 2}}));
     assert_eq!(probing.begin(seconds(0)), [ProbeKind::Readiness]);
     assert!(probing.begin(seconds(4)).is_empty(), "still being asked");
@@ -146,7 +146,7 @@ fn an_answer_that_takes_longer_than_the_period_is_made_up_for_once() {
 }
 
 #[test]
-fn an_ending_pod_is_asked_for_its_readiness_only() {
+fn terminating_pod_runs_readiness_probe_only() {
     let mut probing = probing_of(json!({"livenessProbe": {}, "readinessProbe": {}}));
     probing.end_begins();
     let (asked, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
@@ -157,7 +157,7 @@ proptest! {
     /// Whatever is answered: no probe comes sooner than its period after the one before, none before its delay, and
     /// nobody but the startup probe before the container has started.
     #[test]
-    fn no_question_comes_too_soon(
+    fn probes_respect_their_period(
         delays in proptest::array::uniform3(0u32..20),
         periods in proptest::array::uniform3(1u32..20),
         answers in proptest::collection::vec(0usize..4, 1..50),
@@ -184,7 +184,7 @@ proptest! {
 }
 
 #[test]
-fn absent_fields_have_upstreams_defaults() {
+fn absent_fields_get_upstream_defaults() {
     let probe: Probe = serde_json::from_value(json!({"tcpSocket": {"port": 1}})).unwrap();
     assert_eq!((period(&probe), timeout(&probe)), (seconds(10), seconds(1)));
     assert_eq!((probe.success_threshold, probe.failure_threshold), (1, 3));
@@ -229,7 +229,7 @@ fn urls_are_of_the_pod_or_the_given_host() {
 }
 
 #[test]
-fn headers_of_the_object_go_before_ours() {
+fn headers_of_the_definition_take_precedence() {
     let header = |name: &str, value: &str| HttpHeader {
         name: name.to_owned(),
         value: value.to_owned(),
@@ -274,34 +274,34 @@ fn locations_are_absolute_or_relative() {
 }
 
 #[test]
-fn grpc_answers_are_judged_by_status_and_message() {
+fn grpc_response_is_evaluated_by_status_and_message() {
     assert_eq!(grpc::message("")[..], [0, 0, 0, 0, 0]);
     assert_eq!(grpc::message("ab")[..], [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
-    let judge = |status: &str, body: &[u8]| {
+    let evaluate = |status: &str, body: &[u8]| {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", status.parse().unwrap());
-        grpc::judge(&trailers, &Bytes::copy_from_slice(body)).map_err(|failure| failure.to_string())
+        grpc::evaluate(&trailers, &Bytes::copy_from_slice(body)).map_err(|failure| failure.to_string())
     };
-    assert_eq!(judge("0", &[0, 0, 0, 0, 2, 8, 1]), Ok(()));
+    assert_eq!(evaluate("0", &[0, 0, 0, 0, 2, 8, 1]), Ok(()));
     // A field that is not known, then the status.
-    assert_eq!(judge("0", &[0, 0, 0, 0, 5, 0x12, 1, b'x', 8, 1]), Ok(()));
-    let unhealthy = judge("0", &[0, 0, 0, 0, 2, 8, 2]).unwrap_err();
+    assert_eq!(evaluate("0", &[0, 0, 0, 0, 5, 0x12, 1, b'x', 8, 1]), Ok(()));
+    let unhealthy = evaluate("0", &[0, 0, 0, 0, 2, 8, 2]).unwrap_err();
     assert_eq!(unhealthy, "service unhealthy (responded with \"NOT_SERVING\")");
-    assert!(judge("0", &[]).unwrap_err().contains("UNKNOWN"));
+    assert!(evaluate("0", &[]).unwrap_err().contains("UNKNOWN"));
     assert!(
-        judge("12", &[])
+        evaluate("12", &[])
             .unwrap_err()
             .contains("does not implement the grpc health protocol")
     );
-    assert!(judge("5", &[]).unwrap_err().contains("code = 5"));
-    assert!(judge("0", &[0, 0, 0, 0, 2, 8]).is_err());
+    assert!(evaluate("5", &[]).unwrap_err().contains("code = 5"));
+    assert!(evaluate("0", &[0, 0, 0, 0, 2, 8]).is_err());
 }
 
 proptest! {
     #[test]
-    fn any_grpc_answer_is_judged(body: Vec<u8>) {
+    fn arbitrary_grpc_response_is_evaluated(body: Vec<u8>) {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "0".parse().unwrap());
-        drop(grpc::judge(&trailers, &body));
+        drop(grpc::evaluate(&trailers, &body));
     }
 }

@@ -1,5 +1,5 @@
-//! Group commit, the pure half: transactions are judged in order, each seeing what those before it will
-//! have written, before any of them is durable.
+//! The pure part of group commit: each transaction of a group is checked against the writes of those before it,
+//! before any of them is durable.
 
 #[cfg(test)]
 mod tests;
@@ -13,13 +13,13 @@ use crate::{CommitError, Entry, Index, Key, Revision, Transaction, Value, Write}
 pub(crate) struct Group<'index> {
     index: &'index Index,
     newest: Revision,
-    /// What the accepted transactions leave behind.
+    /// Entries after the accepted transactions.
     written: HashMap<Key, Option<Entry>>,
     commits: Vec<Commit>,
 }
 
 impl<'index> Group<'index> {
-    /// An empty group on top of the index, which nobody else may publish to meanwhile.
+    /// Creates an empty group on top of the index. Nobody else may publish to the index meanwhile.
     pub(crate) fn new(index: &'index Index) -> Group<'index> {
         Group {
             index,
@@ -29,11 +29,11 @@ impl<'index> Group<'index> {
         }
     }
 
-    /// Judges a transaction. If its expectations hold, it belongs to the group under the revision given;
-    /// the revision is its own if it changes something.
+    /// Adds a transaction if its expectations hold, and returns its revision. A transaction without effect gets the
+    /// newest revision.
     pub(crate) fn add(&mut self, transaction: &Transaction) -> Result<Revision, CommitError> {
         self.check_expectations(transaction)?;
-        check_keys_differ(&transaction.writes)?;
+        check_keys_unique(&transaction.writes)?;
         let revision = Revision(self.newest.0 + 1);
         let mut changes = Vec::with_capacity(transaction.writes.len());
         for write in &transaction.writes {
@@ -43,24 +43,24 @@ impl<'index> Group<'index> {
             return Ok(self.newest);
         }
         for change in &changes {
-            self.remember(change, revision);
+            self.apply_change(change, revision);
         }
         self.newest = revision;
         self.commits.push(Commit { revision, changes });
         Ok(revision)
     }
 
-    /// The newest revision, the group included.
+    /// Returns the newest revision, including the group.
     pub(crate) fn newest(&self) -> Revision {
         self.newest
     }
 
-    /// True if the group changes nothing.
+    /// Returns true if the group changes nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.commits.is_empty()
     }
 
-    /// What is to be published once the group is durable.
+    /// Returns the commits to publish once the group is durable.
     pub(crate) fn into_commits(self) -> Vec<Commit> {
         self.commits
     }
@@ -87,7 +87,7 @@ impl<'index> Group<'index> {
 
     fn change(&self, write: &Write, revision: Revision) -> Result<Option<Change>, CommitError> {
         let inscribed = |key: &Key, value: &Value| {
-            let reason = "the place for its revision lies beyond the end of the value";
+            let reason = "the offset of its revision is out of bounds";
             value.inscribed(revision).ok_or_else(|| CommitError::Malformed {
                 key: key.clone(),
                 reason,
@@ -112,7 +112,7 @@ impl<'index> Group<'index> {
         }
     }
 
-    fn remember(&mut self, change: &Change, revision: Revision) {
+    fn apply_change(&mut self, change: &Change, revision: Revision) {
         match change {
             Change::Put { key, value } => {
                 let created = self.current(key).map_or(revision, |entry| entry.created);
@@ -131,14 +131,14 @@ impl<'index> Group<'index> {
     }
 }
 
-pub(crate) fn check_keys_differ(writes: &[Write]) -> Result<(), CommitError> {
+pub(crate) fn check_keys_unique(writes: &[Write]) -> Result<(), CommitError> {
     let mut keys = HashSet::with_capacity(writes.len());
     for write in writes {
         let (Write::Put(key, _) | Write::Delete { key, .. }) = write;
         if !keys.insert(key) {
             return Err(CommitError::Malformed {
                 key: key.clone(),
-                reason: "it is written twice",
+                reason: "a transaction may write a key only once",
             });
         }
     }

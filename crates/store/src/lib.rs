@@ -1,8 +1,23 @@
-//! A revisioned, watchable key-value store, in the manner of etcd: one global, monotonic revision;
-//! compare-and-swap transactions over several keys; watches from a revision; compaction.
+//! A revisioned, watchable key-value store in the manner of etcd: one global, monotonic revision; compare-and-swap
+//! transactions over several keys; watches from a revision; compaction.
 //!
-//! Reads and watches are served from an in-memory multi-version [`Index`]; an engine makes writes
-//! durable before it publishes them there. What was acknowledged is on disk.
+//! An in-memory multi-version [`Index`] serves reads and watches. An engine makes writes durable before it
+//! publishes them there: an acknowledged write is on disk.
+//!
+//! ```no_run
+//! use store::{Expectation, SqliteOptions, SqliteStore, Store, Transaction, Value, Write};
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = SqliteStore::open("/var/lib/portolan", SqliteOptions::default())?;
+//! let value = Value { bytes: "{}".into(), revision_at: None };
+//! let transaction = Transaction {
+//! expectations: vec![("/services/default/web".into(), Expectation::Absent)],
+//! writes: vec![Write::Put("/services/default/web".into(), value)],
+//! };
+//! let revision = store.commit(transaction).await?;
+//! assert_eq!(store.index().revision(), revision);
+//! # Ok(())
+//! # }
+//! ```
 
 mod etcd;
 mod group;

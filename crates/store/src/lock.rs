@@ -1,5 +1,5 @@
-//! Locks that go on after a panic elsewhere: what they guard is consistent between any two statements
-//! that can panic, and a server that answers beats one that does not.
+//! Locks that ignore poisoning: the guarded data is consistent between any two statements that can panic, so a
+//! panic elsewhere need not stop the server.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,43 +1,44 @@
-//! The interface of every engine.
+//! The interface of all engines.
 
 use futures_util::future::BoxFuture;
 
 use crate::{CommitError, Index, Revision, StoreError, Transaction};
 
-/// A revisioned, watchable key-value store. Used as `Arc<dyn Store>`: the engine is chosen at start.
+/// A revisioned, watchable key-value store, used as `Arc<dyn Store>`: the engine is chosen at start.
 ///
-/// Reads and watches go to [`Store::index`], whatever the engine; an engine only makes writes durable and
-/// keeps the index up to date.
+/// [`Store::index`] serves reads and watches. An engine makes writes durable and keeps the index current.
 pub trait Store: Send + Sync + 'static {
-    /// The in-memory multi-version index: get, list, watch.
+    /// Returns the in-memory multi-version index: get, list, watch.
     fn index(&self) -> &Index;
 
-    /// Whether other processes write to the same data: then what is derived from it has to follow the index.
+    /// Returns true if other processes write to the same data. Data derived from it must then follow the index.
     fn is_shared(&self) -> bool;
 
-    /// Resolves when the engine finds that it cannot serve right data any more, for instance since its database was
-    /// set back to an older state. The process should end, and begin anew with what is there. Never for most engines.
+    /// Resolves when the engine can no longer serve correct data, for instance because its database was restored
+    /// from an older snapshot. The process is to exit and start again. Most engines never resolve it.
     fn lost(&self) -> BoxFuture<'_, StoreError>;
 
-    /// Resolves when the index is at least as new as everything that was acknowledged, by whomever, before
-    /// the call; gives the index's revision. An engine of one process does this at once.
+    /// Resolves with the revision of the index when that includes all writes that any process acknowledged before
+    /// the call. An engine of one process resolves at once.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the engine cannot tell.
+    ///
+    /// Returns [`StoreError::Unavailable`] if the engine does not respond.
     fn read_barrier(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// Carries out a transaction if its expectations hold. When it resolves with `Ok`, the writes are
-    /// durable, all under the returned revision, and visible in the index. Dropping the future does not
-    /// undo what is under way.
+    /// Commits a transaction if its expectations hold. With `Ok`, all writes are durable and visible in the index
+    /// under the returned revision. Dropping the future does not cancel the transaction.
     ///
     /// # Errors
-    /// See [`CommitError`]; nothing was written unless it is [`CommitError::Store`].
+    ///
+    /// Returns [`CommitError`]. Nothing is written, except possibly with [`CommitError::Store`].
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>>;
 
-    /// Forgets the history before `revision`, which stays readable. What is forgotten already stays so.
+    /// Removes the history before `revision`, which stays readable. Compacting to an older revision has no effect.
     ///
     /// # Errors
-    /// [`StoreError::Future`] if the revision does not exist yet, [`StoreError::Unavailable`] when the
+    ///
+    /// Returns [`StoreError::Future`] if the revision does not exist yet, and [`StoreError::Unavailable`] if the
     /// engine fails.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>>;
 }

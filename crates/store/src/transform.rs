@@ -1,8 +1,8 @@
-//! Values that lie in an engine in another form than readers see them: encrypted, for example.
+//! Transformation of stored values, such as encryption at rest.
 //!
-//! A [`Transformer`] seals a value before an engine stores it and opens it when the engine reads it. Indices, readers and
-//! watchers know the opened form alone. A sealed value has no place for its revision: that is part of what is sealed, so
-//! copies, snapshots and restored stores take sealed values as they are.
+//! A [`Transformer`] seals a value before an engine stores it, and opens it when the engine reads it. Indexes,
+//! readers and watchers get opened values only. The offset of the revision is part of the sealed bytes, so copies,
+//! snapshots and restored stores contain sealed values unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,45 +13,47 @@ use bytes::Bytes;
 
 use crate::{CommitError, Record, StoreError, Value, Write};
 
-/// Sealed values begin with this (upstream: `k8s:enc:PROVIDER:VERSION:`). No object does: they are JSON.
+/// Prefix of sealed values (upstream: `k8s:enc:PROVIDER:VERSION:`). No object has it: objects are JSON.
 const SEALED_PREFIX: &[u8] = b"k8s:enc:";
-/// Values that cannot be opened, of which each is written to the log. A wrong key fails all of them.
+/// Limit of logged failures to open a value; a wrong key makes all of them fail.
 const FAILURES_LOGGED_MAX: usize = 20;
 
-/// Whether a value is sealed: as an engine stores it, or as readers get it if nothing opens it.
+/// Returns true if a value is sealed: as an engine stores it, or as readers get it if it cannot be opened.
 pub fn is_sealed(bytes: &[u8]) -> bool {
     bytes.starts_with(SEALED_PREFIX)
 }
 
-/// Why a value could not be sealed or opened. Opening it again with the same keys does not help.
+/// Failure to seal or open a value. A retry with the same keys fails as well.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to transform key {key:?}: {reason}")]
 pub struct TransformError {
     /// The key.
     pub key: String,
-    /// Why.
+    /// Description of the failure.
     pub reason: String,
 }
 
-/// Gives values the form in which they are stored, and takes it off again.
+/// Converts values to their stored form and back.
 pub trait Transformer: Send + Sync + 'static {
-    /// The form in which a value is stored; the value itself if it is stored as it is.
+    /// Returns the stored form of a value, which may be the value itself.
     ///
     /// # Errors
-    /// [`TransformError`] if it cannot be sealed; it is not stored then.
+    ///
+    /// Returns [`TransformError`] if the value cannot be sealed; it is then not stored.
     fn seal(&self, key: &str, value: &Value) -> Result<Value, TransformError>;
 
-    /// The value of a stored form.
+    /// Returns the value of a stored form.
     ///
     /// # Errors
-    /// [`TransformError`] if it cannot be opened.
+    ///
+    /// Returns [`TransformError`] if the value cannot be opened.
     fn open(&self, key: &str, stored: &Value) -> Result<Value, TransformError>;
 
-    /// A key was removed.
+    /// Releases cached state about a removed key.
     fn forget(&self, key: &str);
 }
 
-/// The transformer of an engine, if it has one. Without one, values are stored as they are.
+/// The optional transformer of an engine. Without one, values are stored unchanged.
 #[derive(Clone, Default)]
 pub struct Transformation {
     transformer: Option<Arc<dyn Transformer>>,
@@ -60,15 +62,15 @@ pub struct Transformation {
 
 impl fmt::Debug for Transformation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_there = self.transformer.is_some();
+        let has_transformer = self.transformer.is_some();
         f.debug_struct("Transformation")
-            .field("transformer", &is_there)
+            .field("transformer", &has_transformer)
             .finish_non_exhaustive()
     }
 }
 
 impl Transformation {
-    /// By this transformer.
+    /// Creates a transformation with a transformer.
     pub fn by(transformer: Arc<dyn Transformer>) -> Transformation {
         Transformation {
             transformer: Some(transformer),
@@ -76,13 +78,13 @@ impl Transformation {
         }
     }
 
-    /// Whether values are stored as they are.
+    /// Returns true if values are stored unchanged.
     pub(crate) fn is_none(&self) -> bool {
         self.transformer.is_none()
     }
 
-    /// Writes as an engine stores them.
-    pub(crate) fn stored<'w>(&self, writes: &'w [Write]) -> Result<Cow<'w, [Write]>, CommitError> {
+    /// Returns writes in their stored form.
+    pub(crate) fn to_stored<'w>(&self, writes: &'w [Write]) -> Result<Cow<'w, [Write]>, CommitError> {
         let Some(transformer) = &self.transformer else {
             return Ok(Cow::Borrowed(writes));
         };
@@ -93,7 +95,7 @@ impl Transformation {
                 })
             })
         };
-        let stored = |write: &Write| {
+        let stored_write = |write: &Write| {
             Ok(match write {
                 Write::Put(key, value) => Write::Put(key.clone(), seal(key, value)?),
                 Write::Delete { key, last } => {
@@ -108,41 +110,41 @@ impl Transformation {
         };
         writes
             .iter()
-            .map(stored)
+            .map(stored_write)
             .collect::<Result<Vec<_>, _>>()
             .map(Cow::Owned)
     }
 
-    /// A stored value as readers see it. One that cannot be opened stays sealed, for readers to refuse.
-    pub(crate) fn opened(&self, key: &str, stored: Value) -> Value {
-        let opened = match &self.transformer {
+    /// Returns a stored value as readers get it. A value that cannot be opened stays sealed, and readers reject it.
+    pub(crate) fn open_value(&self, key: &str, stored: Value) -> Value {
+        let result = match &self.transformer {
             Some(transformer) => transformer.open(key, &stored),
             None if is_sealed(&stored.bytes) => Err(TransformError {
                 key: key.to_owned(),
-                reason: "it is encrypted, and --encryption-provider-config is not given".to_owned(),
+                reason: "the value is encrypted, but --encryption-provider-config is not set".to_owned(),
             }),
             None => return stored,
         };
-        opened.unwrap_or_else(|error| {
+        result.unwrap_or_else(|error| {
             match self.failures.fetch_add(1, Ordering::Relaxed) {
                 failure @ ..FAILURES_LOGGED_MAX => {
-                    tracing::error!(%error, failures = failure + 1, "a stored value cannot be opened; reading it fails");
+                    tracing::error!(%error, failures = failure + 1, "opening a stored value failed; reads of it fail");
                 }
-                _ => tracing::debug!(%error, "a stored value cannot be opened"),
+                _ => tracing::debug!(%error, "opening a stored value failed"),
             }
             stored
         })
     }
 
-    /// A stored record as readers see it.
-    pub(crate) fn opened_record(&self, record: Record) -> Record {
+    /// Returns a stored record as readers get it.
+    pub(crate) fn open_record(&self, record: Record) -> Record {
         Record {
-            value: self.opened(&record.key, record.value),
+            value: self.open_value(&record.key, record.value),
             ..record
         }
     }
 
-    /// A key was removed by somebody else.
+    /// Releases cached state about a key that another process removed.
     pub(crate) fn forget(&self, key: &str) {
         if let Some(transformer) = &self.transformer {
             transformer.forget(key);
@@ -151,8 +153,8 @@ impl Transformation {
 }
 
 impl Value {
-    /// The value in one piece, with the place for its revision: what is sealed, and what etcd stores. The place, `-` for
-    /// none, and a newline precede the bytes.
+    /// Returns the value and the offset of its revision as one sequence of bytes, which is what transformers seal
+    /// and etcd stores: the offset, or `-` for none, a newline, and the bytes.
     pub fn packed(&self) -> Bytes {
         let mut packed = match self.revision_at {
             Some(at) => format!("{at}\n").into_bytes(),
@@ -162,7 +164,7 @@ impl Value {
         Bytes::from(packed)
     }
 
-    /// Reads what [`Value::packed`] wrote; `None` if it did not.
+    /// Parses the result of [`Value::packed`]; `None` if it is malformed.
     pub fn unpack(packed: &Bytes) -> Option<Value> {
         let end = packed.iter().position(|byte| *byte == b'\n')?;
         let revision_at = match packed.get(..end)? {
@@ -173,7 +175,7 @@ impl Value {
         (revision_at.is_none_or(|at| at <= bytes.len())).then_some(Value { bytes, revision_at })
     }
 
-    /// A sealed value: it has no place for its revision.
+    /// Returns a sealed value, which has no offset for a revision.
     pub fn sealed(bytes: Bytes) -> Value {
         Value {
             bytes,

@@ -1,4 +1,4 @@
-//! The store's vocabulary: revisions, keys, values with a place for their revision, transactions.
+//! Types of the store: revisions, keys, values, transactions, events and errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// A point in the store's history. Every committed transaction has one, larger than all before.
+/// A version of the store. Each committed transaction has a revision larger than all earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
@@ -19,19 +19,19 @@ impl fmt::Display for Revision {
 /// A key, `/`-separated like a path: `/services/default/web`.
 pub type Key = Arc<str>;
 
-/// A value on its way in. An object carries its own revision in its encoded form, but the revision is
-/// known only at commit, so the value says at which byte the decimal revision is to be inserted.
+/// A value to be written. An object contains its own revision, which is known at commit only, so the value contains
+/// the offset at which the store inserts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// The bytes, without the revision.
+    /// Bytes without the revision.
     pub bytes: Bytes,
-    /// Offset at which the decimal revision is inserted; `None` for values that do not carry it.
+    /// Offset at which the decimal revision is inserted; `None` for values without one.
     pub revision_at: Option<usize>,
 }
 
 impl Value {
-    /// The bytes as readers see them, with `revision` inserted in decimal; exactly as large as needed.
-    /// `None` if `revision_at` lies beyond the end.
+    /// Returns the bytes with `revision` inserted in decimal, in an allocation of exactly that size; `None` if
+    /// `revision_at` is out of bounds.
     pub fn inscribed(&self, revision: Revision) -> Option<Bytes> {
         let Some(at) = self.revision_at else {
             return Some(Bytes::copy_from_slice(&self.bytes));
@@ -46,12 +46,12 @@ impl Value {
     }
 }
 
-/// A stored key and value, as readers see it; the revision is inserted already.
+/// A stored key and value with the revision inserted, as readers get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// The value, shared by all readers and watchers.
+    /// Value, shared by all readers and watchers.
     pub value: Bytes,
     /// Revision that created the key.
     pub created: Revision,
@@ -59,13 +59,13 @@ pub struct Entry {
     pub modified: Revision,
 }
 
-/// A stored key and value as it lies in an engine: the revision is not inserted yet. What is copied from store to
-/// store.
+/// A stored key and value without the revision inserted, as an engine stores it and copies between stores contain
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The key.
     pub key: Key,
-    /// The value, and where its revision belongs.
+    /// Value, with the offset of its revision.
     pub value: Value,
     /// Revision that created the key.
     pub created: Revision,
@@ -74,7 +74,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record as readers see it. `None` if the place for the revision lies beyond the value's end.
+    /// Returns the record as readers get it; `None` if the offset of the revision is out of bounds.
     pub fn into_entry(self) -> Option<Entry> {
         let value = self.value.inscribed(self.modified)?;
         Some(Entry {
@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-/// What must hold of a key for a transaction to be carried out.
+/// Precondition of a transaction about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
     /// The key does not exist.
@@ -98,7 +98,8 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// Whether it holds of a key that was last written at `modified`, if it exists.
+    /// Returns true if the expectation holds for a key last written at `modified`; `None` means that the key does
+    /// not exist.
     pub(crate) fn holds(self, modified: Option<Revision>) -> bool {
         match self {
             Expectation::Absent => modified.is_none(),
@@ -108,123 +109,123 @@ impl Expectation {
     }
 }
 
-/// One change of a transaction.
+/// A change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Sets a key.
     Put(Key, Value),
-    /// Removes a key; removing an absent key is no change. Watchers get `last` with the deletion's
-    /// revision inserted, or the stored value as it was if `last` is not given.
+    /// Removes a key; removing an absent key changes nothing. Watchers get `last` with the revision of the deletion
+    /// inserted, or without `last` the stored value.
     Delete {
         /// The key.
         key: Key,
-        /// The object as it was at its deletion, for watchers.
+        /// Last state of the object, for watchers.
         last: Option<Value>,
     },
 }
 
-/// Writes that happen together or not at all.
+/// Writes that are applied atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// What must hold.
+    /// Preconditions.
     pub expectations: Vec<(Key, Expectation)>,
-    /// What is done. A key may stand here once. A transaction that changes nothing (no writes, or only
-    /// deletions of absent keys) gets no revision of its own but the newest one.
+    /// Changes, at most one per key. A transaction without effect (no writes, or only deletions of absent keys)
+    /// gets the newest revision instead of a new one.
     pub writes: Vec<Write>,
 }
 
-/// What happened to a key.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The key came into being.
+    /// The key was created.
     Created,
-    /// The key existed and got another value.
+    /// The key existed and its value was replaced.
     Updated,
-    /// The key was removed; the event's value is the last one.
+    /// The key was removed; the event contains its last value.
     Deleted,
 }
 
-/// One change, as watchers see it.
+/// A change, as watchers get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the change.
     pub kind: EventKind,
     /// The key.
     pub key: Key,
-    /// The new value, or the last one of a removed key.
+    /// New value, or the last value of a removed key.
     pub value: Bytes,
-    /// The value before, if there was one: selectors need it to tell who leaves.
+    /// Previous value, if there was one; selectors need it to detect objects that no longer match.
     pub previous: Option<Bytes>,
-    /// When.
+    /// Revision of the change.
     pub revision: Revision,
 }
 
-/// Why a read or a watch cannot be served.
+/// Failure of a read, a watch or an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The history before `oldest` is gone; read the present state and start from there.
+    /// The history before `oldest` is compacted; read the present state and watch from there.
     #[error("revision {asked} has been compacted; the oldest is {oldest}")]
     Compacted {
-        /// What was asked for.
+        /// Requested revision.
         asked: Revision,
-        /// The oldest revision that can be served.
+        /// Oldest revision that can be served.
         oldest: Revision,
     },
-    /// The revision lies in the future; ask again later.
-    #[error("revision {asked} is larger than the current one, {current}")]
+    /// The revision does not exist yet; retry later.
+    #[error("revision {asked} is larger than the current revision {current}")]
     Future {
-        /// What was asked for.
+        /// Requested revision.
         asked: Revision,
-        /// The newest revision.
+        /// Newest revision.
         current: Revision,
     },
-    /// The watcher did not keep up and was cut; watch again from the last revision seen.
-    #[error("the watcher fell {lag} events behind and was cut")]
+    /// The watcher was too slow and was cut off; watch again from the last received revision.
+    #[error("the watcher fell {lag} events behind and was cut off")]
     Lagged {
-        /// Events it was behind.
+        /// Number of missed events.
         lag: usize,
     },
-    /// The engine cannot write now (disk full, read-only …); retrying later may help.
+    /// The engine cannot write at present (disk full, read-only …); a retry may succeed.
     #[error("the store cannot write: {reason}")]
     Unavailable {
-        /// What the engine said.
+        /// Error of the engine.
         reason: String,
     },
-    /// Another process has the data directory open; retrying helps when it has ended.
+    /// Another process uses the data directory; retry after it has exited.
     #[error("the data directory {} is in use by another process", directory.display())]
     InUse {
-        /// The directory.
+        /// Data directory.
         directory: PathBuf,
     },
-    /// The data on disk cannot be used; retrying does not help.
+    /// The data on disk cannot be used; a retry fails as well.
     #[error("the store's data cannot be used: {reason}")]
     Corrupt {
-        /// What is wrong, and what to do.
+        /// Description of the fault and its remedy.
         reason: String,
     },
 }
 
-/// Why a transaction was not carried out.
+/// Failure of a transaction.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// An expectation did not hold; nothing was written. Read again and decide anew.
-    #[error("{key} is not as expected")]
+    /// An expectation does not hold and nothing was written; read again and decide again.
+    #[error("{key} does not meet its expectation")]
     Conflict {
-        /// The first key that was not as expected.
+        /// First key whose expectation does not hold.
         key: Key,
-        /// What is there, if anything.
+        /// Present entry, if there is one.
         current: Option<Entry>,
     },
-    /// The transaction makes no sense: a key is written twice, or a value's `revision_at` lies beyond its
-    /// end. A mistake of the caller; retrying does not help.
+    /// The transaction is malformed: it writes a key twice, or a `revision_at` is out of bounds. A retry fails as
+    /// well.
     #[error("the transaction is malformed at {key}: {reason}")]
     Malformed {
-        /// The key in question.
+        /// Affected key.
         key: Key,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: &'static str,
     },
-    /// The engine failed; whether the transaction happened is told by reading again.
+    /// The engine failed. Only a later read shows whether the transaction was committed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -48,7 +48,7 @@ fn number(store: &SqliteStore, key: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kill_nine() {
+fn acknowledged_writes_survive_kill_nine() {
     if let Some(directory) = env::var_os(CHILD_DIRECTORY) {
         commit_until_killed(directory.as_ref());
     }
@@ -72,7 +72,7 @@ fn what_was_acknowledged_survives_kill_nine() {
 fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u64, u64); COMMITTERS]) {
     let mut child = Command::new(env::current_exe().expect("this binary"))
         .args([
-            "what_was_acknowledged_survives_kill_nine",
+            "acknowledged_writes_survive_kill_nine",
             "--exact",
             "--nocapture",
         ])

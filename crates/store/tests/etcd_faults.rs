@@ -99,7 +99,7 @@ fn text(store: &EtcdStore, key: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_etcd_is_away_reads_go_on_and_afterwards_everything_does() {
+async fn reads_continue_while_etcd_is_away() {
     let Some((mut etcd, _directory)) = etcd("while_etcd_is_away") else {
         return;
     };
@@ -127,7 +127,7 @@ async fn while_etcd_is_away_reads_go_on_and_afterwards_everything_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_store_was_acknowledged_the_other_reads() {
+async fn consistent_read_sees_writes_of_other_stores() {
     let Some((etcd, _directory)) = etcd("what_one_store_was_acknowledged") else {
         return;
     };
@@ -188,7 +188,7 @@ async fn try_increment(store: &EtcdStore) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_that_was_set_back_is_noticed_and_revisions_go_on() {
+async fn restored_etcd_is_detected_and_revisions_grow() {
     let Some((mut etcd, directory)) = etcd("an_etcd_that_was_set_back") else {
         return;
     };
@@ -267,7 +267,7 @@ impl Relay {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_was_cut_off_resumes_or_reads_anew_if_history_is_gone() {
+async fn disconnected_store_resumes_or_reloads() {
     let Some((etcd, _directory)) = etcd("a_store_that_was_cut_off") else {
         return;
     };
@@ -314,7 +314,7 @@ async fn a_store_that_was_cut_off_resumes_or_reads_anew_if_history_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_program_or_a_newer_version_wrote_is_left_alone() {
+async fn rejects_prefix_of_another_program_or_newer_version() {
     let Some((etcd, _directory)) = etcd("what_another_program_wrote") else {
         return;
     };
@@ -448,7 +448,7 @@ async fn etcd_is_reached_by_tls_with_certificates() {
         .await
         .err()
         .expect("a refusal");
-    assert!(without.to_string().contains("authority"), "{without}");
+    assert!(without.to_string().contains("of the CA"), "{without}");
     let mut with = options(url);
     with.address.ca_file = Some(file("ca.crt"));
     with.address.identity_files = Some((file("client.crt"), file("client.key")));

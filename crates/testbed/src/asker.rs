@@ -1,4 +1,4 @@
-//! A client that asks the network who has an address (ARP, RFC 826), and hears everybody who says that he does.
+//! A client that sends ARP requests (RFC 826) and reads all replies and announcements.
 
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
@@ -15,10 +15,10 @@ pub type Hardware = [u8; 6];
 /// The sender's Ethernet and IPv4 address in an Ethernet frame with an ARP packet.
 const SENDER_HARDWARE: Range<usize> = 22..28;
 const SENDER_ADDRESS: Range<usize> = 28..32;
-/// Longer than any frame with an ARP packet.
+/// Buffer size in bytes, larger than any frame with an ARP packet.
 const FRAME_BYTES: usize = 128;
 
-/// Why it cannot be asked.
+/// Failure to send or receive ARP.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The member cannot be entered.
@@ -27,12 +27,12 @@ pub enum AskError {
     /// The member's links cannot be read.
     #[error("reading links: {0}")]
     Links(#[from] RouteError),
-    /// The member's link is not there, or is no Ethernet link.
+    /// The link of the member does not exist, or is no Ethernet link.
     #[error("{link} of {member} has no Ethernet address")]
     NoAddress {
-        /// The link.
+        /// Link.
         link: String,
-        /// The member.
+        /// Member.
         member: String,
     },
     /// Frames cannot be sent or received. `EPERM`: not root in the enclosure.
@@ -40,7 +40,7 @@ pub enum AskError {
     Frames(#[from] io::Error),
 }
 
-/// A member that asks.
+/// A client on a member.
 #[derive(Debug)]
 pub struct Asker {
     socket: PacketSocket,
@@ -49,18 +49,20 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Asks by the member's link to the others.
+    /// Uses the member's link to the others.
     ///
     /// # Errors
-    /// See [`AskError`].
+    ///
+    /// Returns [`AskError`] if the link cannot be used.
     pub fn new(member: &Member) -> Result<Self, AskError> {
         Self::on(member, MEMBER_LINK)
     }
 
-    /// Asks by one of the member's links.
+    /// Uses one of the member's links.
     ///
     /// # Errors
-    /// See [`AskError`].
+    ///
+    /// Returns [`AskError`] if the link cannot be used.
     pub fn on(member: &Member, link: &str) -> Result<Self, AskError> {
         let (link, hardware) = link_of(member, link)?;
         Ok(Self {
@@ -70,10 +72,11 @@ impl Asker {
         })
     }
 
-    /// Asks once.
+    /// Sends one request.
     ///
     /// # Errors
-    /// The question cannot be sent.
+    ///
+    /// Returns the error of the socket.
     pub fn ask(&self, target: Ipv4Addr) -> io::Result<()> {
         let mut frame = vec![0xff; 6];
         frame.extend(self.hardware);
@@ -85,20 +88,22 @@ impl Asker {
         self.socket.send(&frame)
     }
 
-    /// Who has said that he has the address, since the last call: in answers and in announcements, in their order.
+    /// Returns the senders that claimed the address since the last call, in order, from replies and announcements.
     ///
     /// # Errors
-    /// Frames cannot be received.
+    ///
+    /// Returns the error of the socket.
     pub fn hear(&self, target: Ipv4Addr) -> io::Result<Vec<Hardware>> {
         let heard = self.hear_all()?.into_iter();
         let of_target = heard.filter(|(address, _)| *address == target);
         Ok(of_target.map(|(_, hardware)| hardware).collect())
     }
 
-    /// Who has said of which address that he has it, since the last call.
+    /// Returns all claims of addresses since the last call.
     ///
     /// # Errors
-    /// Frames cannot be received.
+    ///
+    /// Returns the error of the socket.
     pub fn hear_all(&self) -> io::Result<Vec<(Ipv4Addr, Hardware)>> {
         let mut frame = [0; FRAME_BYTES];
         let mut heard = Vec::new();
@@ -117,10 +122,11 @@ impl Asker {
     }
 }
 
-/// The Ethernet address of a member's link to the others.
+/// Returns the Ethernet address of a member's link to the others.
 ///
 /// # Errors
-/// See [`AskError`].
+///
+/// Returns [`AskError`] if the link cannot be used.
 pub fn hardware_of(member: &Member) -> Result<Hardware, AskError> {
     Ok(link_of(member, MEMBER_LINK)?.1)
 }

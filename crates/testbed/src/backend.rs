@@ -1,4 +1,4 @@
-//! A backend for load balancers: it tells each client who it is, and says whether it is well.
+//! A backend for tests of load balancers: it sends its name to each client, and reports its health.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,36 +10,39 @@ use std::time::Duration;
 use crate::cluster::Member;
 use crate::probe::ProbeError;
 
-/// How long one who asks whether the backend is well may take for the question; the others wait meanwhile.
+/// Timeout of a health check request; others wait meanwhile.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest question that is read.
+/// Limit of a health check request in bytes.
 const QUESTION_BYTES_MAX: usize = 1 << 16;
-/// Longest first line of a connection that is read.
+/// Limit of the first line of a connection in bytes.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
-/// A backend on a member, on threads that last as long as the process.
+/// A backend on a member, on threads that live as long as the process.
 #[derive(Debug)]
 pub struct Backend {
     /// The member's name.
     pub name: String,
     /// The member's IPv4 address.
     pub address: IpAddr,
-    is_well: Arc<AtomicBool>,
+    is_healthy: Arc<AtomicBool>,
 }
 
 impl Backend {
-    /// Where each connection is told the backend's name and the first line that it was sent, and then gets back what it
-    /// sends.
+    /// Port that sends the name of the backend and the received first line to each connection, and then echoes.
     pub const ECHO_PORT: u16 = 9_000;
-    /// Where requests of HTTP/1.1 are answered by 200 while the backend is well, else by 503.
+    /// Port that responds to HTTP/1.1 requests with 200 while the backend is healthy, else with 503.
     pub const HEALTH_PORT: u16 = 9_100;
 
-    /// Listens on both ports of a member; well from the start.
+    /// Listens on both ports of a member; healthy at first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ProbeError`] if a port cannot be bound.
     pub fn start(member: &Member) -> Result<Self, ProbeError> {
         let backend = Self {
             name: member.plan.name.clone(),
             address: member.plan.address.ipv4.into(),
-            is_well: Arc::new(AtomicBool::new(true)),
+            is_healthy: Arc::new(AtomicBool::new(true)),
         };
         let echoing = bind(member, Self::ECHO_PORT)?;
         let health = bind(member, Self::HEALTH_PORT)?;
@@ -50,18 +53,18 @@ impl Backend {
                 thread::spawn(move || log_end(echo(stream, &name)));
             }
         });
-        let is_well = Arc::clone(&backend.is_well);
+        let is_healthy = Arc::clone(&backend.is_healthy);
         thread::spawn(move || {
             for stream in health.incoming().flatten() {
-                log_end(answer(stream, is_well.load(Ordering::Relaxed)));
+                log_end(respond(stream, is_healthy.load(Ordering::Relaxed)));
             }
         });
         Ok(backend)
     }
 
-    /// Whether it says from now on that it is well.
-    pub fn set_well(&self, is_well: bool) {
-        self.is_well.store(is_well, Ordering::Relaxed);
+    /// Sets the reported health.
+    pub fn set_well(&self, is_healthy: bool) {
+        self.is_healthy.store(is_healthy, Ordering::Relaxed);
     }
 }
 
@@ -87,8 +90,8 @@ fn echo(mut stream: TcpStream, name: &str) -> io::Result<()> {
     io::copy(&mut receiving, &mut stream).map(drop)
 }
 
-/// Answers one request.
-fn answer(mut stream: TcpStream, is_well: bool) -> io::Result<()> {
+/// Responds to one request.
+fn respond(mut stream: TcpStream, is_healthy: bool) -> io::Result<()> {
     stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
     let mut question = Vec::new();
     let mut part = [0; 1_024];
@@ -98,14 +101,14 @@ fn answer(mut stream: TcpStream, is_well: bool) -> io::Result<()> {
             length => question.extend_from_slice(&part[..length]),
         }
     }
-    let status = if is_well { "200 OK" } else { "503 Not Well" };
-    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(answer.as_bytes())
+    let status = if is_healthy { "200 OK" } else { "503 Not Well" };
+    let respond = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(respond.as_bytes())
 }
 
-/// Clients may leave whenever they want to.
+/// Clients may close connections at any time.
 fn log_end(ended: io::Result<()>) {
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to a backend ended");
+        tracing::debug!(%error, "backend connection closed");
     }
 }

@@ -1,4 +1,4 @@
-//! A topology brought to life: namespaces, links, addresses, routes, settings.
+//! A running topology: namespaces, links, addresses, routes, settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use rustix::mount::mount_bind;
 use crate::sysctl::write_sysctl;
 use crate::topology::{MemberPlan, Topology};
 
-/// Where members' namespaces are mounted by name, so that `ip netns exec` finds them inside of an enclosure.
+/// Directory with the members' namespaces by name, which `ip netns exec` uses inside of an enclosure.
 pub const NETNS_DIRECTORY: &str = "/run/netns";
 
 const BRIDGE: &str = "underlay";
-/// A member's link to the others.
+/// Name of a member's link to the others.
 pub(crate) const MEMBER_LINK: &str = "eth0";
 
-/// Settings of every member: IPv6 addresses usable at once, no routes but ours, no filter on the way back,
-/// because answers of a Service may take another way than the question.
+/// Settings of every member: IPv6 addresses are usable at once, there are no foreign routes, and reverse path
+/// filtering is off because responses of a Service may take another path.
 const MEMBER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv6.conf.all.accept_dad", "0"),
     ("net.ipv6.conf.default.accept_dad", "0"),
@@ -32,7 +32,7 @@ const MEMBER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.default.rp_filter", "0"),
 ];
 
-/// Settings of a node: it forwards, and tells nobody of a shorter way.
+/// Settings of a node: it forwards, and sends no redirects.
 const NODE_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
@@ -41,68 +41,72 @@ const NODE_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.default.send_redirects", "0"),
 ];
 
-/// Why a cluster did not come up, or a member cannot be used.
+/// Failure to start a cluster or to use a member.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The kernel's network refused. `EPERM`: not root in the enclosure.
+    /// The kernel rejects a network change. `EPERM` means not root in the enclosure.
     #[error("{member}: {source}")]
     Network {
-        /// The member it was for.
+        /// Affected member.
         member: String,
-        /// What failed.
+        /// Error of the kernel.
         source: RouteError,
     },
-    /// A setting could not be written: no IPv6 in this kernel, or a read-only `/proc/sys`.
+    /// A setting cannot be written: no IPv6 in this kernel, or a read-only `/proc/sys`.
     #[error("{member}: setting {name} = {value}: {source}")]
     Sysctl {
-        /// The member it was for.
+        /// Affected member.
         member: String,
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
-        /// Its wanted value.
+        /// Value of the setting.
         value: &'static str,
-        /// What failed.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A program did not start.
     #[error("{member}: starting {program}: {source}")]
     Spawn {
-        /// The member it was for.
+        /// Affected member.
         member: String,
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// What failed.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A namespace could not be given a name in the file system.
+    /// A namespace cannot be mounted by name.
     #[error("{member}: mounting its namespace: {source}")]
     Publish {
-        /// The member it was for.
+        /// Affected member.
         member: String,
-        /// What failed.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// No member has that name.
-    #[error("no member is named {name}; there are {}", known.join(", "))]
+    /// No member has this name.
+    #[error("no member is named {name}; there are {}", names.join(", "))]
     NoMember {
         /// The name.
         name: String,
-        /// The names that there are.
-        known: Vec<String>,
+        /// Names of all members.
+        names: Vec<String>,
     },
 }
 
-/// A member that is up.
+/// A running member.
 #[derive(Debug)]
 pub struct Member {
-    /// Its plan.
+    /// Plan of the member.
     pub plan: MemberPlan,
-    /// Its network namespace.
+    /// Network namespace of the member.
     pub namespace: NetworkNamespace,
 }
 
 impl Member {
     /// Starts `command` in the member's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if the program cannot be started.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, ClusterError> {
         self.namespace
             .start_inside(command)
@@ -114,7 +118,11 @@ impl Member {
         })
     }
 
-    /// Runs `work` on a thread of its own in the member's namespace.
+    /// Runs `work` on a thread in the member's namespace.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if the namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, ClusterError> {
         self.namespace.enter(work).map_err(|source| self.network(source))
     }
@@ -127,18 +135,22 @@ impl Member {
     }
 }
 
-/// A cluster that is up. Dropping it takes all its links and addresses away, once its processes are gone.
+/// A running cluster. Dropping it removes all links and addresses, once its processes are gone.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The shape.
+    /// Topology of the cluster.
     pub topology: Topology,
-    /// Holds the bridge and the router's address.
+    /// Member with the bridge and the address of the router.
     underlay: Member,
     members: BTreeMap<String, Member>,
 }
 
 impl Cluster {
-    /// Brings a topology to life. To be called inside of an enclosure, or as root.
+    /// Starts a topology. Requires root, on the host or in an enclosure.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if the kernel rejects a change.
     pub fn start(topology: Topology) -> Result<Self, ClusterError> {
         let underlay = start_underlay(&topology)?;
         let mut members = BTreeMap::new();
@@ -153,25 +165,37 @@ impl Cluster {
         })
     }
 
-    /// The member of that name: `control-plane`, `node-1` …, `outside`.
+    /// Returns the member with a name: `control-plane`, `node-1` …, `outside`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if there is none.
     pub fn member(&self, name: &str) -> Result<&Member, ClusterError> {
         self.members.get(name).ok_or_else(|| ClusterError::NoMember {
             name: name.to_owned(),
-            known: self.members.keys().cloned().collect(),
+            names: self.members.keys().cloned().collect(),
         })
     }
 
-    /// The member where the API server belongs.
+    /// Returns the member of the API server.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if there is none.
     pub fn control_plane(&self) -> Result<&Member, ClusterError> {
         self.member(&self.topology.control_plane.name)
     }
 
-    /// The client outside of the cluster.
+    /// Returns the client outside of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if there is none.
     pub fn outside(&self) -> Result<&Member, ClusterError> {
         self.member(&self.topology.outside.name)
     }
 
-    /// The nodes, in the topology's order.
+    /// Returns the nodes in the order of the topology.
     pub fn nodes(&self) -> impl Iterator<Item = &Member> {
         self.topology
             .nodes
@@ -179,13 +203,21 @@ impl Cluster {
             .filter_map(|node| self.members.get(&node.member.name))
     }
 
-    /// Starts `command` in the network namespace of the member of that name.
+    /// Starts `command` in the network namespace of a member.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if the member does not exist or the program cannot be started.
     pub fn spawn(&self, member: &str, command: &mut Command) -> Result<Child, ClusterError> {
         self.member(member)?.spawn(command)
     }
 
-    /// Mounts every member's namespace by its name below [`NETNS_DIRECTORY`], for [`crate::enter`] and for people
-    /// with `ip netns`. Inside of an enclosure only: on the host it would leave traces.
+    /// Mounts each member's namespace by name below [`NETNS_DIRECTORY`], for [`crate::enter`] and `ip netns`. Only
+    /// for use in an enclosure: on the host it would leave traces.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ClusterError`] if a mount fails.
     pub fn publish(&self) -> Result<(), ClusterError> {
         for member in self.members.values() {
             let publish = |source| ClusterError::Publish {
@@ -201,7 +233,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The member that holds the bridge: what crosses the underlay can be watched there.
+    /// Returns the member with the bridge, where traffic of the underlay can be observed.
     pub fn underlay(&self) -> &Member {
         &self.underlay
     }
@@ -238,7 +270,7 @@ fn start_member(
     if topology.nodes.iter().any(|node| node.member.name == plan.name) {
         set(&member, NODE_SYSCTLS)?;
     }
-    plug_in(&member, underlay, port).map_err(|source| member.network(source))?;
+    connect_to_bridge(&member, underlay, port).map_err(|source| member.network(source))?;
     let configure = || -> Result<(), RouteError> {
         let mut connection = Connection::open_in(&member.namespace)?;
         let link = connection.link_index(&MEMBER_LINK.parse()?)?;
@@ -257,8 +289,8 @@ fn start_member(
     Ok(member)
 }
 
-/// Joins a member's `eth0` with a new port of the bridge.
-fn plug_in(member: &Member, underlay: &Member, port: usize) -> Result<(), RouteError> {
+/// Connects a member's `eth0` with a new port of the bridge.
+fn connect_to_bridge(member: &Member, underlay: &Member, port: usize) -> Result<(), RouteError> {
     use std::os::fd::AsFd;
     let mut at_bridge = Connection::open_in(&underlay.namespace)?;
     let near: LinkName = format!("port{port}").parse()?;
@@ -277,7 +309,7 @@ fn plug_in(member: &Member, underlay: &Member, port: usize) -> Result<(), RouteE
     at_member.change_link(far_index, &LinkChange::up())
 }
 
-/// A member with its settings and its loopback link, joined with nothing yet.
+/// Creates a member with its settings and its loopback link, without connections.
 fn new_member(plan: MemberPlan) -> Result<Member, ClusterError> {
     let namespace = NetworkNamespace::create().map_err(|source| ClusterError::Network {
         member: plan.name.clone(),
@@ -308,7 +340,7 @@ fn set(member: &Member, settings: &[(&'static str, &'static str)]) -> Result<(),
     })?
 }
 
-/// A member's addresses with the prefix of the underlay.
+/// Returns a member's addresses with the prefix length of the underlay.
 fn on_underlay(topology: &Topology, plan: &MemberPlan) -> [IpNet; 2] {
     let networks = topology.underlay.both();
     let addresses = plan.address.both();

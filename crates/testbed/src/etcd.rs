@@ -1,4 +1,4 @@
-//! A real etcd on loopback, for tests and benches of what keeps its data there.
+//! A real etcd on loopback, for tests and benchmarks.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long etcd may take to come up on a busy machine.
+/// Time for etcd to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A member of an etcd cluster, most often the only one, on random ports of loopback. Killed when dropped; the data
-/// stay in its directory.
+/// A member of an etcd cluster, usually the only one, on random loopback ports. Dropping it kills the process; the
+/// data stays in its directory.
 pub struct EtcdServer {
     directory: PathBuf,
     name: String,
     client_port: u16,
     peer_port: u16,
-    /// Names and URLs of all members, as etcd wants them.
+    /// Names and URLs of all members in etcd's format.
     members: String,
     extra: Vec<String>,
     process: Option<Child>,
 }
 
 impl EtcdServer {
-    /// Whether the program `etcd` can be started here.
+    /// Returns true if the program `etcd` is installed.
     pub fn is_installed() -> bool {
         let version = Command::new("etcd")
             .arg("--version")
@@ -38,15 +38,17 @@ impl EtcdServer {
     /// Starts etcd with its data below a directory, and waits until it listens.
     ///
     /// # Errors
-    /// If it cannot be started or does not listen.
+    ///
+    /// Returns an error if it cannot be started or does not listen.
     pub fn start(directory: &Path) -> io::Result<EtcdServer> {
         EtcdServer::start_with(directory, &[])
     }
 
-    /// As [`EtcdServer::start`], with further flags.
+    /// Starts etcd as [`EtcdServer::start`] does, with further flags.
     ///
     /// # Errors
-    /// If it cannot be started or does not listen.
+    ///
+    /// Returns an error if it cannot be started or does not listen.
     pub fn start_with(directory: &Path, flags: &[String]) -> io::Result<EtcdServer> {
         let mut server = EtcdServer::new(directory.to_owned(), "only".to_owned())?;
         server.extra = flags.to_vec();
@@ -55,10 +57,11 @@ impl EtcdServer {
         Ok(server)
     }
 
-    /// Starts a cluster of so many members, each with its data below a directory of its own in `directory`.
+    /// Starts a cluster, each member with its data in a directory of its own in `directory`.
     ///
     /// # Errors
-    /// If one cannot be started or does not listen.
+    ///
+    /// Returns an error if a member cannot be started or does not listen.
     pub fn start_cluster(directory: &Path, members: usize) -> io::Result<Vec<EtcdServer>> {
         let mut cluster = Vec::new();
         for number in 0..members {
@@ -72,17 +75,18 @@ impl EtcdServer {
             server.members = all.join(",");
             server.spawn()?;
         }
-        // None of them answers before most of them are there.
+        // No member responds before a majority runs.
         for server in &cluster {
             server.wait()?;
         }
         Ok(cluster)
     }
 
-    /// Starts it again after it was killed, at the same address with what is in its directory.
+    /// Starts the member again at the same address with its data.
     ///
     /// # Errors
-    /// If it cannot be started or does not listen.
+    ///
+    /// Returns an error if it cannot be started or does not listen.
     pub fn run(&mut self) -> io::Result<()> {
         self.spawn()?;
         self.wait()
@@ -143,48 +147,50 @@ impl EtcdServer {
         Ok(())
     }
 
-    /// Its URL for clients.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client_port)
     }
 
-    /// The port for clients.
+    /// Returns the port for clients.
     pub fn client_port(&self) -> u16 {
         self.client_port
     }
 
-    /// Where its data are; to be touched only while it does not run.
+    /// Returns the data directory, to be changed only while etcd does not run.
     pub fn data_directory(&self) -> PathBuf {
         self.directory.join("etcd")
     }
 
-    /// The process, while it runs.
+    /// Returns the process ID, while it runs.
     pub fn process_id(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
 
-    /// Ends it as a crash would.
+    /// Kills the process, as in a crash.
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else {
             return;
         };
         if let Err(error) = process.kill().and_then(|()| process.wait()) {
-            tracing::error!(%error, "etcd cannot be ended");
+            tracing::error!(%error, "killing etcd failed");
         }
     }
 
-    /// Stops it in its tracks: connections stay open, and nothing is answered until [`EtcdServer::thaw`].
+    /// Stops the process with SIGSTOP: connections stay open without responses until [`EtcdServer::thaw`].
     ///
     /// # Errors
-    /// If it does not run.
+    ///
+    /// Returns an error if it does not run.
     pub fn freeze(&self) -> io::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     ///
     /// # Errors
-    /// If it does not run.
+    ///
+    /// Returns an error if it does not run.
     pub fn thaw(&self) -> io::Result<()> {
         self.signal(Signal::CONT)
     }

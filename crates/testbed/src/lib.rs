@@ -1,14 +1,25 @@
-//! A cluster in a box: network namespaces as nodes, control plane and outside client, for tests,
-//! benches and `portolan playground`. No product crate uses it.
+//! Test clusters of network namespaces as nodes, control plane and outside client, for tests, benchmarks and
+//! `portolan playground`. No other product crate uses it.
 //!
 //! Two layers:
-//! - an **enclosure** ([`enclose`], [`in_namespace`]): a process of its own in fresh user (when not root),
-//!   network, mount and pid namespaces. Whatever happens inside is not seen on the host, and all of it ends
-//!   with the process that asked for it, even by `kill -9`;
+//! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and pid
+//!   namespaces. It does not affect the host, and all of it ends with the process that started it, even by `kill
+//!   -9`;
 //! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge, held by
 //!   descriptors.
 //!
-//! No program is needed for any of it: links and routes go by rtnetlink, settings by `/proc/sys`.
+//! No external program is needed: links and routes are set by rtnetlink, settings by `/proc/sys`.
+//!
+//! ```no_run
+//! #[test]
+//! fn cluster_starts() {
+//! testbed::in_namespace(|| {
+//! let topology = testbed::Topology::with_nodes(2).expect("a topology");
+//! let cluster = testbed::Cluster::start(topology).expect("a cluster");
+//! assert_eq!(cluster.nodes().count(), 2);
+//! });
+//! }
+//! ```
 
 pub mod asker;
 mod backend;

@@ -1,4 +1,4 @@
-//! Tests in an enclosure of their own: in parallel, without root, nothing seen by the host.
+//! Tests in an enclosure: in parallel, without root, without effect on the host.
 
 use std::any::type_name;
 use std::io::Write;
@@ -6,26 +6,26 @@ use std::process::{Command, Stdio};
 
 use crate::enclosure::{self, settle};
 
-/// How the inner process says that the test ran to its end. A filter that matches no test would exit with 0.
+/// Marker of the inner process for a completed test. A filter without matches would exit with 0.
 const EXIT_PASSED: i32 = 86;
-/// How it says that the test could not run there. The last line of its output is the reason.
+/// Marker of the inner process for a skipped test. The last line of its output is the reason.
 const EXIT_SKIPPED: i32 = 87;
 
-/// Runs `test` in an enclosure of its own, where it is root and alone. To be the only statement of a `#[test]`:
-/// the test binary is started once more for this one test. Where namespaces are forbidden, the test prints
-/// `skipped: NAME: reason` and passes.
+/// Runs `test` as root in an enclosure. It is the only statement of a `#[test]`: the test binary is started again
+/// for this one test. Where namespaces are forbidden, the test prints `skipped: NAME: reason` and passes.
 ///
 /// ```no_run
 /// #[test]
 /// fn links_are_listed() {
-///     testbed::in_namespace(|| {
-///         // root in an empty network namespace
-///     });
+/// testbed::in_namespace(|| {
+/// // root in an empty network namespace
+/// });
 /// }
 /// ```
 ///
 /// # Panics
-/// If the test does inside, with its output.
+///
+/// Panics with the output of the test if the test fails.
 pub fn in_namespace<F: FnOnce()>(test: F) {
     if enclosure::is_inside() {
         if let Err(error) = settle() {
@@ -60,14 +60,14 @@ pub fn in_namespace<F: FnOnce()>(test: F) {
     );
 }
 
-/// Ends a test that runs by [`in_namespace`] where the kernel or a program lacks something that it needs: it prints
-/// `skipped: NAME: reason` and passes.
+/// Skips a test that runs by [`in_namespace`], because the kernel or a program lacks something: prints `skipped:
+/// NAME: reason` and passes.
 pub fn skip_inside(reason: &str) -> ! {
     println!("\n{reason}");
     std::process::exit(EXIT_SKIPPED);
 }
 
-/// Says by name that a test did not run. Written past the test harness, which hides what passing tests print.
+/// Prints that a test is skipped, past the test harness, which hides the output of passing tests.
 fn skip(name: &str, reason: &str) {
     let line = format!("skipped: {name}: {reason}\n");
     if let Err(error) = std::io::stderr().write_all(line.as_bytes()) {

@@ -8,36 +8,36 @@ use std::time::Duration;
 
 use crate::cluster::{ClusterError, Member};
 
-/// Most bytes that a probe reads of an answer.
+/// Limit of a response in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Longest answer in one datagram.
+/// Limit of a response datagram in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Connections that are forwarded at the same time, two threads each: enough for `kubectl` and its watches.
-/// Further ones are closed at once.
+/// Limit of forwarded connections, with two threads each: enough for `kubectl` and its watches. Further ones are
+/// closed at once.
 const FORWARDED_MAX: usize = 256;
-/// How long the far side of a forwarded connection may take to accept.
+/// Timeout of connecting the far side of a forwarded connection.
 const FORWARD_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a probe has no answer.
+/// Failure of a probe.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The member's namespace could not be used.
+    /// The member's namespace cannot be used.
     #[error(transparent)]
     Member(#[from] ClusterError),
-    /// Refused, unreachable, timed out, reset: what the source says.
+    /// The connection failed: refused, unreachable, timed out or reset.
     #[error("{from} to {to}: {source}")]
     Network {
-        /// The member that asked.
+        /// Member of the client.
         from: String,
-        /// The address that was asked.
+        /// Address of the server.
         to: SocketAddr,
-        /// What happened.
+        /// Error of the connection.
         source: io::Error,
     },
 }
 
 impl ProbeError {
-    /// What happened to the packets, if they were sent.
+    /// Returns the kind of the error, if packets were sent.
     pub fn kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Member(_) => None,
@@ -46,8 +46,12 @@ impl ProbeError {
     }
 }
 
-/// Connects from `from` to `to` over TCP, sends `request`, and reads until the far side closes, or a pause of
-/// `timeout` after a first byte.
+/// Connects from `from` to `to` over TCP, sends `request`, and reads until the server closes the connection, or
+/// pauses for `timeout` after a first byte.
+///
+/// # Errors
+///
+/// Returns [`ProbeError`] if the connection fails.
 pub fn request_tcp(
     from: &Member,
     to: SocketAddr,
@@ -67,7 +71,11 @@ pub fn request_tcp(
     })
 }
 
-/// Sends one datagram from `from` to `to` and waits for the answer.
+/// Sends one datagram from `from` to `to` and waits for the response.
+///
+/// # Errors
+///
+/// Returns [`ProbeError`] if there is no response.
 pub fn exchange_udp(
     from: &Member,
     to: SocketAddr,
@@ -103,8 +111,8 @@ fn probe<T: Send>(
     })
 }
 
-/// Answers `listener` (of the host, most often) by connections from `from` to `to`, on threads, until the
-/// process ends.
+/// Forwards connections of `listener`, usually one of the host, from `from` to `to`, on threads, until the process
+/// ends.
 pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(), ClusterError> {
     // Sockets belong to the namespace of the thread that opens them, so one thread lives in the member.
     let (ask, asked) = std::sync::mpsc::sync_channel::<TcpStream>(FORWARDED_MAX);
@@ -144,7 +152,8 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
     })
 }
 
-/// Joins two connections by a thread a direction. `open` is held, and so counted, until the answer has ended.
+/// Relays between two connections with a thread per direction. `open` is held, and so counted, until both have
+/// ended.
 fn join(near: TcpStream, to: SocketAddr, open: Arc<()>) -> io::Result<()> {
     let far = TcpStream::connect_timeout(&to, FORWARD_CONNECT_TIMEOUT)?;
     let (near_reads, far_writes) = (near.try_clone()?, far.try_clone()?);

@@ -12,47 +12,47 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::cluster::NETNS_DIRECTORY;
 use crate::enclosure::INIT_NAME;
 
-/// Why an enclosure was not entered.
+/// Failure to enter an enclosure.
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
-    /// `/proc` could not be read.
+    /// `/proc` cannot be read.
     #[error("looking for a running playground in /proc: {source}")]
     Search {
-        /// What failed.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// This user has no enclosure, or it ended just now.
+    /// The user has no enclosure, or it has just ended.
     #[error("no playground of this user is running")]
     NoneRunning,
-    /// It is not this user's, or it ended just now.
+    /// The enclosure belongs to another user, or has just ended.
     #[error("entering the {kind} namespace of process {pid}: {source}")]
     Namespace {
-        /// Which kind of namespace.
+        /// Kind of the namespace.
         kind: &'static str,
-        /// The process.
+        /// Process number.
         pid: u32,
-        /// What failed.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// No member has that name.
     #[error("no member is named {name}; there are {}", known.join(", "))]
     NoMember {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
-        /// The names that there are.
+        /// Names of all members.
         known: Vec<String>,
     },
-    /// The program did not start.
+    /// The program cannot be started.
     #[error("starting {program}: {source}")]
     Spawn {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// What failed.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// An enclosure that runs: its pid 1, by its number out here.
+/// A running enclosure: its pid 1, by its number on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
     /// Process number of the enclosure's pid 1.
@@ -60,7 +60,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// The enclosures of the calling user, the latest last.
+    /// Returns the enclosures of the calling user, the latest last.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`EnterError`] if `/proc` cannot be read.
     pub fn all() -> Result<Vec<Self>, EnterError> {
         let own = rustix::process::geteuid().as_raw();
         let mut found = Vec::new();
@@ -69,7 +73,7 @@ impl Running {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            // A process that ends meanwhile is none of those that are looked for.
+            // A process that has just ended is skipped.
             let is_own = entry.metadata().is_ok_and(|metadata| metadata.uid() == own);
             let name = fs::read(entry.path().join("comm")).unwrap_or_default();
             if is_own && name.trim_ascii_end() == INIT_NAME.to_bytes() {
@@ -80,20 +84,28 @@ impl Running {
         Ok(found)
     }
 
-    /// The latest enclosure of the calling user.
+    /// Returns the latest enclosure of the calling user.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`EnterError`] if there is none.
     pub fn latest() -> Result<Self, EnterError> {
         Self::all()?.pop().ok_or(EnterError::NoneRunning)
     }
 
-    /// What `path` inside of the enclosure is called out here.
+    /// Returns the path on the host of a `path` inside of the enclosure.
     pub fn path(self, inside: &str) -> String {
         format!("/proc/{}/root{inside}", self.pid)
     }
 }
 
-/// Runs `command` inside of a running enclosure, in the network namespace of the member of that name, with this
-/// process's standard streams, and waits for it. Call this before any thread is started: the kernel lets only
-/// a process of one thread change its user namespace.
+/// Runs `command` in a running enclosure, in the network namespace of a member, with the standard streams of this
+/// process, and waits for it. Call this before any thread is started: the kernel lets only single-threaded
+/// processes change their user namespace.
+///
+/// # Errors
+///
+/// Returns [`EnterError`] if a namespace cannot be entered or the program cannot be started.
 pub fn enter(running: Running, member: &str, command: &mut Command) -> Result<ExitStatus, EnterError> {
     let directory = std::env::current_dir().ok();
     join(running, "user", LinkNameSpaceType::User)?;

@@ -1,12 +1,12 @@
-//! The shape of a cluster as data: who is there, with which addresses, behind which routes.
+//! The topology of a cluster as data: members, addresses and routes.
 //!
-//! The default addresses are those of the recorded data plane cases, so that both speak of the same network.
+//! The default addresses are those of the recorded dataplane cases.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Most nodes of a topology: what fits between the first node's address and the outside client's.
+/// Limit of nodes: the addresses between the first node and the outside client.
 pub const NODES_MAX: usize = 64;
 
 const FIRST_NODE: u8 = 11;
@@ -22,12 +22,12 @@ pub struct DualAddress {
 }
 
 impl DualAddress {
-    /// Both addresses.
+    /// Returns both addresses.
     pub fn both(self) -> [IpAddr; 2] {
         [self.ipv4.into(), self.ipv6.into()]
     }
 
-    /// The address of the family of `other`.
+    /// Returns the address with the family of `other`.
     pub fn of_family(self, other: IpAddr) -> IpAddr {
         match other {
             IpAddr::V4(_) => self.ipv4.into(),
@@ -46,7 +46,7 @@ pub struct DualNet {
 }
 
 impl DualNet {
-    /// Both networks.
+    /// Returns both networks.
     pub fn both(self) -> [IpNet; 2] {
         [self.ipv4.into(), self.ipv6.into()]
     }
@@ -55,57 +55,62 @@ impl DualNet {
 /// A member of the underlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberPlan {
-    /// Its name, for `spawn`, `exec` and log lines.
+    /// Name, for `spawn`, `exec` and log lines.
     pub name: String,
-    /// Its addresses on the underlay.
+    /// Addresses on the underlay.
     pub address: DualAddress,
 }
 
-/// A node: a member that has Pods behind it.
+/// A node: a member with Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlan {
     /// Name and address.
     pub member: MemberPlan,
-    /// Where its Pods have their addresses (`podCIDRs`).
+    /// Networks of its Pods (`podCIDRs`).
     pub pods: DualNet,
-    /// Its zone, for the label `topology.kubernetes.io/zone`.
+    /// Zone, for the label `topology.kubernetes.io/zone`.
     pub zone: String,
 }
 
-/// A topology is not to be had.
+/// Invalid topology.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The number of nodes is out of range.
-    #[error("{nodes} nodes: a topology has 1 to {NODES_MAX}")]
+    #[error("expected 1 to {NODES_MAX} nodes, found {nodes}")]
     Nodes {
-        /// What was asked for.
+        /// Requested number of nodes.
         nodes: usize,
     },
 }
 
-/// The shape of a cluster.
+/// The topology of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The network that all members are on.
+    /// Network of all members.
     pub underlay: DualNet,
-    /// Everybody's default gateway. It forwards nothing: what no proxy takes ends there, unanswered.
+    /// Default gateway of all members. It forwards nothing: packets that no proxy handles end there without a
+    /// response.
     pub router: DualAddress,
-    /// Where the API server runs.
+    /// Member of the API server.
     pub control_plane: MemberPlan,
     /// The nodes.
     pub nodes: Vec<NodePlan>,
     /// A client outside of the cluster.
     pub outside: MemberPlan,
-    /// What counts as Pods' addresses: `--cluster-cidr`.
+    /// Networks of all Pods: `--cluster-cidr`.
     pub cluster_cidrs: DualNet,
-    /// Where cluster IPs come from: `--service-cluster-ip-range`.
+    /// Networks of cluster IPs: `--service-cluster-ip-range`.
     pub service_cidrs: DualNet,
-    /// What the outside client sends by way of the first node: Services' addresses of all kinds.
+    /// Networks that the outside client routes to the first node: addresses of Services of all kinds.
     pub routed: Vec<IpNet>,
 }
 
 impl Topology {
-    /// The usual cluster with that many nodes, named `node-1` and so on, in two zones by turns.
+    /// Returns the default topology with nodes `node-1` and so on, in two zones alternately.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TopologyError`] if the number of nodes is out of range.
     pub fn with_nodes(nodes: usize) -> Result<Self, TopologyError> {
         if !(1..=NODES_MAX).contains(&nodes) {
             return Err(TopologyError::Nodes { nodes });
@@ -143,15 +148,15 @@ impl Topology {
         })
     }
 
-    /// All members: control plane, nodes, outside client.
+    /// Returns all members: control plane, nodes, outside client.
     pub fn members(&self) -> impl Iterator<Item = &MemberPlan> {
         std::iter::once(&self.control_plane)
             .chain(self.nodes.iter().map(|node| &node.member))
             .chain(std::iter::once(&self.outside))
     }
 
-    /// The routes of a member beside its default route: destination and the member that leads there.
-    /// Everybody inside knows the nodes' Pods; the outside client sends what is `routed` to the first node.
+    /// Returns the routes of a member beside its default route: destination and next hop. Members inside have
+    /// routes to the Pods of all nodes; the outside client sends `routed` networks to the first node.
     pub fn routes_of(&self, name: &str) -> Vec<(IpNet, IpAddr)> {
         if name == self.outside.name {
             let first = self.nodes.first().map(|node| node.member.address);
@@ -173,7 +178,7 @@ impl Topology {
     }
 }
 
-/// Documentation networks (RFC 5737, RFC 3849) that stand for external and load balancer addresses.
+/// Returns the documentation networks (RFC 5737, RFC 3849) that stand for external and load-balancer IPs.
 fn external_networks() -> [IpNet; 4] {
     [
         net4([203, 0, 113, 0], 24).into(),
@@ -197,7 +202,7 @@ fn node(number: u8) -> NodePlan {
     }
 }
 
-/// 172.30.0.N and fd00:30::N: the decimal digits of the one are the hexadecimal digits of the other.
+/// Returns 172.30.0.N and fd00:30::N; the decimal digits of the one are the hexadecimal digits of the other.
 fn underlay_address(number: u8) -> DualAddress {
     let number16 = u16::from(number);
     let digits = number16 / 100 * 0x100 + number16 % 100 / 10 * 0x10 + number16 % 10;

@@ -1,22 +1,23 @@
-//! Waiting for what has to happen.
+//! Waiting for a condition.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
-/// Looks again and again until something is so, and hands it out.
+/// Polls `check` until it returns a value, and returns that.
 ///
 /// # Panics
-/// When it is not within `patience`; the message says `what` was awaited.
-pub fn until<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + patience;
+///
+/// Panics with `what` if there is no value within `timeout`.
+pub fn until<T>(what: &str, timeout: Duration, mut check: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + timeout;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
-        assert!(Instant::now() < end, "{what}: not within {patience:?}");
+        assert!(Instant::now() < end, "{what}: not within {timeout:?}");
         thread::sleep(LOOK_PERIOD);
     }
 }

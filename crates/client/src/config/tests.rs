@@ -41,7 +41,7 @@ fn json_is_yaml() {
 }
 
 #[test]
-fn a_missing_name_is_named() {
+fn error_names_undefined_entry() {
     let error = config_of(&TOKEN.replace("user: u}", "user: x}")).expect_err("user x is not there");
     assert!(error.to_string().contains("user \"x\" is not defined"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The rules of the election, without I/O: what to ask for next, and who leads.
+//! Rules of the election, without I/O: the next request, and the leader.
 
 use std::time::{Duration, Instant};
 
@@ -8,50 +8,50 @@ use serde_json::{Value, json};
 use super::Settings;
 use crate::fence::Moment;
 
-/// One who wants to lead.
+/// A candidate.
 #[derive(Debug)]
 pub struct Elector {
     settings: Settings,
     observed: Option<Observed>,
-    /// When the last renewal that succeeded was sent.
+    /// Time at which the last successful renewal was sent.
     renewed: Option<Moment>,
-    /// Whether the lease is to be read before it is written: a write failed, so others may have written.
+    /// True if the lease must be read before it is written: a write failed, so others may have written.
     reads_first: bool,
 }
 
-/// The lease as it was last seen.
+/// The lease as last observed.
 #[derive(Debug)]
 struct Observed {
     lease: Value,
-    /// When it was first seen like this, on our own clock. The times in the lease are its holder's, and are
-    /// compared with no clock of ours.
+    /// Time of the first observation of this state on the local clock. The times in the lease are from the holder's
+    /// clock and are never compared with a local one.
     since: Instant,
 }
 
-/// A request to make.
+/// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempt {
     /// Read the lease.
     Read,
     /// Create it.
     Create(Value),
-    /// Replace it, if it is still of the resourceVersion that this carries.
+    /// Replace the lease, if it still has the resourceVersion of this value.
     Replace(Value),
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The lease, read or as it was written.
+    /// The lease, as read or written.
     Lease(Value),
-    /// There is none.
+    /// The lease does not exist.
     Missing,
-    /// Anything else: a conflict, a failure, no answer.
+    /// Any other result: conflict, failure, no response.
     Failed,
 }
 
 impl Elector {
-    /// A candidate that has seen nothing yet.
+    /// Creates a candidate that has not observed the lease yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -61,31 +61,31 @@ impl Elector {
         }
     }
 
-    /// The first request of a try to become or stay the leader.
+    /// Returns the first request of an attempt to become or stay the leader.
     pub fn first(&self, now: &Moment, wall: Timestamp) -> Attempt {
         match &self.observed {
-            Some(observed) if !self.reads_first && self.leads(now) => {
+            Some(observed) if !self.reads_first && self.is_leader(now) => {
                 Attempt::Replace(self.claim(&observed.lease, wall))
             }
             _ => Attempt::Read,
         }
     }
 
-    /// Takes in the answer to `attempt`, which was sent at `sent`; returns the next request of this try, if
-    /// it takes one more.
+    /// Processes the result of `attempt`, which was sent at `sent`. Returns the next request of this attempt, if
+    /// there is one.
     pub fn answered(
         &mut self,
         attempt: &Attempt,
         sent: Moment,
-        answer: Answer,
+        result: Answer,
         now: &Moment,
         wall: Timestamp,
     ) -> Option<Attempt> {
-        match (attempt, answer) {
+        match (attempt, result) {
             (Attempt::Read, Answer::Lease(lease)) => {
                 self.reads_first = false;
                 self.observe(lease, now);
-                self.bid(now, wall)
+                self.take_over(now, wall)
             }
             (Attempt::Read, Answer::Missing) => {
                 self.reads_first = false;
@@ -96,7 +96,7 @@ impl Elector {
                 self.renewed = Some(sent);
                 None
             }
-            // A write may have arrived though its answer did not: that is known after reading.
+            // A write may have arrived although its response did not; reading shows it.
             (_, Answer::Missing | Answer::Failed) => {
                 self.reads_first = true;
                 None
@@ -104,24 +104,24 @@ impl Elector {
         }
     }
 
-    /// When the renewal was sent on which leading rests now; `None` if this candidate does not lead.
+    /// Returns the time at which the renewal was sent that the leadership rests on; `None` without leadership.
     pub fn leading_since(&self, now: &Moment) -> Option<Moment> {
-        self.renewed.filter(|_| self.leads(now))
+        self.renewed.filter(|_| self.is_leader(now))
     }
 
-    /// Who holds the lease as far as is known, or "".
+    /// Returns the observed holder of the lease, or "".
     pub fn holder(&self) -> &str {
         self.observed
             .as_ref()
             .map_or("", |observed| holder(&observed.lease))
     }
 
-    /// The lease with nobody in it, for one who ends and led; as short as upstream's, so that the next
-    /// leader need not wait.
+    /// Returns a lease without a holder, which a leader writes at shutdown; its duration is as short as upstream's,
+    /// so that the next leader need not wait.
     pub fn resignation(&mut self, now: &Moment, wall: Timestamp) -> Option<Attempt> {
-        let leads = self.leads(now);
+        let is_leader = self.is_leader(now);
         self.renewed = None;
-        let observed = self.observed.as_ref().filter(|_| leads)?;
+        let observed = self.observed.as_ref().filter(|_| is_leader)?;
         let mut lease = observed.lease.clone();
         let time = micro_time(wall);
         let spec = &mut lease["spec"];
@@ -132,7 +132,7 @@ impl Elector {
         Some(Attempt::Replace(lease))
     }
 
-    fn leads(&self, now: &Moment) -> bool {
+    fn is_leader(&self, now: &Moment) -> bool {
         let is_fresh = |sent: Moment| {
             now.steady().saturating_duration_since(sent.steady()) < self.settings.renew_deadline
         };
@@ -151,9 +151,8 @@ impl Elector {
         self.observed = Some(Observed { lease, since });
     }
 
-    /// A claim on the lease that was just read, if it is ours, nobody's, or was not renewed for as long as
-    /// its holder said.
-    fn bid(&self, now: &Moment, wall: Timestamp) -> Option<Attempt> {
+    /// Returns a claim on the observed lease, if it is ours, free or expired.
+    fn take_over(&self, now: &Moment, wall: Timestamp) -> Option<Attempt> {
         let observed = self.observed.as_ref()?;
         let holder = holder(&observed.lease);
         let seconds = observed.lease["spec"]["leaseDurationSeconds"].as_u64();
@@ -164,7 +163,7 @@ impl Elector {
         is_free.then(|| Attempt::Replace(self.claim(&observed.lease, wall)))
     }
 
-    /// The lease with this candidate in it.
+    /// Returns the lease with this candidate as the holder.
     fn claim(&self, before: &Value, wall: Timestamp) -> Value {
         let settings = &self.settings;
         let mut lease = before.clone();
@@ -195,7 +194,7 @@ fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// The time as leases state it: RFC 3339 with microseconds.
+/// Formats a time as in leases: RFC 3339 with microseconds.
 fn micro_time(time: Timestamp) -> Value {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into()
 }

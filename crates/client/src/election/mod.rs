@@ -26,44 +26,48 @@ use crate::clock::WallClock;
 use crate::fence::{Fence, Moment};
 use crate::request::{Client, JSON};
 
-pub use elector::{Answer, Attempt, Elector};
+pub use elector::{Attempt, Answer, Elector};
 
-/// How much longer than the retry period candidates wait at most, so that they do not all ask at once.
+/// Jitter factor of the retry period, so that candidates do not act at the same time.
 const JITTER: f64 = 1.2;
 
-/// How an election is held; names and defaults of upstream's `--leader-elect-…` flags.
+/// Settings of an election; names and defaults of upstream's `--leader-elect-…` flags.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who this candidate is: unlike all others.
+    /// Identity of this candidate, unique among all.
     pub identity: String,
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// How long a lease that is not renewed is respected.
+    /// Duration of a lease without renewal.
     pub lease_duration: Duration,
-    /// How long a leader goes on without a renewal that succeeds; less than the lease duration.
+    /// Duration for which a leader acts without a successful renewal; less than the lease duration.
     pub renew_deadline: Duration,
-    /// How often it is tried to renew or to get the lease; less than the renew deadline.
+    /// Period of attempts to acquire or renew the lease; less than the renew deadline.
     pub retry_period: Duration,
 }
 
-/// Settings that no election can be held with.
+/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The lease would be taken over before its leader stops.
+    /// Another candidate would take over before the leader stops.
     #[error("the lease duration ({0:?}) must be longer than the renew deadline ({1:?})")]
     LeaseDuration(Duration, Duration),
-    /// The leader would stop before it tried twice.
+    /// The leader would stop before its second attempt.
     #[error("the renew deadline ({0:?}) must be longer than {JITTER} times the retry period ({1:?})")]
     RenewDeadline(Duration, Duration),
-    /// Leases are in whole seconds, and no time is none.
+    /// Leases have whole seconds, and zero is invalid.
     #[error("the lease duration and the retry period must be at least 1s")]
     TooShort,
 }
 
 impl Settings {
-    /// Whether an election can be held with these, by upstream's rules.
+    /// Checks the settings by upstream's rules.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SettingsError`] for the first violated rule.
     pub fn check(&self) -> Result<(), SettingsError> {
         let second = Duration::from_secs(1);
         if self.lease_duration < second || self.retry_period < second {
@@ -90,24 +94,25 @@ impl Settings {
     }
 }
 
-/// Whether work that was asked to end has left nothing under way.
+/// State of pending requests when work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All requests were answered.
+    /// All requests are complete.
     Complete,
-    /// Some were given up, and may still arrive.
+    /// Some requests were abandoned and may still arrive.
     CutShort,
 }
 
-/// Resolves when work is asked to end.
+/// Resolves when the work is to stop.
 pub async fn asked(mut end: watch::Receiver<bool>) {
     drop(end.wait_for(|end| *end).await);
 }
 
-/// Runs `work` whenever this candidate leads, until `shutdown` resolves. The work gets a client that lets
-/// writes through only while the lease is held, and is asked to end when it is lost; then the candidate stands by
-/// again. At shutdown the lease is kept until the work has ended, and then given back, so that the next
-/// leader need not wait. `is_leader` tells who asks.
+/// Runs `work` whenever this candidate is the leader, until `shutdown` resolves.
+///
+/// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the
+/// work is told to stop and the candidate stands by. At shutdown, the lease is held until the work has ended and is
+/// then released, so that the next leader need not wait. `is_leader` publishes the leadership.
 pub async fn lead<F>(
     client: Client,
     settings: Settings,
@@ -131,14 +136,14 @@ pub async fn lead<F>(
         let fence = candidate.fence.clone();
         let work = work(client.fenced(fence.clone()), ended);
         let (ending, is_shutdown) = {
-            let keep = candidate.keep();
-            tokio::pin!(work, keep);
+            let renew_until_lost = candidate.renew_until_lost();
+            tokio::pin!(work, renew_until_lost);
             let is_shutdown = tokio::select! {
                 biased;
                 () = &mut shutdown => true,
-                () = &mut keep => false,
+                () = &mut renew_until_lost => false,
                 _ = &mut work => {
-                    tracing::error!("the leader's work ended by itself");
+                    tracing::error!("leader work ended unexpectedly");
                     fence.close();
                     is_leader.send_replace(false);
                     return;
@@ -150,7 +155,7 @@ pub async fn lead<F>(
                 tokio::select! {
                     biased;
                     ending = &mut work => break ending,
-                    () = &mut keep, if is_kept => is_kept = false,
+                    () = &mut renew_until_lost, if is_kept => is_kept = false,
                 }
             };
             (ending, is_shutdown)
@@ -158,8 +163,9 @@ pub async fn lead<F>(
         fence.close();
         is_leader.send_replace(false);
         if is_shutdown {
-            // What may still be on its way must not arrive after somebody else began: the lease runs out instead.
-            if ending == Ending::Complete && !candidate.may_be_heard_late() {
+            // Abandoned writes must not arrive after another leader has started: the lease expires instead of being
+            // released.
+            if ending == Ending::Complete && !candidate.may_have_late_write() {
                 candidate.resign().await;
             }
             return;
@@ -167,7 +173,7 @@ pub async fn lead<F>(
     }
 }
 
-/// An elector with its client and its fence.
+/// A candidate with its client and its fence.
 struct Candidate {
     client: Client,
     settings: Settings,
@@ -187,9 +193,8 @@ impl Candidate {
         }
     }
 
-    /// Whether a write without an answer may still reach the server: for as long as the lease outlasts the
-    /// permission to write, as when it runs out.
-    fn may_be_heard_late(&self) -> bool {
+    /// Returns true if an abandoned write may still reach the server within the remaining lease.
+    fn may_have_late_write(&self) -> bool {
         let margin = self
             .settings
             .lease_duration
@@ -197,12 +202,12 @@ impl Candidate {
         self.fence.is_in_doubt(margin)
     }
 
-    /// Waits until the lease is ours.
+    /// Waits until this candidate holds the lease.
     async fn acquire(&mut self) {
         let mut told = None;
         loop {
             self.attempt().await;
-            if self.leads() {
+            if self.is_leader_now() {
                 break;
             }
             let holder = self.elector.holder();
@@ -225,36 +230,36 @@ impl Candidate {
         ));
     }
 
-    /// Renews the lease for as long as that succeeds.
-    async fn keep(&mut self) {
-        while self.leads() {
+    /// Renews the lease until that fails.
+    async fn renew_until_lost(&mut self) {
+        while self.is_leader_now() {
             tokio::time::sleep(self.settings.retry_period).await;
-            // A try is cut at the end of what the last renewal gave.
+            // An attempt ends with the deadline of the last renewal.
             self.attempt().await;
         }
         self.fence.close();
         tracing::error!(
             lease = self.settings.name,
             holder = self.elector.holder(),
-            "leader election lost, nothing more is written"
+            "leader election lost, writes stopped"
         );
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     async fn resign(&mut self) {
         let now = Moment::now(&self.clock);
         if let Some(attempt) = self.elector.resignation(&now, self.clock.now()) {
             self.send(&attempt).await;
-            tracing::info!(lease = self.settings.name, "the lease is given back");
+            tracing::info!(lease = self.settings.name, "lease released");
         }
     }
 
-    fn leads(&self) -> bool {
+    fn is_leader_now(&self) -> bool {
         let now = Moment::now(&self.clock);
         self.elector.leading_since(&now).is_some()
     }
 
-    /// One try to get or to renew the lease.
+    /// Attempts to acquire or renew the lease.
     async fn attempt(&mut self) {
         let mut next = Some(self.elector.first(&self.now(), self.clock.now()));
         while let Some(attempt) = next {
@@ -284,18 +289,18 @@ impl Candidate {
                 Attempt::Replace(lease) => self.client.request(Method::PUT, &path, JSON, Some(lease)).await,
             }
         };
-        // No longer than leaves time for another try within the deadline.
+        // The timeout leaves time for another attempt before the deadline.
         match tokio::time::timeout(self.settings.renew_deadline / 2, request).await {
             Ok(Ok(lease)) => Answer::Lease(lease),
             Ok(Err(error)) if error.is_not_found() && *attempt == Attempt::Read => Answer::Missing,
             Ok(Err(error)) => {
                 if !error.is_conflict() {
-                    tracing::warn!(%error, "the lease could not be read or renewed");
+                    tracing::warn!(%error, "lease request failed");
                 }
                 Answer::Failed
             }
             Err(_) => {
-                tracing::warn!(lease = path, "no answer about the lease in time");
+                tracing::warn!(lease = path, "lease request timed out");
                 Answer::Failed
             }
         }
@@ -306,7 +311,7 @@ impl Candidate {
     }
 }
 
-/// Writes an Event on the Lease, as upstream does. It is a courtesy, and leading does not wait for it.
+/// Writes an Event about the Lease, as upstream does. It is best effort, and the leader does not wait for it.
 async fn announce(client: Client, settings: Settings, now: Timestamp) {
     let Settings {
         namespace,
@@ -326,6 +331,6 @@ async fn announce(client: Client, settings: Settings, now: Timestamp) {
     });
     let path = format!("/api/v1/namespaces/{namespace}/events");
     if let Err(error) = client.request(Method::POST, &path, JSON, Some(&event)).await {
-        tracing::warn!(%error, "the Event about leadership was lost");
+        tracing::warn!(%error, "writing the leadership Event failed");
     }
 }

@@ -19,7 +19,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 #[test]
-fn the_same_again_raises_the_count_of_the_first() {
+fn repeated_event_increments_count() {
     let mut correlator = Correlator::default();
     let Some(Posting::New(first)) = correlator.observe(&occurrence("s", "m"), at(1)) else {
         panic!("the first is new");
@@ -37,7 +37,7 @@ fn the_same_again_raises_the_count_of_the_first() {
 }
 
 #[test]
-fn many_that_are_alike_become_one() {
+fn similar_events_are_combined() {
     let mut correlator = Correlator::default();
     for number in 0..9 {
         let posting = correlator.observe(&occurrence("s", &format!("m{number}")), at(number));
@@ -55,7 +55,7 @@ fn many_that_are_alike_become_one() {
 }
 
 #[test]
-fn an_object_that_tells_too_much_is_not_listened_to_for_a_while() {
+fn events_of_an_object_are_rate_limited() {
     let mut correlator = Correlator::default();
     let told = (0..100).filter(|_| correlator.observe(&occurrence("s", "m"), at(0)).is_some());
     assert_eq!(told.count(), 25);
@@ -65,7 +65,7 @@ fn an_object_that_tells_too_much_is_not_listened_to_for_a_while() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn correlator_memory_is_bounded() {
     let mut correlator = Correlator::default();
     for number in 0..REMEMBERED_MAX + 10 {
         correlator.observe(&occurrence(&format!("s{number}"), "m"), at(0));

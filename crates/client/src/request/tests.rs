@@ -30,7 +30,7 @@ async fn nobody() -> String {
 }
 
 #[tokio::test]
-async fn when_a_server_does_not_answer_the_next_one_is_asked() {
+async fn falls_back_to_next_server() {
     let (gone, also_gone, there) = (nobody().await, nobody().await, server().await);
     let client = Client::new(Config {
         server: gone.clone(),
@@ -48,7 +48,7 @@ async fn when_a_server_does_not_answer_the_next_one_is_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_alone_stays() {
+async fn single_server_is_kept() {
     let gone = nobody().await;
     let client = Client::new(Config {
         server: gone.clone(),

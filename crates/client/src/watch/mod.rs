@@ -1,8 +1,9 @@
-//! List-watch: a stream of the present state of a collection, for ever.
+//! List-watch: an endless stream of the present state of a collection.
 //!
-//! The collection is listed in pages, then watched from the list's revision. When the watch breaks it
-//! is resumed; when its revision is gone (410), or the server's history does not reach to it any more, the collection
-//! is listed again and what vanished in the meantime is told as deletions. So a consumer that applies every event is never wrong, only late.
+//! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
+//! revision is gone (410), or newer than the server's history, the collection is listed again, and objects that
+//! vanished meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only
+//! late.
 
 mod stream;
 
@@ -21,41 +22,41 @@ use tokio::sync::mpsc;
 
 use stream::{Lines, WatchEvent};
 
-/// Objects asked for in one page of a list: bounds what both sides hold at once. Larger pages load a large
-/// collection hardly any quicker, but cost the memory of a whole page beside what is kept of it.
+/// Objects per page of a list. Larger pages are hardly faster for a large collection, but need the memory of a
+/// whole page on both sides.
 const PAGE_OBJECTS: usize = 500;
-/// Seconds after which the server ends a watch, so that load spreads over servers again.
+/// Seconds after which the server ends a watch, so that load is redistributed over servers.
 const WATCH_SECONDS: u32 = 300;
-/// Events taken from a watch at once: enough to batch a burst, few enough to hold.
+/// Events read from a watch at once: enough to batch a burst, few enough to buffer.
 const BATCH_LINES_MAX: usize = 1_000;
-/// The first pause after a failure; it doubles up to the maximum.
+/// First back-off after a failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between two tries: what users wait at most once the server is back.
+/// Longest back-off: the delay after the server is back.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
-/// What happened to a collection.
+/// A change of a collection.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// The object is there, new or changed.
+    /// The object is new or changed.
     Applied(T),
-    /// The object is gone.
+    /// The object is deleted.
     Deleted(ObjectKey),
-    /// Everything that was there at one moment has been told: after each complete list.
+    /// A complete list has been reported; sent after each one.
     Synced,
-    /// The object is there and cannot be read; others are not concerned. What was known of it before
-    /// should be forgotten or kept, as the consumer sees fit.
+    /// The object exists but is malformed; others are not affected. The consumer decides about earlier data of the
+    /// object.
     Malformed {
-        /// Which object, as far as its metadata can be read.
+        /// Key of the object, as far as its metadata is readable.
         key: ObjectKey,
-        /// What is wrong with it.
+        /// Description of the fault.
         error: String,
     },
 }
 
-/// Which part of a collection.
+/// Selection of a part of a collection.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// One namespace, or all.
+    /// Namespace; `None` for all.
     pub namespace: Option<String>,
     /// Label selector, or "".
     pub label_selector: String,
@@ -63,7 +64,7 @@ pub struct Query {
     pub field_selector: String,
 }
 
-/// Watches the part of `T`'s collection that `query` chooses.
+/// Watches the part of `T`'s collection that `query` selects.
 pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
     Watch {
         client: client.clone(),
@@ -75,7 +76,7 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         known: BTreeSet::new(),
         ready: VecDeque::new(),
         back_off: BACK_OFF_MIN,
-        lists_in_vain: 0,
+        lists_without_watch: 0,
         kind: PhantomData,
     }
 }
@@ -85,30 +86,30 @@ pub struct Watch<T> {
     client: Client,
     query: Query,
     state: State,
-    /// The objects that the consumer knows of, to tell what vanished between two lists.
+    /// Objects that were reported to the consumer, to find those that vanished between two lists.
     known: BTreeSet<ObjectKey>,
     ready: VecDeque<Event<T>>,
     back_off: Duration,
-    /// Lists since a watch told anything: their revisions were gone before they could be watched from.
-    lists_in_vain: u32,
+    /// Lists since the last event of a watch: their revisions were compacted before a watch could start from them.
+    lists_without_watch: u32,
     kind: PhantomData<T>,
 }
 
 enum State {
-    /// A list is being read, page by page.
+    /// A list is read, page by page.
     Listing {
         continue_token: String,
         seen: BTreeSet<ObjectKey>,
     },
-    /// Everything up to the revision is known, and no watch is open.
+    /// Everything up to the revision is reported, and no watch is open.
     Idle { revision: String },
     /// A watch is open.
     Watching { revision: String, lines: Lines },
 }
 
 impl<T: Resource> Watch<T> {
-    /// The next event. Failures are retried with a growing pause and logged; the stream never ends.
-    /// Dropping the future loses no event, but a request under way starts over.
+    /// Returns the next event. Failures are retried with back-off and logged; the stream never ends. Dropping the
+    /// future loses no event, but a pending request starts over.
     pub async fn next(&mut self) -> Event<T> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -121,8 +122,8 @@ impl<T: Resource> Watch<T> {
         }
     }
 
-    /// Runs the watch in a task of its own, which ends when the receiver is dropped. Consumers that
-    /// wait for several things at once need this: cancelling [`Watch::next`] cancels its request.
+    /// Runs the watch in a task, which ends when the receiver is dropped. Consumers that wait for several sources
+    /// need this: cancelling [`Watch::next`] cancels its request.
     pub fn into_channel(mut self, capacity: usize) -> mpsc::Receiver<Event<T>> {
         let (sender, receiver) = mpsc::channel(capacity);
         tokio::spawn(async move {
@@ -139,13 +140,13 @@ impl<T: Resource> Watch<T> {
         receiver
     }
 
-    /// The next event if it is here already; for consumers that batch.
+    /// Returns the next event if it has arrived, for consumers that batch.
     pub fn next_ready(&mut self) -> Option<Event<T>> {
         self.ready.pop_front()
     }
 
-    /// The revision up to which the server's history was read; 0 while a list is being read. Right after
-    /// [`Event::Synced`] it is that of the list.
+    /// Returns the revision up to which the history was read; 0 while a list is read. Right after [`Event::Synced`]
+    /// it is the revision of the list.
     pub fn revision(&self) -> u64 {
         match &self.state {
             State::Listing { .. } => 0,
@@ -176,23 +177,23 @@ impl<T: Resource> Watch<T> {
         }
     }
 
-    /// Logs what failed, pauses, and chooses where to go on.
+    /// Logs a failure, waits, and chooses the next state.
     async fn recover(&mut self, error: &ClientError) {
         if error.is_gone() {
-            let pause = pause_before_list(self.lists_in_vain);
+            let pause = pause_before_list(self.lists_without_watch);
             tracing::info!(
                 kind = T::KIND,
                 ?pause,
-                "the watched revision is gone, listing again"
+                "watched revision compacted, listing again"
             );
-            self.lists_in_vain = self.lists_in_vain.saturating_add(1);
+            self.lists_without_watch = self.lists_without_watch.saturating_add(1);
             self.start_list();
             tokio::time::sleep(with_jitter(pause)).await;
             return;
         }
-        tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, trying again");
+        tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, retrying");
         if error.is_ahead_of_server() {
-            // Waiting for the revision could mean to miss what has been made before it.
+            // Waiting for the revision could miss objects created before it.
             self.start_list();
         } else {
             self.interrupt();
@@ -201,7 +202,7 @@ impl<T: Resource> Watch<T> {
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
     }
 
-    /// Leaves a broken watch; a list that was interrupted starts over.
+    /// Leaves a broken watch; an interrupted list starts over.
     fn interrupt(&mut self) {
         match &mut self.state {
             State::Watching { revision, .. } => {
@@ -219,8 +220,8 @@ impl<T: Resource> Watch<T> {
             continue_token: String::new(),
             seen: BTreeSet::new(),
         };
-        // What the first pages of a list have told is known, though the list was not finished: it may be gone
-        // before the next one.
+        // Objects of the first pages are reported although the list was not finished: they may be gone before the
+        // next list.
         if let State::Listing { seen, .. } = std::mem::replace(&mut self.state, listing) {
             self.known.extend(seen);
         }
@@ -269,7 +270,7 @@ impl<T: Resource> Watch<T> {
         self.ready.push_back(Event::Synced);
     }
 
-    /// Waits for lines of the watch and takes all that have arrived.
+    /// Waits for lines of the watch and reads all that have arrived.
     async fn read_watch(&mut self) -> Result<(), ClientError> {
         let State::Watching { lines, .. } = &mut self.state else {
             return Ok(());
@@ -316,7 +317,7 @@ impl<T: Resource> Watch<T> {
         if let (State::Watching { revision, .. }, Some(version)) = (&mut self.state, version) {
             *revision = version;
         }
-        self.lists_in_vain = 0;
+        self.lists_without_watch = 0;
         Ok(())
     }
 
@@ -343,10 +344,10 @@ impl<T: Resource> Watch<T> {
     }
 }
 
-/// How long is waited before a collection is listed whose revision is gone. The first time not at all; a server whose
-/// revisions go quicker than they can be watched from is not to be asked for lists without end.
-fn pause_before_list(lists_in_vain: u32) -> Duration {
-    match lists_in_vain.checked_sub(1) {
+/// Returns the delay before the collection is listed again after a 410: none the first time; then back-off, for a
+/// server that compacts revisions faster than they can be watched.
+fn pause_before_list(lists_without_watch: u32) -> Duration {
+    match lists_without_watch.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => BACK_OFF_MIN
             .saturating_mul(1 << doublings.min(16))
@@ -354,7 +355,7 @@ fn pause_before_list(lists_in_vain: u32) -> Duration {
     }
 }
 
-/// A pause, a little longer: clients that lost a server at the same time are not to come back at the same time.
+/// Adds jitter to a pause, so that clients of a failed server do not return at the same time.
 fn with_jitter(pause: Duration) -> Duration {
     pause + pause.mul_f64(fastrand::f64() / 2.0)
 }
@@ -390,7 +391,7 @@ struct ListMeta {
     continue_token: Option<String>,
 }
 
-/// Reads a page in one pass over its bytes; in two, one object after the other, if one of them is malformed.
+/// Parses a page in one pass; in two, object by object, if an object is malformed.
 fn read_page<T: Resource>(path: &str, body: &[u8]) -> Result<ListPage<Event<T>>, ClientError> {
     if let Ok(ListPage { metadata, items }) = serde_json::from_slice::<ListPage<T>>(body) {
         let items = items.map(|items| items.into_iter().map(Event::Applied).collect());
@@ -406,7 +407,7 @@ fn read_page<T: Resource>(path: &str, body: &[u8]) -> Result<ListPage<Event<T>>,
     })
 }
 
-/// Reads one object; a malformed one keeps its key.
+/// Parses one object; a malformed one keeps its key.
 fn read_object<T: Resource>(json: &str) -> Event<T> {
     match serde_json::from_str::<T>(json) {
         Ok(object) => Event::Applied(object),

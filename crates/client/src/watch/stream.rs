@@ -1,4 +1,4 @@
-//! The lines of an open watch.
+//! Lines of an open watch.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::error::{ClientError, Status};
 use crate::request::Client;
 use crate::transport::Body;
 
-/// Longest line: an object of 3 MB, the largest a server takes, with room for escapes.
+/// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// A watch is silent for no longer than this: servers send bookmarks about once a minute.
+/// Idle timeout of a watch: servers send bookmarks about once a minute.
 const SILENCE_MAX: Duration = Duration::from_secs(360);
 
-/// One line of a watch.
+/// A line of a watch.
 #[derive(Deserialize)]
 pub(super) struct WatchEvent<'a> {
     /// ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
-    /// The object, or a Status.
+    /// Object, or Status.
     #[serde(borrow)]
     pub(super) object: &'a RawValue,
 }
 
 impl WatchEvent<'_> {
-    /// The resourceVersion of the object, if it has one.
+    /// Returns the resourceVersion of the object, if it has one.
     pub(super) fn resource_version(&self) -> Option<String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -48,7 +48,7 @@ impl WatchEvent<'_> {
             .map(|o| o.metadata.resource_version)
     }
 
-    /// The failure that an ERROR event reports.
+    /// Returns the error of an ERROR event.
     pub(super) fn failure<T: Resource>(&self) -> ClientError {
         let status: Status = serde_json::from_str(self.object.get()).unwrap_or_default();
         ClientError::Status {
@@ -59,14 +59,14 @@ impl WatchEvent<'_> {
     }
 }
 
-/// A body cut into lines.
+/// A body that is split into lines.
 pub(super) struct Lines {
     path: String,
     body: Body,
-    /// Whether the body has ended, after which it must not be asked again.
+    /// True after the end of the body, which must not be polled again.
     is_ended: bool,
     buffer: BytesMut,
-    /// How much of the buffer was searched for the end of a line already.
+    /// Part of the buffer that was searched for the end of a line.
     searched: usize,
 }
 
@@ -81,7 +81,7 @@ impl Lines {
         }
     }
 
-    /// The next line; `None` at the end of the body. Cancelling loses nothing.
+    /// Returns the next line; `None` at the end of the body. Cancelling loses nothing.
     pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, ClientError> {
         loop {
             if let Some(line) = self.cut() {
@@ -114,7 +114,7 @@ impl Lines {
         }
     }
 
-    /// A line that has arrived already.
+    /// Returns a line that has arrived.
     pub(super) fn next_ready(&mut self) -> Option<Bytes> {
         loop {
             if let Some(line) = self.cut() {
@@ -125,7 +125,7 @@ impl Lines {
             }
             match self.body.frame().now_or_never()? {
                 Some(Ok(frame)) => self.take(frame),
-                // The watch is resumed from what it told, whichever way it ended.
+                // The watch is resumed after its last event, however it ended.
                 None | Some(Err(_)) => self.is_ended = true,
             }
         }

@@ -73,7 +73,7 @@ fn list(items: &[String], revision: u32, next: &str) -> (u16, String) {
     )
 }
 
-/// What a consumer sees, in short: `+name`, `-name`, `=` for synced, `!name` for malformed.
+/// Events of a consumer in short form: `+name`, `-name`, `=` for synced, `!name` for malformed.
 async fn seen(client: &Client, count: usize) -> Vec<String> {
     let mut watch = watch::<Service>(client, Query::default());
     let mut out = Vec::new();
@@ -114,7 +114,7 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
 }
 
 #[tokio::test]
-async fn a_gone_revision_lists_again_and_tells_what_vanished() {
+async fn compacted_revision_relists_and_reports_deletions() {
     let script = vec![
         list(&[service("a", 1), service("b", 2)], 10, ""),
         (
@@ -132,7 +132,7 @@ async fn a_gone_revision_lists_again_and_tells_what_vanished() {
 
 /// As after a server was restored from an older copy: its revisions begin again below the one that was watched from.
 #[tokio::test]
-async fn a_history_that_went_back_lists_again() {
+async fn restored_history_relists() {
     let too_large = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 10, current: 4"}"#;
     let script = vec![
         list(&[service("a", 1), service("b", 2)], 10, ""),
@@ -147,7 +147,7 @@ async fn a_history_that_went_back_lists_again() {
 }
 
 #[tokio::test]
-async fn what_an_unfinished_list_told_is_known_to_the_next() {
+async fn objects_of_interrupted_list_are_remembered() {
     let script = vec![
         list(&[service("a", 1)], 10, "t"),
         (500, "oops".to_owned()),
@@ -171,7 +171,7 @@ async fn an_error_event_of_410_lists_again() {
 }
 
 #[tokio::test]
-async fn one_malformed_object_does_not_sink_the_list() {
+async fn malformed_object_does_not_affect_its_list() {
     let bad = r#"{"metadata":{"name":"bad","namespace":"n"},"spec":{"ports":"none"}}"#.to_owned();
     let (address, _) = scripted(vec![list(&[service("a", 1), bad, service("c", 3)], 10, "")]).await;
     assert_eq!(seen(&client_of(address), 4).await, ["+a", "!bad", "+c", "="]);
@@ -185,13 +185,13 @@ async fn failures_are_retried() {
 }
 
 #[test]
-fn lists_in_vain_are_followed_by_longer_pauses() {
+fn repeated_lists_back_off() {
     let pauses = [0, 1, 2, 5, 100].map(|lists| super::pause_before_list(lists).as_millis());
     assert_eq!(pauses, [0, 50, 100, 800, 5_000]);
 }
 
 #[tokio::test]
-async fn revisions_that_are_gone_again_and_again_end_in_a_watch() {
+async fn repeatedly_compacted_revisions_end_in_a_watch() {
     let gone = || {
         (
             410,

@@ -66,7 +66,7 @@ fn an_answer_is_explained_from_its_source() {
 }
 
 #[test]
-fn a_pods_search_list_is_walked_and_said() {
+fn explains_search_list_of_a_pod() {
     let name = "web.ns.ns.svc.cluster.local";
     let found = explanation_of(name, Some("10.244.0.9"));
     for part in [

@@ -12,7 +12,7 @@ fn service(name: &str) -> Service {
     }
 }
 
-/// What one event does: whether it completes the collection, what it puts and what it removes.
+/// Effects of one event: completion of the collection, applied and removed objects.
 fn effect(event: Event<Service>) -> (bool, Option<String>, Option<String>) {
     let (mut put, mut removed) = (None, None);
     let complete = apply(

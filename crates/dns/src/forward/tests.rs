@@ -24,7 +24,7 @@ fn resolvers_are_read_from_resolv_conf() {
 }
 
 #[test]
-fn a_server_does_not_ask_itself() {
+fn excludes_own_addresses_from_upstreams() {
     let own: Vec<IpAddr> = vec!["192.0.2.7".parse().expect("an address")];
     let upstreams = addresses(&[
         "127.0.0.1:53",
@@ -46,7 +46,7 @@ fn a_server_does_not_ask_itself() {
 }
 
 #[test]
-fn so_many_clients_wait_and_no_more() {
+fn limits_waiting_clients() {
     let forwarder = Forwarder::to(Vec::new());
     let mut admitted: Vec<Admission> = std::iter::from_fn(|| forwarder.admit()).collect();
     assert_eq!(admitted.len(), WAITING_CLIENTS_MAX);

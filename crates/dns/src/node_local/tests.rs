@@ -24,7 +24,7 @@ fn rule_count() -> usize {
 }
 
 #[test]
-fn the_link_and_its_rules_come_and_go() {
+fn link_and_rules_are_created_and_removed() {
     testbed::in_namespace(|| {
         let addresses: Vec<IpAddr> = ["169.254.20.10", "10.96.0.10", "fd00:96::a"]
             .map(|text| text.parse().expect("an address"))

@@ -102,7 +102,7 @@ const NO_ERROR: Option<ResponseCode> = Some(ResponseCode::NoError);
 const NO_NAME: Option<ResponseCode> = Some(ResponseCode::NameError);
 
 #[test]
-fn nothing_is_known_not_to_exist_before_the_first_sync() {
+fn queries_fail_before_the_first_sync() {
     let settings = Settings {
         own_addresses: Vec::new(),
         ..index().settings.clone()
@@ -128,7 +128,7 @@ fn nothing_is_known_not_to_exist_before_the_first_sync() {
 }
 
 #[test]
-fn a_service_comes_changes_and_goes() {
+fn service_is_added_changed_and_removed() {
     let (index, name) = (index(), "a.ns.svc.cluster.local");
     index.apply_service(&service("a", "10.96.0.1")).expect("applied");
     assert_eq!(
@@ -196,7 +196,7 @@ fn a_slice_can_change_its_service() {
 }
 
 #[test]
-fn a_service_decides_about_endpoints_that_are_not_ready() {
+fn publish_not_ready_addresses_is_respected() {
     let (index, name) = (index(), "a.ns.svc.cluster.local");
     let mut headless = service("a", "None");
     index.apply_service(&headless).expect("applied");
@@ -296,7 +296,7 @@ fn namespaces_that_are_not_served_have_no_names() {
 }
 
 #[test]
-fn names_of_pods_are_answered_as_chosen() {
+fn pod_names_follow_the_mode() {
     let name = "10-1-0-7.ns.pod.cluster.local";
     let outcome = |pods: PodNames, with_pod: bool| {
         let index = index_with(|settings| settings.pods = pods);
@@ -400,7 +400,7 @@ fn reverse_names_are_spelled_in_one_way() {
 }
 
 #[test]
-fn names_that_do_not_fit_into_dns_are_left_out() {
+fn oversized_names_have_no_records() {
     let index = index();
     assert!(
         index
@@ -444,7 +444,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// What the world is, told without an index.
+/// A model of the zone, without an index.
 #[derive(Default)]
 struct World {
     publish: BTreeMap<usize, bool>,
@@ -511,7 +511,7 @@ proptest! {
 }
 
 #[test]
-fn readers_never_see_a_change_half_done() {
+fn readers_never_see_partial_changes() {
     let index = index();
     index.apply_service(&service("a", "None")).expect("applied");
     let states = [

@@ -45,7 +45,7 @@ fn the_search_needs_the_pods_of_the_node_whatever_their_labels() {
 }
 
 #[test]
-fn what_is_not_told_is_not_answered() {
+fn unknown_objects_are_not_answered() {
     let settings = |choose: fn(&mut Config)| index_settings(&config(choose)).only_known_namespaces;
     assert!(!settings(|_| {}));
     assert!(settings(|config| config.namespaces = vec!["a".to_owned()]));

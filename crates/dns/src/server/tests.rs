@@ -1,7 +1,7 @@
 use super::own_addresses;
 
 #[test]
-fn a_server_knows_where_it_is_reached() {
+fn reports_own_addresses() {
     let listen = |texts: &[&str]| {
         texts
             .iter()

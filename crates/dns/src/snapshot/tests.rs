@@ -61,7 +61,7 @@ fn records(index: &Index) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_values_are_read_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dns.state");
     let before = index();
@@ -82,7 +82,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn a_torn_or_changed_file_is_not_used() {
+fn rejects_torn_or_modified_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dns.state");
     write(&path, &index(), 1_000).expect("written");
@@ -107,14 +107,14 @@ fn a_torn_or_changed_file_is_not_used() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_bad_to_load(saved in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_loaded_or_rejected(saved in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(index) = Index::load(settings(), &saved) {
             prop_assert!(index.is_synced());
         }
     }
 
     #[test]
-    fn damaged_records_are_loaded_or_refused(at in 0usize..600, octet: u8) {
+    fn damaged_snapshot_is_loaded_or_rejected(at in 0usize..600, octet: u8) {
         let mut saved = Vec::new();
         index().save(&mut saved);
         if let Some(place) = saved.get_mut(at) {

@@ -53,7 +53,7 @@ fn health_readiness_and_metrics_tell_the_state() {
 }
 
 #[test]
-fn a_question_for_an_explanation_must_be_whole() {
+fn rejects_incomplete_explanation_request() {
     let status = status();
     let code = |text: &str| status.metrics(&uri(text)).status;
     assert_eq!(

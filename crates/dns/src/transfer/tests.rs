@@ -9,7 +9,7 @@ use crate::wire::{Question, RecordValue, Records, parse_query};
 const SERVICES: u32 = 3_000;
 
 #[test]
-fn the_whole_zone_is_sent_between_two_soa_records() {
+fn zone_transfer_is_enclosed_in_soa_records() {
     let zone = Name::from_text("cluster.local").expect("a name");
     let index = Index::new(Settings::of(zone));
     for number in 0..SERVICES {

@@ -49,7 +49,7 @@ fn pointers_are_followed_backwards_only() {
 }
 
 #[test]
-fn a_query_is_read() {
+fn parses_query() {
     let read = parse_query(&query("My-Service.ns", kind::AAAA)).expect("a query");
     assert_eq!((read.id, read.kind, read.class), (7, kind::AAAA, CLASS_IN));
     assert_eq!(read.name.as_wire(), b"\x0aMy-Service\x02ns\0");
@@ -65,7 +65,7 @@ fn a_query_is_read() {
 }
 
 #[test]
-fn what_is_no_query_is_rejected() {
+fn rejects_messages_that_are_no_queries() {
     let good = query("a.b", kind::A);
     let changed = |at: usize, octet: u8| {
         let mut message = good.clone();
@@ -135,7 +135,7 @@ fn a_record_that_does_not_fit_leaves_no_trace() {
 }
 
 #[test]
-fn an_answer_must_be_to_the_question() {
+fn rejects_response_to_another_question() {
     let query = parse_query(&query("a.b", kind::A)).expect("a query");
     let mut buffer = [0; 512];
     let mut reply = Reply::new(&query, &mut buffer, 512);
@@ -182,7 +182,7 @@ fn an_answer_must_be_to_the_question() {
 }
 
 #[test]
-fn an_answer_is_given_out_again_as_the_client_asked() {
+fn cached_response_matches_the_query() {
     let asked = Question::about(name("a.example"), kind::A);
     let upstream = parse_query(&asked.encode(7, Some(1_232))).expect("a query");
     let mut buffer = [0; 512];
@@ -239,7 +239,7 @@ fn many_addresses() -> Vec<u8> {
     buffer
 }
 
-/// What the records say, without TTLs.
+/// Returns the records without TTLs.
 fn contents(message: &[u8]) -> Vec<(Name, RecordValue)> {
     Records::of(message)
         .map(|record| (record.owner, record.value))
@@ -357,7 +357,7 @@ fn names_may_point_to_earlier_names_only() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_bad_to_read(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
+    fn arbitrary_bytes_are_parsed_or_rejected(message in proptest::collection::vec(any::<u8>(), 0..600), id: u16) {
         let read = parse_query(&message);
         prop_assert!(RelayedMessage::read(&message, id, &Question::about(name("a.b"), kind::A)).is_err() || message.len() > 12);
         prop_assert!(Records::of(&message).count() <= usize::from(u16::MAX));
@@ -373,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_query_is_read_or_rejected(at in 0usize..60, octet: u8, keep in 0usize..60) {
+    fn damaged_query_is_parsed_or_rejected(at in 0usize..60, octet: u8, keep in 0usize..60) {
         let mut message = query("a-service.a-namespace.svc.cluster.local", kind::SRV);
         if let Some(place) = message.get_mut(at) {
             *place = octet;
@@ -387,7 +387,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_answer_is_given_out_within_bounds_or_not_at_all(
+    fn damaged_response_stays_within_bounds_or_is_rejected(
         at in 12usize..1_700, octet: u8, keep in 0usize..1_700, limit in 0usize..2_000, ttl: u32
     ) {
         let mut message = many_addresses();

@@ -109,7 +109,7 @@ fn a_full_large_range_still_finds_the_last_free_one() {
 proptest! {
     /// Nothing is handed out twice, all stays in the range, and what was released comes back.
     #[test]
-    fn never_twice(
+    fn never_assigns_a_port_twice(
         prefix in 24u8..=30,
         steps in prop::collection::vec((0u8..3, any::<u64>()), 1..300),
     ) {

@@ -31,7 +31,7 @@ proptest! {
 }
 
 #[test]
-fn full_stretches_are_skipped_and_the_end_is_respected() {
+fn skips_full_chunks_within_the_range() {
     let mut set = OffsetSet::default();
     for offset in 0..3 * CHUNK_OFFSETS as u64 {
         assert!(set.insert(offset));

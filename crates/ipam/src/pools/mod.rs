@@ -1,8 +1,8 @@
-//! Addresses of load balancers: pools of ranges, who holds which address, and who may share one.
+//! Load-balancer IPs: pools of ranges, holders of addresses, and sharing.
 //!
-//! The book ([`Pools`]) is in memory only. It is rebuilt after a restart from what the holders' objects say
-//! ([`Pools::restore`]), before anything is assigned. An address has one holder, or several that agreed to
-//! share it; nothing here ever gives it to anybody else while it is held.
+//! [`Pools`] is in memory only. After a restart it is rebuilt from the objects of the holders by
+//! [`Pools::restore`], before anything is assigned. An address has one holder, or several that agreed to share it.
+//! An assigned address is never assigned to another holder.
 
 mod pool;
 mod sharing;
@@ -15,123 +15,123 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use pool::Book;
+use pool::PoolSet;
 
-/// Who holds addresses: `namespace/name` of a Service.
+/// Holder of addresses: `namespace/name` of a Service.
 pub type Holder = Arc<str>;
 
-/// Which families are needed.
+/// Policy for IP families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// An address of each.
+    /// One address of each family.
     All,
-    /// An address of each that is to be had, and of one at least.
+    /// One address of each available family, and of at least one.
     Any,
 }
 
-/// What somebody wants.
+/// A request for addresses.
 #[derive(Clone, Debug)]
 pub struct Request<'r> {
-    /// Who.
+    /// Holder.
     pub holder: &'r Holder,
-    /// Addresses of these families, at most one of each, in this order.
+    /// Families of the addresses, each at most once, in this order.
     pub families: &'r [Family],
-    /// Whether some of them are enough.
+    /// Policy for IP families.
     pub need: Need,
-    /// These addresses and no others, if there are any.
+    /// Requested addresses; empty for any.
     pub addresses: &'r [IpAddr],
-    /// This pool and no other.
+    /// Requested pool; `None` for any.
     pub pool: Option<&'r str>,
-    /// The pools that the holder may use at all.
+    /// Pools that the holder may use.
     pub eligible: &'r BTreeSet<Arc<str>>,
-    /// With whom the holder shares.
+    /// Sharing of the addresses.
     pub sharing: Sharing,
 }
 
-/// Why somebody gets no address. All but the first four may pass when others release addresses.
+/// Failure to assign addresses. All but the first four may go away when other holders release addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssignError {
-    /// Nothing is configured.
+    /// No pool exists.
     #[error("there is no AddressPool: create one with addresses of this network")]
     NoPools,
-    /// The pool that is asked for does not exist.
+    /// The requested pool does not exist.
     #[error("there is no AddressPool {0:?}")]
     UnknownPool(String),
-    /// Scope or selectors exclude the holder.
+    /// Scope or selectors of the pool exclude the holder.
     #[error("AddressPool {0:?} is not for this Service: its scope or its selectors exclude it")]
     NotForHolder(String),
-    /// No pool that the holder may use has such addresses.
+    /// No pool that the holder may use has addresses of the family.
     #[error("no pool has an address of family {0}")]
     NoFamily(Family),
-    /// Only pools that must be asked for have such addresses.
-    #[error("no pool of family {0} assigns its addresses automatically: ask for one of {1} by annotation")]
+    /// Only pools without automatic assignment have addresses of the family.
+    #[error("no pool of family {0} assigns its addresses automatically: request one of {1} by annotation")]
     NotAutomatic(Family, String),
-    /// All are held.
+    /// All addresses are in use.
     #[error("all addresses of family {0} are in use in {1}")]
     Exhausted(Family, String),
-    /// The address that is asked for is in no pool that the holder may use.
+    /// No pool that the holder may use contains the requested address.
     #[error("no pool that this Service may use has the address {0}")]
     OutsideOfPools(IpAddr),
-    /// The addresses that are asked for are not of the families that are needed.
+    /// The requested addresses do not match the families.
     #[error("the requested addresses are not one of each family that the Service has: {0}")]
     Families(String),
-    /// Somebody else holds the address that is asked for.
+    /// Another holder has the requested address.
     #[error("address {address} is held by {holder}, {reason}")]
     Held {
-        /// The address.
+        /// Address.
         address: IpAddr,
         /// One of its holders.
         holder: Holder,
-        /// Why it is not shared.
+        /// Reason why it is not shared.
         reason: NotShared,
     },
 }
 
-/// The book of pools and holders.
+/// All pools and their holders.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
-    book: Book,
-    /// How the holders of each address share it; never empty.
+    book: PoolSet,
+    /// Holders of each address with their sharing; never empty.
     held: BTreeMap<IpAddr, BTreeMap<Holder, Sharing>>,
     by_holder: BTreeMap<Holder, Vec<IpAddr>>,
-    /// Addresses by the key under which they are shared.
+    /// Addresses by sharing key.
     by_key: BTreeMap<String, BTreeSet<IpAddr>>,
 }
 
 impl Pools {
-    /// Adds a pool, or replaces the one of that name. Who holds addresses keeps them.
+    /// Adds a pool, or replaces the one with this name. Holders keep their addresses.
     pub fn set(&mut self, name: &str, pool: Pool) {
         self.book.set(name, pool, self.held.keys().copied());
     }
 
-    /// Takes a pool away. Who holds its addresses keeps them until asked again.
+    /// Removes a pool. Holders keep its addresses until their next request.
     pub fn remove(&mut self, name: &str) {
         self.book.remove(name);
     }
 
-    /// The names of the pools.
+    /// Returns the names of the pools.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.book.names()
     }
 
-    /// How many addresses of a family a pool has to give, and how many of its addresses are held; `None` without
-    /// such a pool or addresses of the family in it.
+    /// Returns the number of addresses of a family in a pool, and the number of them in use; `None` without such a
+    /// pool or addresses.
     pub fn usage(&self, name: &str, family: Family) -> Option<(u64, u64)> {
         self.book.usage(name, family)
     }
 
-    /// The addresses that somebody holds.
+    /// Returns the addresses of a holder.
     pub fn of(&self, holder: &str) -> &[IpAddr] {
         self.by_holder.get(holder).map_or(&[], Vec::as_slice)
     }
 
-    /// Who holds an address.
+    /// Returns the holders of an address.
     pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Holder> {
         self.held.get(&address).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Notes what somebody's object says that it holds, whatever the pools are; for the time after a restart.
-    /// Addresses that others hold and do not share with it are left out; true if there were none.
+    /// Records the addresses in the status of a holder, regardless of the pools, after a restart. Addresses of
+    /// other holders that do not share them are skipped. Returns true if none was skipped.
     pub fn restore(&mut self, holder: &Holder, addresses: &[IpAddr], sharing: &Sharing) -> bool {
         self.release(holder);
         let (kept, lost): (Vec<_>, Vec<_>) = addresses
@@ -142,11 +142,12 @@ impl Pools {
         lost.is_empty()
     }
 
-    /// Gives addresses. What the holder has it keeps, as far as it answers the request; so asking again changes
-    /// nothing. If the request cannot be met, the holder keeps nothing.
+    /// Assigns addresses. Addresses of the holder that satisfy the request are kept, so repeating a request changes
+    /// nothing. If the request fails, the holder has no addresses.
     ///
     /// # Errors
-    /// See [`AssignError`].
+    ///
+    /// Returns [`AssignError`] if the request cannot be satisfied.
     pub fn assign(&mut self, request: &Request<'_>) -> Result<Vec<IpAddr>, AssignError> {
         let before = self.of(request.holder).to_vec();
         self.release(request.holder);
@@ -155,7 +156,7 @@ impl Pools {
         Ok(assigned)
     }
 
-    /// Frees everything that somebody holds; whether that was anything.
+    /// Releases all addresses of a holder; returns true if there were any.
     pub fn release(&mut self, holder: &str) -> bool {
         let Some(addresses) = self.by_holder.remove(holder) else {
             return false;
@@ -215,7 +216,7 @@ impl Pools {
         let mut chosen = Vec::new();
         let mut first_error = None;
         for family in request.families {
-            match self.one(request, *family, before) {
+            match self.choose_address(request, *family, before) {
                 Ok(address) => chosen.push(address),
                 Err(error) if request.need == Need::All => return Err(error),
                 Err(error) => first_error = first_error.or(Some(error)),
@@ -227,7 +228,7 @@ impl Pools {
         }
     }
 
-    /// The addresses that are asked for.
+    /// Returns the requested addresses.
     fn requested(&self, request: &Request<'_>) -> Result<Vec<IpAddr>, AssignError> {
         let asked: Vec<Family> = request
             .addresses
@@ -257,8 +258,8 @@ impl Pools {
         Ok(request.addresses.to_vec())
     }
 
-    /// An address of a family: the one that was held before, one that can be shared, a free one.
-    fn one(&self, request: &Request<'_>, family: Family, before: &[IpAddr]) -> Result<IpAddr, AssignError> {
+    /// Returns an address of a family: the previous one, one that can be shared, or a free one.
+    fn choose_address(&self, request: &Request<'_>, family: Family, before: &[IpAddr]) -> Result<IpAddr, AssignError> {
         let having: Vec<&Arc<str>> = self
             .usable(request)
             .filter(|name| self.book.usage(name, family).is_some())
@@ -297,14 +298,14 @@ impl Pools {
             .ok_or_else(|| AssignError::Exhausted(family, joined(&open)))
     }
 
-    /// The pools that the request may be met from, best first.
+    /// Returns the pools that can satisfy the request, best first.
     fn usable<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = &'s Arc<str>> {
         self.book.by_priority().filter(|name| {
             request.eligible.contains(*name) && request.pool.is_none_or(|wanted| ***name == *wanted)
         })
     }
 
-    /// Who stands against `holder` having `address` too, and why.
+    /// Returns a holder that prevents `holder` from having `address`, and the reason.
     fn obstacle(&self, address: IpAddr, holder: &str, sharing: &Sharing) -> Option<(Holder, NotShared)> {
         let others = self.held.get(&address)?.iter();
         let mut others = others.filter(|(other, _)| &***other != holder);

@@ -1,4 +1,4 @@
-//! Pools and which of their addresses are taken.
+//! Pools and their taken addresses.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,24 +8,24 @@ use std::sync::Arc;
 use super::Family;
 use crate::offsets::OffsetSet;
 
-/// What a pool has, and how it gives it away.
+/// Ranges and policy of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Ranges of one family each that do not overlap; others are not looked at.
+    /// Ranges of one family each, without overlaps; other ranges are ignored.
     pub blocks: Vec<RangeInclusive<IpAddr>>,
-    /// Whether those get addresses who did not ask for this pool or an address of it.
+    /// Assigns addresses to Services that request neither this pool nor an address of it.
     pub is_automatic: bool,
-    /// Higher ones first; among equals the first by name.
+    /// Priority: higher first, then by name.
     pub priority: i64,
-    /// Whether IPv4 addresses that end in .0 or .255 are kept back.
+    /// Skips IPv4 addresses that end in .0 or .255.
     pub avoids_edges: bool,
 }
 
-/// A range of a pool with the offsets in it that are taken.
+/// A range of a pool and its taken offsets.
 #[derive(Clone, Debug)]
 struct Block {
     range: RangeInclusive<IpAddr>,
-    /// How many addresses can be looked at: those behind the first 2^64 - 1 are out of reach of any search.
+    /// Number of addresses that a search considers: at most 2^64 - 1.
     size: u64,
     taken: OffsetSet,
 }
@@ -38,13 +38,13 @@ struct Entry {
 
 /// All pools.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Book {
+pub(super) struct PoolSet {
     entries: BTreeMap<Arc<str>, Entry>,
-    /// The names, best first.
+    /// Names of the pools, best first.
     order: Vec<Arc<str>>,
 }
 
-impl Book {
+impl PoolSet {
     pub(super) fn set(&mut self, name: &str, pool: Pool, held: impl Iterator<Item = IpAddr>) {
         let mut blocks: Vec<Block> = pool.blocks.iter().filter_map(Block::new).collect();
         for address in held {
@@ -83,7 +83,7 @@ impl Book {
             .is_some_and(|entry| entry.pool.is_automatic)
     }
 
-    /// Whether the pool gives this address away.
+    /// Returns true if the pool assigns this address.
     pub(super) fn contains(&self, name: &str, address: IpAddr) -> bool {
         self.entries.get(name).is_some_and(|entry| {
             let has_it = entry
@@ -110,7 +110,7 @@ impl Book {
         is_there.then_some((total, taken))
     }
 
-    /// The lowest free address of a family.
+    /// Returns the lowest free address of a family.
     pub(super) fn first_free(&self, name: &str, family: Family) -> Option<IpAddr> {
         let entry = self.entries.get(name)?;
         entry
@@ -148,7 +148,7 @@ impl Book {
 }
 
 impl Block {
-    /// `None` for a range that is empty or of two families.
+    /// Returns `None` for an empty range or one of two families.
     fn new(range: &RangeInclusive<IpAddr>) -> Option<Self> {
         let distance = distance(*range.start(), *range.end())?;
         let size = u64::try_from(distance).unwrap_or(u64::MAX).saturating_add(1);
@@ -180,7 +180,7 @@ impl Block {
 
     fn first_free(&self, avoids_edges: bool) -> Option<IpAddr> {
         let mut from = 0;
-        // At most two edges follow each other: .255 and .0.
+        // At most two edge addresses follow each other: .255 and .0.
         while let Some(offset) = self.taken.first_free(from..self.size) {
             let address = self.address_of(offset);
             if !(avoids_edges && is_edge(address)) {
@@ -191,13 +191,13 @@ impl Block {
         None
     }
 
-    /// How many IPv4 addresses end in .0 or .255.
+    /// Returns the number of IPv4 addresses that end in .0 or .255.
     fn edges(&self) -> u64 {
         let (IpAddr::V4(first), IpAddr::V4(last)) = (self.range.start(), self.range.end()) else {
             return 0;
         };
         let (first, last) = (u64::from(first.to_bits()), u64::from(last.to_bits()));
-        // How many numbers below `end` leave the rest `r` when divided by 256.
+        // Number of integers below `end` with remainder `r` modulo 256.
         let below = |end: u64, rest: u64| (end + 255 - rest) / 256;
         [0, 255]
             .iter()
@@ -210,7 +210,7 @@ fn is_edge(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(address) if matches!(address.octets()[3], 0 | 255))
 }
 
-/// How far `to` lies above `from`; `None` if it lies below or is of another family.
+/// Returns the distance from `from` to `to`; `None` if `to` is below or of another family.
 fn distance(from: IpAddr, to: IpAddr) -> Option<u128> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => to.to_bits().checked_sub(from.to_bits()).map(u128::from),

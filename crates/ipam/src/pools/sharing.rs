@@ -1,11 +1,11 @@
-//! Who may hold an address together.
+//! Sharing of addresses between holders.
 
 use std::collections::BTreeSet;
 
-/// A port of a holder: protocol number and port.
+/// A port of a holder: protocol number and port number.
 pub type PortOf = (u8, u16);
 
-/// How a holder shares its addresses: with those of the same key, other ports, and backends that are found alike.
+/// Sharing of a holder: with holders of the same key, other ports and the same backend selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
     key: Option<String>,
@@ -13,13 +13,13 @@ pub struct Sharing {
     backends: Option<String>,
 }
 
-/// Why two holders do not share an address.
+/// Reason why two holders cannot share an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
-    /// One of them, or both, do not want to.
+    /// One of them, or both, do not share under this key.
     #[error("which does not share it under the same key")]
     Key,
-    /// Traffic could not be told apart.
+    /// They have a port in common.
     #[error("which has a port in common with this Service")]
     Ports,
     /// Traffic of one address goes to one node, which need not have backends of both.
@@ -28,8 +28,8 @@ pub enum NotShared {
 }
 
 impl Sharing {
-    /// Sharing under `key`, with nobody if it is `None`. `backends` says where traffic must arrive: `None` if any
-    /// node will do, else what chooses the backends.
+    /// Creates a sharing under `key`; `None` disables it. `backends` selects the backends of a node-local Service;
+    /// `None` if any node will do.
     pub fn new(
         key: Option<String>,
         ports: impl IntoIterator<Item = PortOf>,
@@ -46,7 +46,7 @@ impl Sharing {
         self.key.as_deref()
     }
 
-    /// What keeps the two from sharing; the same from both sides.
+    /// Returns the reason why two holders cannot share; symmetric.
     pub(super) fn obstacle(&self, other: &Self) -> Option<NotShared> {
         if self.key.is_none() || self.key != other.key {
             Some(NotShared::Key)

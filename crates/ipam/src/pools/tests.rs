@@ -77,7 +77,7 @@ fn the_lowest_free_address_is_given_and_kept() {
 }
 
 #[test]
-fn families_as_they_are_needed() {
+fn assigns_requested_families() {
     let mut pools = two_families();
     let dual = |need| Asks {
         families: vec![Family::V6, Family::V4],
@@ -245,7 +245,7 @@ fn sharing_needs_one_key_other_ports_and_like_backends() {
 }
 
 #[test]
-fn a_pool_that_comes_later_knows_what_is_held() {
+fn later_pool_excludes_held_addresses() {
     let mut pools = Pools::default();
     let holder: Holder = "a/a".into();
     assert!(pools.restore(&holder, &[ip("192.0.2.1")], &Sharing::default()));

@@ -1,73 +1,74 @@
-//! How reads see what other servers have written: etcd is asked for the revision of the newest commit, and the
-//! index is waited for. Those who ask while a question is under way share the next one.
+//! Consistent reads: the revision of the newest commit is read from etcd, and the reader waits until the index has
+//! it. Readers that arrive during a request share the next one.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::told;
+use super::connection::store_error;
 use super::layout::COMMIT;
 use super::shared::Shared;
 use super::wire::RangeRequest;
 use crate::{Revision, StoreError};
 
-/// Readers that wait for a question; further ones wait for a place. More than requests that a server takes at a time.
-const WAITING_MAX: usize = 4_096;
+/// Limit of readers that wait for a request; further ones wait for room in the queue. It exceeds the number of
+/// requests that a server processes at a time.
+const WAITING_READERS_MAX: usize = 4_096;
 
-type Answer = Result<Revision, String>;
+type BarrierResult = Result<Revision, String>;
 
-/// Where to ask.
+/// Handle of the barrier task.
 #[derive(Clone)]
-pub(super) struct Barrier(mpsc::Sender<oneshot::Sender<Answer>>);
+pub(super) struct Barrier(mpsc::Sender<oneshot::Sender<BarrierResult>>);
 
-/// The end that answers.
-pub(super) struct Asking {
+/// Task that reads the newest commit from etcd.
+pub(super) struct BarrierTask {
     shared: Arc<Shared>,
-    waiting: mpsc::Receiver<oneshot::Sender<Answer>>,
+    waiting: mpsc::Receiver<oneshot::Sender<BarrierResult>>,
 }
 
-pub(super) fn new(shared: Arc<Shared>) -> (Barrier, Asking) {
-    let (sender, waiting) = mpsc::channel(WAITING_MAX);
-    (Barrier(sender), Asking { shared, waiting })
+pub(super) fn new(shared: Arc<Shared>) -> (Barrier, BarrierTask) {
+    let (sender, waiting) = mpsc::channel(WAITING_READERS_MAX);
+    (Barrier(sender), BarrierTask { shared, waiting })
 }
 
 impl Barrier {
-    /// The revision of the newest commit of anybody before now.
+    /// Returns the revision of the newest commit of any server before the call.
     pub(super) async fn newest(&self) -> Result<Revision, StoreError> {
-        let (sender, answer) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let unavailable = |reason: String| StoreError::Unavailable { reason };
         let closed = || unavailable("etcd: the store was closed".to_owned());
         self.0.send(sender).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?.map_err(unavailable)
+        response.await.map_err(|_| closed())?.map_err(unavailable)
     }
 }
 
-impl Asking {
-    /// Answers until nobody can ask any more.
+impl BarrierTask {
+    /// Serves readers until all handles are dropped.
     pub(super) async fn run(mut self) {
-        let mut askers = Vec::new();
-        while self.waiting.recv_many(&mut askers, WAITING_MAX).await > 0 {
-            let answer = self.ask().await;
-            for asker in askers.drain(..) {
-                if asker.send(answer.clone()).is_err() {
-                    tracing::trace!("a reader did not wait for etcd");
+        let mut readers = Vec::new();
+        while self.waiting.recv_many(&mut readers, WAITING_READERS_MAX).await > 0 {
+            let response = self.read_newest().await;
+            for reader in readers.drain(..) {
+                if reader.send(response.clone()).is_err() {
+                    tracing::trace!("reader dropped before the response of etcd");
                 }
             }
         }
     }
 
-    async fn ask(&self) -> Answer {
+    async fn read_newest(&self) -> BarrierResult {
         let connection = self.shared.connection().map_err(reason)?;
         let newest = RangeRequest {
             key: self.shared.prefix.key(COMMIT),
             keys_only: true,
             ..RangeRequest::default()
         };
-        let answer = connection
+        let response = connection
             .range(newest)
             .await
-            .map_err(|status| reason(told(&status)))?;
-        let kv = answer.kvs.first();
+            .map_err(|status| reason(store_error(&status)))?;
+        let kv = response.kvs.first();
         let kv = kv.ok_or_else(|| "etcd: the commit record is missing".to_owned())?;
         Ok(self.shared.offset.revision(kv.mod_revision))
     }

@@ -1,5 +1,5 @@
-//! History in etcd is forgotten after a while, as upstream does it (`--etcd-compaction-interval`): each interval,
-//! up to where it was an interval ago, by one of the servers.
+//! Compaction of etcd's history, as upstream does it (`--etcd-compaction-interval`): each interval, one of the
+//! servers compacts up to the revision of one interval ago.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,61 +7,65 @@ use std::time::Duration;
 use bytes::Bytes;
 use tonic::{Code, Status};
 
-use super::connection::{Connection, told};
+use super::connection::{Connection, store_error};
 use super::layout::COMPACTION;
 use super::shared::Shared;
-use super::transaction::{found, get, is_at, put};
+use super::transaction::{get, has_revision, key_values, put};
 use super::wire::{CompactionRequest, TxnRequest};
 
-/// Compacts until the engine is closed.
+/// Compacts periodically until the engine is closed.
 pub(super) async fn run(shared: Arc<Shared>, interval: Duration) {
-    let mut turn = Turn::default();
+    let mut compactor = Compactor::default();
     loop {
         tokio::time::sleep(interval).await;
         let Ok(connection) = shared.connection() else {
             continue;
         };
-        if let Err(status) = turn.take(&shared, &connection).await {
-            tracing::warn!(error = %told(&status), "etcd's history could not be compacted; it is tried again");
+        if let Err(status) = compactor.compact_if_due(&shared, &connection).await {
+            tracing::warn!(error = %store_error(&status), "compaction failed, retrying");
         }
     }
 }
 
-/// What is known from the interval before.
+/// State from the previous interval.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct Compactor {
     /// etcd's revision of the compaction key.
-    key_at: i64,
-    /// etcd's revision then; up to there is compacted.
-    then: i64,
+    key_revision: i64,
+    /// etcd's revision at that time, up to which history is compacted next.
+    previous_revision: i64,
 }
 
-impl Turn {
-    /// Compacts if no other server has done so since the last turn.
-    pub(super) async fn take(&mut self, shared: &Shared, connection: &Connection) -> Result<(), Status> {
+impl Compactor {
+    /// Compacts if no other server has done so in this interval.
+    pub(super) async fn compact_if_due(
+        &mut self,
+        shared: &Shared,
+        connection: &Connection,
+    ) -> Result<(), Status> {
         let key = shared.prefix.key(COMPACTION);
         let request = TxnRequest {
-            compare: vec![is_at(key.clone(), self.key_at)],
-            success: vec![put(key, Bytes::from(self.then.to_string()))],
+            compare: vec![has_revision(key.clone(), self.key_revision)],
+            success: vec![put(key, Bytes::from(self.previous_revision.to_string()))],
             failure: vec![get(&shared.prefix, COMPACTION)],
         };
-        let answer = connection.txn(request).await?;
-        let now = answer.header.map_or(0, |header| header.revision);
-        let then = std::mem::replace(&mut self.then, now);
-        if !answer.succeeded {
-            let kv = answer.responses.into_iter().flat_map(found).next();
-            self.key_at = kv.map_or(0, |kv| kv.mod_revision);
+        let response = connection.txn(request).await?;
+        let now = response.header.map_or(0, |header| header.revision);
+        let previous_revision = std::mem::replace(&mut self.previous_revision, now);
+        if !response.succeeded {
+            let kv = response.responses.into_iter().flat_map(key_values).next();
+            self.key_revision = kv.map_or(0, |kv| kv.mod_revision);
             return Ok(());
         }
-        self.key_at = now;
-        if then == 0 {
+        self.key_revision = now;
+        if previous_revision == 0 {
             return Ok(());
         }
-        compact(connection, then).await
+        compact(connection, previous_revision).await
     }
 }
 
-/// Compacts up to one of etcd's revisions. What is compacted already stays so.
+/// Compacts up to a revision of etcd. Compacting to an older revision has no effect.
 pub(super) async fn compact(connection: &Connection, revision: i64) -> Result<(), Status> {
     match connection.compact(CompactionRequest { revision }).await {
         Err(status) if status.code() == Code::OutOfRange => Ok(()),

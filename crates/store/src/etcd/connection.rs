@@ -1,4 +1,4 @@
-//! gRPC to one member of an etcd cluster.
+//! gRPC connection to one member of an etcd cluster.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,43 +12,46 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::wire::{
-    CompactionRequest, Done, RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchCreateRequest,
-    WatchRequest, WatchResponse,
+    CompactionRequest, EmptyResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use crate::StoreError;
 
-/// How long a connection may take to come up.
+/// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer may take: as long as etcd itself tries to reach a quorum.
+/// Timeout of a request: the time that etcd itself tries to reach a quorum.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
-/// How often a silent connection is probed and how long the answer may take, so that a member that vanished is noticed.
+/// Period and timeout of keep-alives, so that a vanished member is detected.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest answer: a page of objects of the largest size that etcd takes by default (1.5 MiB).
+/// Limit of a response in bytes: a page of objects of the largest size that etcd accepts by default (1.5 MiB).
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// How etcd is reached, and what for.
+/// Address, credentials and key prefix of an etcd cluster.
 #[derive(Clone, Debug)]
 pub struct EtcdAddress {
     /// URLs of the members: `http://…` or `https://…`.
     pub servers: Vec<String>,
-    /// PEM certificates that the members' must be signed by; needed for `https`.
+    /// PEM file with the CA certificates of the members; required for `https`.
     pub ca_file: Option<PathBuf>,
-    /// PEM certificate and key that identify us.
+    /// PEM files with the client certificate and its key.
     pub identity_files: Option<(PathBuf, PathBuf)>,
-    /// What all keys begin with.
+    /// Prefix of all keys.
     pub prefix: String,
 }
 
 impl EtcdAddress {
-    /// The members, ready to be connected to.
+    /// Returns the endpoints of the members.
     pub(super) fn endpoints(&self) -> Result<Vec<Endpoint>, StoreError> {
         if self.servers.is_empty() {
-            return Err(unusable("no etcd server is named".to_owned()));
+            return Err(unusable(
+                "expected at least one etcd server, found none; set --etcd-servers".to_owned(),
+            ));
         }
         let tls = self.tls()?;
         let endpoint = |server: &String| {
-            let failed = |error: tonic::transport::Error| unusable(format!("{server}: {}", causes(&error)));
+            let failed =
+                |error: tonic::transport::Error| unusable(format!("{server}: {}", error_chain(&error)));
             let endpoint = Endpoint::from_shared(server.clone())
                 .map_err(failed)?
                 .connect_timeout(CONNECT_TIMEOUT)
@@ -59,12 +62,13 @@ impl EtcdAddress {
             match endpoint.uri().scheme_str() {
                 Some("http") => Ok(endpoint),
                 Some("https") => {
-                    let wanted = || format!("{server}: https needs the certificate of its authority");
-                    let tls = tls.clone().ok_or_else(|| unusable(wanted()))?;
+                    let ca_missing =
+                        || format!("{server}: https requires the certificate of the CA; set --etcd-cafile");
+                    let tls = tls.clone().ok_or_else(|| unusable(ca_missing()))?;
                     endpoint.tls_config(tls).map_err(failed)
                 }
                 _ => Err(unusable(format!(
-                    "{server:?} is no URL of an etcd server; an example is http://127.0.0.1:2379"
+                    "expected the URL of an etcd server such as http://127.0.0.1:2379, found {server:?}"
                 ))),
             }
         };
@@ -92,7 +96,7 @@ impl Connection {
         let opened = endpoint.connect().await;
         opened
             .map(Connection)
-            .map_err(|error| Status::unavailable(causes(&error)))
+            .map_err(|error| Status::unavailable(error_chain(&error)))
     }
 
     pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
@@ -104,14 +108,14 @@ impl Connection {
     }
 
     pub(super) async fn compact(&self, request: CompactionRequest) -> Result<(), Status> {
-        let done: Result<Done, Status> = self.unary("/etcdserverpb.KV/Compact", request).await;
+        let done: Result<EmptyResponse, Status> = self.unary("/etcdserverpb.KV/Compact", request).await;
         done.map(|_| ())
     }
 
-    /// Opens a watch; it ends when the member loses its leader.
+    /// Opens a watch, which ends when the member loses its leader.
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
         let first = WatchRequest { create: Some(create) };
-        // The stream of requests stays open, for its end is the watch's.
+        // The request stream stays open, because its end would end the watch.
         let requests = stream::iter([first]).chain(stream::pending());
         let mut request = Request::new(requests);
         request
@@ -120,7 +124,7 @@ impl Connection {
         let mut grpc = self.grpc().await?;
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let opening = grpc.streaming(request, path, ProstCodec::default());
-        within(opening).await.map(tonic::Response::into_inner)
+        with_timeout(opening).await.map(tonic::Response::into_inner)
     }
 
     async fn unary<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
@@ -131,7 +135,7 @@ impl Connection {
         let mut grpc = self.grpc().await?;
         let path = PathAndQuery::from_static(path);
         let answering = grpc.unary(Request::new(request), path, ProstCodec::default());
-        within(answering).await.map(tonic::Response::into_inner)
+        with_timeout(answering).await.map(tonic::Response::into_inner)
     }
 
     async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
@@ -140,13 +144,13 @@ impl Connection {
             .max_encoding_message_size(ANSWER_BYTES_MAX);
         grpc.ready()
             .await
-            .map_err(|error| Status::unavailable(causes(&error)))?;
+            .map_err(|error| Status::unavailable(error_chain(&error)))?;
         Ok(grpc)
     }
 }
 
-/// What a client of the store is told about a refusal of etcd's.
-pub(super) fn told(status: &Status) -> StoreError {
+/// Converts an error of etcd.
+pub(super) fn store_error(status: &Status) -> StoreError {
     let hint = match status.code() {
         Code::ResourceExhausted if status.message().contains("space exceeded") => {
             "; compact and defragment it or give it a larger quota, then disarm the alarm with etcdctl"
@@ -154,7 +158,7 @@ pub(super) fn told(status: &Status) -> StoreError {
         _ => "",
     };
     let message = match std::error::Error::source(status) {
-        Some(source) => format!("{}: {}", status.message(), causes(source)),
+        Some(source) => format!("{}: {}", status.message(), error_chain(source)),
         None => status.message().to_owned(),
     };
     StoreError::Unavailable {
@@ -162,11 +166,11 @@ pub(super) fn told(status: &Status) -> StoreError {
     }
 }
 
-async fn within<T>(answering: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+async fn with_timeout<T>(answering: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     match tokio::time::timeout(REQUEST_TIMEOUT, answering).await {
         Ok(answer) => answer,
         Err(_) => Err(Status::deadline_exceeded(format!(
-            "no answer within {REQUEST_TIMEOUT:?}"
+            "no response within {REQUEST_TIMEOUT:?}"
         ))),
     }
 }
@@ -179,8 +183,8 @@ fn unusable(reason: String) -> StoreError {
     StoreError::Unavailable { reason }
 }
 
-/// An error with its causes, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
+/// Joins an error and its sources in one line.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,40 +1,40 @@
-//! What etcd's watch tells, as commits of the index. Pure.
+//! Conversion of etcd's watch events to commits of the index. Pure.
 
 use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, is_object, parse_stored};
-use super::load::Landmark;
+use super::load::HistoryMark;
 use super::wire::{Event, EventType, KeyValue};
 use crate::index::{Change, Commit};
 use crate::{Key, Transformation};
 
-/// What a batch of events comes to.
+/// Result of a batch of events.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Ascending by revision.
+    /// Commits, ascending by revision.
     pub(super) commits: Vec<Commit>,
-    /// The newest commit record among the events.
-    pub(super) landmark: Option<Landmark>,
-    /// The newest layout, if it was written or, as `Some(None)`, removed.
+    /// Newest commit record among the events.
+    pub(super) history_mark: Option<HistoryMark>,
+    /// Newest layout, if it was written; `Some(None)` if it was removed.
     pub(super) layout: Option<Option<Layout>>,
-    /// etcd's newest revision among the events.
+    /// Newest revision of etcd among the events.
     pub(super) newest: Option<i64>,
 }
 
-/// Reads events, which are ascending by revision and tell revisions wholly.
-pub(super) fn read(
+/// Converts events, which are ascending by revision and contain all events of each revision.
+pub(super) fn convert(
     prefix: &Prefix,
     offset: Offset,
     transformation: &Transformation,
     events: &[Event],
 ) -> Batch {
     let mut batch = Batch::default();
-    let kvs = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-    for transaction in events.chunk_by(|one, other| kvs(one) == kvs(other)) {
-        read_transaction(prefix, offset, transformation, transaction, &mut batch);
+    let revision_of = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+    for transaction in events.chunk_by(|one, other| revision_of(one) == revision_of(other)) {
+        convert_transaction(prefix, offset, transformation, transaction, &mut batch);
     }
     batch
 }
 
-fn read_transaction(
+fn convert_transaction(
     prefix: &Prefix,
     offset: Offset,
     transformation: &Transformation,
@@ -59,7 +59,7 @@ fn read_transaction(
         .find(|(key, is_deletion, _)| *key == COMMIT && !is_deletion)
         .and_then(|(_, _, kv)| CommitRecord::parse(&kv.value));
     if let Some(record) = &record {
-        batch.landmark = Some(Landmark {
+        batch.history_mark = Some(HistoryMark {
             mod_revision: first.mod_revision,
             mark: record.mark,
         });
@@ -79,16 +79,16 @@ fn read_transaction(
         let key: Key = (*key).into();
         if *is_deletion {
             let last = record.as_ref().and_then(|record| record.last.get(&key));
-            let last = last.map(|last| transformation.opened(&key, last.clone()));
+            let last = last.map(|last| transformation.open_value(&key, last.clone()));
             let last = last.and_then(|last| last.inscribed(revision));
             transformation.forget(&key);
             changes.push(Change::Delete { key, last });
         } else {
             let stored = parse_stored(&kv.value);
-            let value = stored.map(|stored| transformation.opened(&key, stored));
+            let value = stored.map(|stored| transformation.open_value(&key, stored));
             match value.and_then(|value| value.inscribed(revision)) {
                 Some(value) => changes.push(Change::Put { key, value }),
-                None => tracing::error!(%key, "a value in etcd cannot be read and is left out"),
+                None => tracing::error!(%key, "malformed value in etcd skipped"),
             }
         }
     }

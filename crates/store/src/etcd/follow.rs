@@ -1,4 +1,4 @@
-//! Keeps the index up to date: one watch on everything, resumed after every interruption from where it was.
+//! Keeps the index current by one watch on all keys, which is resumed after each interruption.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,84 +7,84 @@ use std::time::Duration;
 use tonic::transport::Endpoint;
 use tonic::{Status, Streaming};
 
-use super::connection::{Connection, told};
+use super::connection::{Connection, store_error};
 use super::events;
 use super::layout::{LAYOUT, Layout};
-use super::load::{self, Landmark, Recognition, recognize};
+use super::load::{self, HistoryMark, HistoryCheck, check_history_mark};
 use super::shared::Shared;
-use super::transaction::{is_at, put};
+use super::transaction::{has_revision, put};
 use super::wire::{TxnRequest, WatchCreateRequest, WatchResponse};
 use crate::index::{Change, Commit};
 use crate::{Entry, Key, Revision, StoreError};
 
-/// How long to wait before the next member is tried; doubled each time up to the limit, and spread.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Back-off before the next member is tried: doubled up to the limit, with jitter.
+const BACK_OFF_FIRST: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
-/// The task's state.
+/// State of the task.
 pub(super) struct Follower {
     pub(super) shared: Arc<Shared>,
     pub(super) endpoints: Vec<Endpoint>,
-    /// Which of them is used next.
+    /// Number of the next endpoint.
     pub(super) next: usize,
-    /// etcd's revision up to which the index is complete.
+    /// Revision of etcd up to which the index is complete.
     pub(super) reached: i64,
-    pub(super) landmark: Landmark,
+    pub(super) history_mark: HistoryMark,
 }
 
-/// Why following ended.
-enum End {
-    /// The connection broke or etcd refused; another member or another time may do.
+/// Reason for the end of a session.
+enum SessionEnd {
+    /// The connection failed or etcd rejected the request; another member or a retry may succeed.
     Broken(StoreError),
-    /// The watch was refused since history was compacted meanwhile.
+    /// The watch was rejected because history was compacted.
     Compacted,
-    /// What is in etcd is not what the index was made from.
-    Other(String),
+    /// etcd does not contain the history that the index was made from.
+    ForeignHistory(String),
 }
 
-impl From<StoreError> for End {
-    fn from(error: StoreError) -> End {
-        End::Broken(error)
+impl From<StoreError> for SessionEnd {
+    fn from(error: StoreError) -> SessionEnd {
+        SessionEnd::Broken(error)
     }
 }
 
 impl Follower {
-    /// Follows until etcd turns out to have another history.
+    /// Follows etcd until it has another history.
     pub(super) async fn run(mut self) {
-        let mut pause = PAUSE_FIRST;
+        let mut pause = BACK_OFF_FIRST;
         loop {
             let reached = self.reached;
             let end = self.follow().await;
-            // Whoever got anywhere is tried again at once.
+            // Progress resets the back-off.
             if self.reached > reached {
-                pause = PAUSE_FIRST;
+                pause = BACK_OFF_FIRST;
             }
             match end {
-                End::Broken(error) => self.shared.interrupted(&error),
-                End::Compacted => {}
-                End::Other(reason) => {
-                    self.shared.lost(reason);
+                SessionEnd::Broken(error) => self.shared.set_disconnected(&error),
+                SessionEnd::Compacted => {}
+                SessionEnd::ForeignHistory(reason) => {
+                    self.shared.set_lost(reason);
                     return;
                 }
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            pause = (pause * 2).min(BACK_OFF_MAX);
         }
     }
 
-    /// Connects to the next member and follows it until something stands against it.
-    async fn follow(&mut self) -> End {
+    /// Connects to the next member and follows it until the session ends.
+    async fn follow(&mut self) -> SessionEnd {
         match self.session().await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
-    async fn session(&mut self) -> Result<std::convert::Infallible, End> {
+    async fn session(&mut self) -> Result<std::convert::Infallible, SessionEnd> {
         let endpoint = &self.endpoints[self.next % self.endpoints.len()];
         self.next += 1;
-        let connection = Connection::open(endpoint).await.map_err(broken)?;
-        self.make_sure(&connection).await?;
+        let connection = Connection::open(endpoint).await.map_err(disconnected)?;
+        self.check_history(&connection).await?;
         let (key, range_end) = self.shared.prefix.range();
         let create = WatchCreateRequest {
             key,
@@ -92,52 +92,52 @@ impl Follower {
             start_revision: self.reached + 1,
             fragment: true,
         };
-        let mut watch = connection.watch(create).await.map_err(broken)?;
-        // The first answer says that the watch stands.
+        let mut watch = connection.watch(create).await.map_err(disconnected)?;
+        // The first response confirms the watch.
         match next_response(&mut watch).await {
-            Err(End::Compacted) => {
-                self.read_anew(&connection).await?;
-                return Err(End::Compacted);
+            Err(SessionEnd::Compacted) => {
+                self.reload(&connection).await?;
+                return Err(SessionEnd::Compacted);
             }
-            other => self.take(&other?)?,
+            other => self.apply(&other?)?,
         }
-        self.shared.up(connection);
+        self.shared.set_connected(connection);
         loop {
             let response = next_response(&mut watch).await?;
-            self.take(&response)?;
+            self.apply(&response)?;
         }
     }
 
-    /// Makes sure that etcd still has the history that the index was made from.
-    async fn make_sure(&mut self, connection: &Connection) -> Result<(), End> {
+    /// Checks that etcd still has the history that the index was made from.
+    async fn check_history(&mut self, connection: &Connection) -> Result<(), SessionEnd> {
         let prefix = &self.shared.prefix;
         let (layout, layout_at) = load::read_layout(connection, prefix).await?;
         let expected = Layout::new(self.shared.offset.0);
-        let recognition = match layout {
-            None => (Recognition::Other, 0),
-            Some(_) => recognize(connection, prefix, self.landmark, self.reached).await?,
+        let check = match layout {
+            None => (HistoryCheck::ForeignHistory, 0),
+            Some(_) => check_history_mark(connection, prefix, self.history_mark, self.reached).await?,
         };
-        match recognition {
-            (Recognition::Same | Recognition::Forgotten, _) if layout != Some(expected) => Err(End::Other(
-                "another program has written the store anew".to_owned(),
+        match check {
+            (HistoryCheck::Same | HistoryCheck::Compacted, _) if layout != Some(expected) => Err(SessionEnd::ForeignHistory(
+                "another program has replaced the store".to_owned(),
             )),
-            (Recognition::Same, _) => Ok(()),
-            (Recognition::Forgotten, _) => Ok(self.read_anew(connection).await?),
-            (Recognition::Other, now) => {
+            (HistoryCheck::Same, _) => Ok(()),
+            (HistoryCheck::Compacted, _) => Ok(self.reload(connection).await?),
+            (HistoryCheck::ForeignHistory, now) => {
                 if layout == Some(expected) {
                     self.raise_offset(connection, layout_at, now).await;
                 }
-                Err(End::Other(format!(
-                    "it has another history than before, as if restored from an older snapshot: revision {now} where \
-                     {} was seen",
+                Err(SessionEnd::ForeignHistory(format!(
+                    "it has another history than before, as after a restore from an older snapshot: expected revision {} or \
+                     more, found {now}",
                     self.reached
                 )))
             }
         }
     }
 
-    /// After etcd was set back, revisions would be given out a second time; a larger offset prevents that. Whoever of
-    /// several servers comes first does it.
+    /// Raises the offset, so that an etcd restored from an older snapshot does not assign revisions a second time.
+    /// The first of several servers does it.
     async fn raise_offset(&self, connection: &Connection, layout_at: i64, now: i64) {
         let seen = self.shared.offset.revision(self.reached).0;
         let offset = seen.saturating_sub(u64::try_from(now).unwrap_or(0)) + 1;
@@ -146,23 +146,23 @@ impl Follower {
         }
         let key = self.shared.prefix.key(LAYOUT);
         let request = TxnRequest {
-            compare: vec![is_at(key.clone(), layout_at)],
-            success: vec![put(key, Layout::new(offset).encoded())],
+            compare: vec![has_revision(key.clone(), layout_at)],
+            success: vec![put(key, Layout::new(offset).encode())],
             failure: Vec::new(),
         };
         match connection.txn(request).await {
-            Ok(answer) if answer.succeeded => {
-                tracing::warn!(offset, "etcd was set back; revisions go on above those seen")
+            Ok(response) if response.succeeded => {
+                tracing::warn!(offset, "etcd was restored from an older snapshot, revision offset raised")
             }
             Ok(_) => {}
             Err(status) => {
-                tracing::warn!(error = %told(&status), "etcd was set back, and revisions may be given out again")
+                tracing::warn!(error = %store_error(&status), "etcd was restored from an older snapshot, raising the revision offset failed; revisions may repeat")
             }
         }
     }
 
-    fn take(&mut self, response: &WatchResponse) -> Result<(), End> {
-        let batch = events::read(
+    fn apply(&mut self, response: &WatchResponse) -> Result<(), SessionEnd> {
+        let batch = events::convert(
             &self.shared.prefix,
             self.shared.offset,
             &self.shared.transformation,
@@ -171,31 +171,31 @@ impl Follower {
         if let Some(layout) = batch.layout
             && layout != Some(Layout::new(self.shared.offset.0))
         {
-            return Err(End::Other(
-                "another program has written the store anew".to_owned(),
+            return Err(SessionEnd::ForeignHistory(
+                "another program has replaced the store".to_owned(),
             ));
         }
         if let Some(newest) = batch.newest {
             self.reached = newest;
         }
-        if let Some(landmark) = batch.landmark {
-            self.landmark = landmark;
+        if let Some(history_mark) = batch.history_mark {
+            self.history_mark = history_mark;
         }
         self.shared.publish(batch.commits);
         Ok(())
     }
 
-    /// Brings the index from where it is to the present where the history between is gone. Watches that have not
-    /// come so far are cut.
-    async fn read_anew(&mut self, connection: &Connection) -> Result<(), StoreError> {
+    /// Brings the index to the present state if the history between is compacted. Watches that have not read so far
+    /// are cut off.
+    async fn reload(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let known = shared.index.revision();
+        let index_revision = shared.index.revision();
         let mut present = HashSet::new();
         let mut changed: Vec<Entry> = Vec::new();
         let loaded = load::load(connection, &shared.prefix, shared.offset, |record| {
             present.insert(record.key.clone());
-            if record.modified > known {
-                changed.extend(shared.transformation.opened_record(record).into_entry());
+            if record.modified > index_revision {
+                changed.extend(shared.transformation.open_record(record).into_entry());
             }
         })
         .await?;
@@ -203,18 +203,19 @@ impl Follower {
         let gone = listing.entries.into_iter().map(|entry| entry.key);
         let gone: Vec<Key> = gone.filter(|key| !present.contains(key)).collect();
         let newest = shared.offset.revision(loaded.newest);
-        if newest > known {
+        if newest > index_revision {
             shared.publish(differences(changed, gone, newest));
             shared.index.compact(newest)?;
         }
-        self.reached = loaded.at;
-        self.landmark = loaded.landmark;
-        tracing::warn!(revision = %newest, "etcd's history was compacted meanwhile; everything was read anew");
+        self.reached = loaded.revision;
+        self.history_mark = loaded.history_mark;
+        tracing::warn!(revision = %newest, "etcd history compacted meanwhile, index reloaded");
         Ok(())
     }
 }
 
-/// Commits that lead to the present: what changed under the revisions of the last changes, what is gone at the end.
+/// Returns commits that lead to the present state: changes under the revisions of the last writes, deletions at the
+/// end.
 fn differences(mut changed: Vec<Entry>, gone: Vec<Key>, newest: Revision) -> Vec<Commit> {
     changed.sort_by_key(|entry| entry.modified);
     let mut commits: Vec<Commit> = Vec::new();
@@ -242,19 +243,19 @@ fn differences(mut changed: Vec<Entry>, gone: Vec<Key>, newest: Revision) -> Vec
     commits
 }
 
-/// The next answer of a watch, put together if it came in fragments.
-async fn next_response(watch: &mut Streaming<WatchResponse>) -> Result<WatchResponse, End> {
+/// Returns the next response of a watch, joined from its fragments.
+async fn next_response(watch: &mut Streaming<WatchResponse>) -> Result<WatchResponse, SessionEnd> {
     let mut whole: Option<WatchResponse> = None;
     loop {
-        let Some(response) = watch.message().await.map_err(broken)? else {
-            return Err(broken(Status::unavailable("the watch ended")));
+        let Some(response) = watch.message().await.map_err(disconnected)? else {
+            return Err(disconnected(Status::unavailable("the watch ended")));
         };
         if response.compact_revision > 0 {
-            return Err(End::Compacted);
+            return Err(SessionEnd::Compacted);
         }
         if response.canceled {
             let reason = format!("the watch was cancelled: {}", response.cancel_reason);
-            return Err(broken(Status::unavailable(reason)));
+            return Err(disconnected(Status::unavailable(reason)));
         }
         let is_fragment = response.fragment;
         match &mut whole {
@@ -267,8 +268,8 @@ async fn next_response(watch: &mut Streaming<WatchResponse>) -> Result<WatchResp
     }
 }
 
-fn broken(status: Status) -> End {
-    End::Broken(told(&status))
+fn disconnected(status: Status) -> SessionEnd {
+    SessionEnd::Broken(store_error(&status))
 }
 
 #[cfg(test)]

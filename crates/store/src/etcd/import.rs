@@ -1,22 +1,22 @@
-//! Reading and writing whole contents, without following them.
+//! Reading and writing of complete contents, without following etcd.
 
 use super::connect;
-use super::connection::{Connection, EtcdAddress, told};
+use super::connection::{Connection, EtcdAddress, store_error};
 use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, stored};
-use super::load::{is_empty, load, read_layout, settle_layout};
+use super::load::{is_empty, load, read_layout, ensure_layout};
 use super::transaction::put;
 use super::wire::{DeleteRangeRequest, Request, RequestOp, TxnRequest};
 use crate::transfer::{Contents, TransferError};
 use crate::{Record, Revision, StoreError};
 
-/// Everything in an etcd at one revision.
+/// Reads all data of an etcd at one revision.
 pub(crate) async fn read_etcd(address: &EtcdAddress) -> Result<Contents, StoreError> {
     let prefix = Prefix::new(&address.prefix);
     let (connection, _) = connect(&address.endpoints()?).await?;
     let offset = match read_layout(&connection, &prefix).await? {
         (None, _) if is_empty(&connection, &prefix).await? => return Ok(Contents::default()),
-        // What cannot be read is told as at the start of a server.
-        _ => Offset(settle_layout(&connection, &prefix).await?.revision_offset),
+        // Reports the same errors as the start of a server.
+        _ => Offset(ensure_layout(&connection, &prefix).await?.revision_offset),
     };
     let mut records = Vec::new();
     let loaded = load(&connection, &prefix, offset, |record| records.push(record)).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn read_etcd(address: &EtcdAddress) -> Result<Contents, StoreEr
     })
 }
 
-/// A copy into etcd under way.
+/// A copy into etcd.
 pub(crate) struct Import {
     connection: Connection,
     prefix: Prefix,
@@ -34,12 +34,12 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Records of a batch: below etcd's limit of 128 operations a transaction.
+    /// Records per batch: below etcd's limit of 128 operations per transaction.
     pub(crate) const BATCH_RECORDS_MAX: usize = 120;
 
-    /// Begins: what is there is removed if it may be, and the layout says that a copy is under way. `above` is
-    /// given the revision of the store that is replaced, and says above which revision all that is written has to
-    /// be: objects get new revisions, and none of these may have been given out before.
+    /// Begins a copy: removes existing data if that is allowed, and marks the layout as incomplete. `above` gets
+    /// the revision of the replaced store and returns the revision that all written objects must exceed: objects
+    /// get new revisions, and none of these may have been assigned before.
     pub(crate) async fn begin(
         address: &EtcdAddress,
         overwrite: bool,
@@ -58,40 +58,40 @@ impl Import {
             prefix,
             offset: Offset(0),
         };
-        let now = import.carry_out(Vec::new()).await?;
+        let now = import.commit(Vec::new()).await?;
         let replaced = layout.map(|layout| Offset(layout.revision_offset).revision(now));
         import.offset = Offset::after(now, above(replaced));
         let mut operations = import.clear();
         operations.push(import.layout(false));
-        import.carry_out(operations).await?;
+        import.commit(operations).await?;
         Ok(import)
     }
 
-    /// Writes some of the records.
+    /// Writes a batch of records.
     pub(crate) async fn put(&self, records: &[Record]) -> Result<(), StoreError> {
         let puts = records
             .iter()
             .map(|record| put(self.prefix.key(&record.key), stored(&record.value)));
-        self.carry_out(puts.collect()).await.map(|_| ())
+        self.commit(puts.collect()).await.map(|_| ())
     }
 
-    /// Ends: the store is whole. Gives its revision.
-    pub(crate) async fn end(&self) -> Result<Revision, StoreError> {
+    /// Completes the copy and returns the revision of the store.
+    pub(crate) async fn complete(&self) -> Result<Revision, StoreError> {
         let record = CommitRecord {
             mark: fastrand::u64(..),
             ..CommitRecord::default()
         };
-        let commit = put(self.prefix.key(COMMIT), record.encoded());
-        let now = self.carry_out(vec![commit, self.layout(true)]).await?;
+        let commit = put(self.prefix.key(COMMIT), record.encode());
+        let now = self.commit(vec![commit, self.layout(true)]).await?;
         Ok(self.offset.revision(now))
     }
 
-    /// Removes everything but the layout, which is written in the same transaction: etcd takes a key only once in
-    /// each. So the offset is never lost, wherever a copy breaks off.
+    /// Returns operations that remove everything except the layout, which is written in the same transaction: etcd
+    /// accepts a key only once per transaction. The offset is therefore never lost, wherever a copy is interrupted.
     fn clear(&self) -> Vec<RequestOp> {
         let (first, end) = self.prefix.range();
-        let behind_layout = self.prefix.key(&format!("{LAYOUT}\0"));
-        [(first, self.prefix.key(LAYOUT)), (behind_layout, end)]
+        let after_layout = self.prefix.key(&format!("{LAYOUT}\0"));
+        [(first, self.prefix.key(LAYOUT)), (after_layout, end)]
             .map(|(key, range_end)| Request::DeleteRange(DeleteRangeRequest { key, range_end }).into())
             .into()
     }
@@ -101,20 +101,20 @@ impl Import {
             is_complete,
             ..Layout::new(self.offset.0)
         };
-        put(self.prefix.key(LAYOUT), layout.encoded())
+        put(self.prefix.key(LAYOUT), layout.encode())
     }
 
-    /// Gives etcd's revision behind it.
-    async fn carry_out(&self, success: Vec<RequestOp>) -> Result<i64, StoreError> {
+    /// Commits operations and returns etcd's revision.
+    async fn commit(&self, success: Vec<RequestOp>) -> Result<i64, StoreError> {
         let request = TxnRequest {
             success,
             ..TxnRequest::default()
         };
-        let answer = self
+        let response = self
             .connection
             .txn(request)
             .await
-            .map_err(|status| told(&status))?;
-        Ok(answer.header.map_or(0, |header| header.revision))
+            .map_err(|status| store_error(&status))?;
+        Ok(response.header.map_or(0, |header| header.revision))
     }
 }

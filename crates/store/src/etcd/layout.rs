@@ -1,15 +1,18 @@
-//! How the store lies in etcd: names of keys, and what is in the values. Pure.
+//! Layout of the store in etcd: keys and values. Pure.
 //!
 //! | key | value |
 //! |---|---|
-//! | `PREFIX/services/default/web` | an object: the offset at which its revision belongs, a newline, its bytes without the revision; `-` in the place of the offset if it does not carry one, or if it is sealed |
-//! | `PREFIX/.layout` | the number of this layout, and what is added to etcd's revisions |
-//! | `PREFIX/.commit` | written by every transaction: a random mark, and the last state of objects that it deletes |
-//! | `PREFIX/.compaction` | the revision up to which history was compacted last, so that one of several servers does it |
+//! | `PREFIX/services/default/web` | an object: the offset of its revision, a newline, its bytes without the
+//! revision; `-` instead of the offset if there is none, or if the value is sealed |
+//! | `PREFIX/.layout` | the version of this layout, and the offset that is added to etcd's revisions |
+//! | `PREFIX/.commit` | written by each transaction: a random mark, and the last states of objects that it deletes
+//! |
+//! | `PREFIX/.compaction` | the revision up to which history was last compacted, so that one of several servers
+//! compacts |
 //!
-//! An object's revision is etcd's `mod_revision` of its key plus the offset of `.layout`: it is known only
-//! when a transaction has happened, so it cannot be in the value. The offset is 0 unless the content was copied
-//! from a store that had come further, or etcd was restored from an older snapshot: revisions only grow.
+//! The revision of an object is etcd's `mod_revision` of its key plus the offset in `.layout`. It is known only
+//! after the transaction, so it cannot be in the value. The offset is 0 unless the data was copied from a store
+//! with larger revisions, or etcd was restored from an older snapshot: revisions only grow.
 
 use std::collections::HashMap;
 
@@ -17,20 +20,20 @@ use bytes::Bytes;
 
 use crate::{Key, Revision, Value};
 
-/// The layout described above.
+/// Version of the layout described above.
 pub(super) const LAYOUT_VERSION: u64 = 1;
 
-/// Where the layout is written down.
+/// Key of the layout.
 pub(super) const LAYOUT: &str = "/.layout";
-/// What every transaction writes.
+/// Key that each transaction writes.
 pub(super) const COMMIT: &str = "/.commit";
-/// How far history was compacted.
+/// Key of the compacted revision.
 pub(super) const COMPACTION: &str = "/.compaction";
-/// Keys of the engine's own begin like this; those of objects never do, since their first segment is a
-/// resource or an API group.
-const OWN: &str = "/.";
+/// Prefix of the engine's own keys. Keys of objects never have it, because their first segment is a resource or an
+/// API group.
+const ENGINE_KEY_PREFIX: &str = "/.";
 
-/// What the engine's keys begin with in etcd, without a slash at its end.
+/// Prefix of all keys in etcd, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prefix(String);
 
@@ -39,35 +42,35 @@ impl Prefix {
         Prefix(text.trim_end_matches('/').to_owned())
     }
 
-    /// etcd's key of a key of ours.
+    /// Returns the key in etcd for a key of the store.
     pub(super) fn key(&self, key: &str) -> Bytes {
         Bytes::from([self.0.as_bytes(), key.as_bytes()].concat())
     }
 
-    /// First and end of the range of all keys.
+    /// Returns the first key and the end of the range of all keys.
     pub(super) fn range(&self) -> (Bytes, Bytes) {
         (self.key("/"), self.key("0"))
     }
 
-    /// Our key of a key of etcd's; `None` if it is not one.
+    /// Returns the key of the store for a key in etcd; `None` if it has another prefix.
     pub(super) fn strip<'k>(&self, key: &'k [u8]) -> Option<&'k str> {
         let key = std::str::from_utf8(key).ok()?;
         key.strip_prefix(&self.0).filter(|key| key.starts_with('/'))
     }
 }
 
-/// Whether a key can be an object's.
+/// Returns true if a key can belong to an object.
 pub(super) fn is_object(key: &str) -> bool {
-    key.starts_with('/') && !key.starts_with(OWN)
+    key.starts_with('/') && !key.starts_with(ENGINE_KEY_PREFIX)
 }
 
-/// What is written at [`LAYOUT`].
+/// Value of [`LAYOUT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) version: u64,
-    /// Added to etcd's revisions.
+    /// Offset that is added to etcd's revisions.
     pub(super) revision_offset: u64,
-    /// False while a copy is being written, which is good for nothing until it is whole.
+    /// False while a copy is being written, which cannot be used before it is complete.
     pub(super) is_complete: bool,
 }
 
@@ -80,7 +83,7 @@ impl Layout {
         }
     }
 
-    pub(super) fn encoded(self) -> Bytes {
+    pub(super) fn encode(self) -> Bytes {
         let Layout {
             version,
             revision_offset,
@@ -92,7 +95,7 @@ impl Layout {
         ))
     }
 
-    /// `None` if this is no layout of ours. Of a newer version only the number is read.
+    /// Parses a layout; `None` if it is malformed. Of a newer version, only the version is read.
     pub(super) fn parse(bytes: &[u8]) -> Option<Layout> {
         let mut lines = std::str::from_utf8(bytes).ok()?.lines();
         let version = lines.next()?.strip_prefix("portolan-store ")?.parse().ok()?;
@@ -110,17 +113,18 @@ impl Layout {
     }
 }
 
-/// The offset between revisions of etcd and of the store.
+/// Offset between revisions of etcd and of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset(pub(super) u64);
 
 impl Offset {
-    /// The smallest with which all that etcd writes after its revision `now` gets revisions above this one.
+    /// Returns the smallest offset with which all writes after etcd's revision `now` get revisions above
+    /// `revision`.
     pub(super) fn after(now: i64, revision: Revision) -> Offset {
         Offset(revision.0.saturating_sub(u64::try_from(now).unwrap_or(0)))
     }
 
-    /// The store's revision for one of etcd's, which are positive.
+    /// Returns the revision of the store for a revision of etcd, which is positive.
     pub(super) fn revision(self, etcd: i64) -> Revision {
         Revision(u64::try_from(etcd).unwrap_or(0).saturating_add(self.0))
     }
@@ -145,17 +149,17 @@ pub(super) fn parse_stored(stored: &Bytes) -> Option<Value> {
     Value::unpack(stored)
 }
 
-/// What a transaction writes at [`COMMIT`].
+/// Value that each transaction writes at [`COMMIT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommitRecord {
-    /// A random number: tells whether etcd's history is the one that was seen before.
+    /// Random number that identifies the commit, to detect another history.
     pub(super) mark: u64,
-    /// The last states of deleted objects, for watchers.
+    /// Last states of deleted objects, for watchers.
     pub(super) last: HashMap<Key, Value>,
 }
 
 impl CommitRecord {
-    pub(super) fn encoded(&self) -> Bytes {
+    pub(super) fn encode(&self) -> Bytes {
         let mut encoded = format!("{:016x}\n", self.mark).into_bytes();
         for (key, value) in &self.last {
             let value = stored(value);
@@ -188,7 +192,7 @@ impl CommitRecord {
     }
 }
 
-/// The text up to the first newline, and what is behind that.
+/// Splits bytes at the first newline.
 fn line(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))

@@ -1,39 +1,39 @@
-//! Reading everything, and finding out whether what is there is ours.
+//! Loading of all data, and checks of the layout and of the history.
 
 use bytes::Bytes;
 use tonic::Status;
 
-use super::connection::{Connection, told};
+use super::connection::{Connection, store_error};
 use super::layout::{
     COMMIT, CommitRecord, LAYOUT, LAYOUT_VERSION, Layout, Offset, Prefix, is_object, parse_stored,
 };
-use super::transaction::{found, get, is_at, put};
+use super::transaction::{key_values, get, has_revision, put};
 use super::wire::{KeyValue, RangeRequest, TxnRequest};
 use crate::{Record, StoreError};
 
-/// Keys of a page: with objects as large as etcd takes them, a page fits an answer.
+/// Keys per page: with objects of the largest size that etcd accepts, a page fits into a response.
 const PAGE_KEYS: i64 = 150;
 
-/// A point in etcd's history by which it is known again.
+/// A commit that identifies etcd's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Landmark {
-    /// etcd's revision of the newest commit record.
+pub(super) struct HistoryMark {
+    /// etcd's revision of the commit record.
     pub(super) mod_revision: i64,
-    /// Its mark.
+    /// Mark of the commit record.
     pub(super) mark: u64,
 }
 
-/// What reading everything told beside the objects.
+/// Result of loading all data, beside the objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loaded {
-    /// etcd's revision at which everything was read.
-    pub(super) at: i64,
-    pub(super) landmark: Landmark,
-    /// The newest revision of the store, of etcd's counting.
+    /// etcd's revision of the loaded data.
+    pub(super) revision: i64,
+    pub(super) history_mark: HistoryMark,
+    /// Newest revision of the store, as a revision of etcd.
     pub(super) newest: i64,
 }
 
-/// The layout that is written down in etcd, if any, and etcd's revision of it (0 if there is none).
+/// Reads the layout, and etcd's revision of it (0 if there is none).
 pub(super) async fn read_layout(
     connection: &Connection,
     prefix: &Prefix,
@@ -43,51 +43,50 @@ pub(super) async fn read_layout(
         key,
         ..RangeRequest::default()
     };
-    let answer = connection.range(request).await.map_err(|status| told(&status))?;
-    let Some(kv) = answer.kvs.first() else {
+    let response = connection.range(request).await.map_err(|status| store_error(&status))?;
+    let Some(kv) = response.kvs.first() else {
         return Ok((None, 0));
     };
     let layout = Layout::parse(&kv.value).ok_or_else(|| {
         corrupt(
             prefix,
-            "its key .layout cannot be read; choose another --etcd-prefix",
+            "the key .layout is malformed; choose another --etcd-prefix",
         )
     })?;
     if layout.version != LAYOUT_VERSION {
         let found = layout.version;
         let reason = format!(
-            "it has layout {found} and this program knows {LAYOUT_VERSION}; it belongs to a newer version, start \
-             that one"
+"expected layout {LAYOUT_VERSION}, found layout {found} of a newer version; start that version"
         );
         return Err(corrupt(prefix, &reason));
     }
     Ok((Some(layout), kv.mod_revision))
 }
 
-/// The layout of a store that can be served; it is written down if there is nothing at all.
-pub(super) async fn settle_layout(connection: &Connection, prefix: &Prefix) -> Result<Layout, StoreError> {
+/// Returns the layout of a usable store; writes one if the prefix is empty.
+pub(super) async fn ensure_layout(connection: &Connection, prefix: &Prefix) -> Result<Layout, StoreError> {
     match read_layout(connection, prefix).await? {
         (Some(layout), _) if layout.is_complete => Ok(layout),
         (Some(_), _) => Err(corrupt(
             prefix,
-            "a copy into it is under way or was broken off; repeat it with --overwrite",
+            "a copy into it is in progress or was interrupted; repeat it with --overwrite",
         )),
         (None, _) => {
             if !is_empty(connection, prefix).await? {
-                let reason = "another program keeps its keys there; choose another --etcd-prefix";
+                let reason = "the prefix contains keys of another program; choose another --etcd-prefix";
                 return Err(corrupt(prefix, reason));
             }
-            begin(connection, prefix, Layout::new(0)).await?;
-            // Another server may have been quicker.
+            write_first_layout(connection, prefix, Layout::new(0)).await?;
+            // Another server may have been faster.
             match read_layout(connection, prefix).await? {
                 (Some(layout), _) if layout.is_complete => Ok(layout),
-                _ => Err(corrupt(prefix, "somebody changes it now; try again")),
+                _ => Err(corrupt(prefix, "another process is changing it; retry")),
             }
         }
     }
 }
 
-/// Whether there is no key with our prefix.
+/// Returns true if no key has the prefix.
 pub(super) async fn is_empty(connection: &Connection, prefix: &Prefix) -> Result<bool, StoreError> {
     let (key, range_end) = prefix.range();
     let any = RangeRequest {
@@ -97,12 +96,12 @@ pub(super) async fn is_empty(connection: &Connection, prefix: &Prefix) -> Result
         keys_only: true,
         ..RangeRequest::default()
     };
-    let answer = connection.range(any).await.map_err(|status| told(&status))?;
-    Ok(answer.kvs.is_empty())
+    let response = connection.range(any).await.map_err(|status| store_error(&status))?;
+    Ok(response.kvs.is_empty())
 }
 
-/// Writes down a layout and a first commit record where there is no layout yet.
-pub(super) async fn begin(
+/// Writes a layout and a first commit record, if there is no layout yet.
+pub(super) async fn write_first_layout(
     connection: &Connection,
     prefix: &Prefix,
     layout: Layout,
@@ -112,52 +111,52 @@ pub(super) async fn begin(
         ..CommitRecord::default()
     };
     let request = TxnRequest {
-        compare: vec![is_at(prefix.key(LAYOUT), 0)],
+        compare: vec![has_revision(prefix.key(LAYOUT), 0)],
         success: vec![
-            put(prefix.key(LAYOUT), layout.encoded()),
-            put(prefix.key(COMMIT), record.encoded()),
+            put(prefix.key(LAYOUT), layout.encode()),
+            put(prefix.key(COMMIT), record.encode()),
         ],
         failure: Vec::new(),
     };
-    let answer = connection.txn(request).await;
-    answer.map(|_| ()).map_err(|status| told(&status))
+    let response = connection.txn(request).await;
+    response.map(|_| ()).map_err(|status| store_error(&status))
 }
 
-/// Reads all objects, ascending by key, at one revision. A value that is none of ours is reported and skipped.
+/// Loads all objects, ascending by key, at one revision. A malformed value is logged and skipped.
 pub(super) async fn load(
     connection: &Connection,
     prefix: &Prefix,
     offset: Offset,
     mut each: impl FnMut(Record),
 ) -> Result<Loaded, StoreError> {
-    let failed = |status: Status| told(&status);
+    let to_store_error = |status: Status| store_error(&status);
     let (mut key, range_end) = prefix.range();
-    let (mut at, mut newest) = (0, 0);
-    let mut landmark = None;
+    let (mut revision, mut newest) = (0, 0);
+    let mut history_mark = None;
     loop {
         let page = RangeRequest {
             key,
             range_end: range_end.clone(),
             limit: PAGE_KEYS,
-            revision: at,
+            revision: revision,
             ..RangeRequest::default()
         };
-        let page = connection.range(page).await.map_err(failed)?;
-        if at == 0 {
-            at = page.header.map_or(0, |header| header.revision);
+        let page = connection.range(page).await.map_err(to_store_error)?;
+        if revision == 0 {
+            revision = page.header.map_or(0, |header| header.revision);
         }
         for kv in &page.kvs {
             let Some(name) = prefix.strip(&kv.key) else {
                 continue;
             };
             if name == COMMIT {
-                landmark = landmark_of(kv);
+                history_mark = history_mark_of(kv);
                 newest = newest.max(kv.mod_revision);
             } else if is_object(name) {
                 newest = newest.max(kv.mod_revision);
                 match record(name, offset, kv) {
                     Some(record) => each(record),
-                    None => tracing::error!(key = name, "a value in etcd cannot be read and is left out"),
+                    None => tracing::error!(key = name, "malformed value in etcd skipped"),
                 }
             }
         }
@@ -166,69 +165,69 @@ pub(super) async fn load(
             _ => break,
         }
     }
-    let landmark = landmark.ok_or_else(|| corrupt(prefix, "its commit record is missing or damaged"))?;
-    Ok(Loaded { at, landmark, newest })
+    let history_mark = history_mark.ok_or_else(|| corrupt(prefix, "its commit record is missing or malformed"))?;
+    Ok(Loaded { revision, history_mark, newest })
 }
 
-/// What there is of a landmark now.
-pub(super) enum Recognition {
-    /// History is the same as before.
+/// Result of comparing etcd's history with a mark.
+pub(super) enum HistoryCheck {
+    /// The history contains the mark.
     Same,
-    /// History does not reach back that far any more.
-    Forgotten,
-    /// It is another history: the landmark never happened.
-    Other,
+    /// The history at the mark is compacted.
+    Compacted,
+    /// The history is another one: it never contained the mark.
+    ForeignHistory,
 }
 
-/// Looks whether etcd's history contains a landmark and has come to `reached`.
-pub(super) async fn recognize(
+/// Checks that etcd's history contains a mark and has reached `reached`. Also returns etcd's present revision.
+pub(super) async fn check_history_mark(
     connection: &Connection,
     prefix: &Prefix,
-    landmark: Landmark,
+    history_mark: HistoryMark,
     reached: i64,
-) -> Result<(Recognition, i64), StoreError> {
+) -> Result<(HistoryCheck, i64), StoreError> {
     let request = TxnRequest {
         success: vec![get(prefix, COMMIT)],
         ..TxnRequest::default()
     };
-    let answer = connection.txn(request).await.map_err(|status| told(&status))?;
-    let now = answer.header.map_or(0, |header| header.revision);
-    let present = answer.responses.into_iter().flat_map(found).next();
-    let Some(present) = present.as_ref().and_then(landmark_of) else {
-        return Ok((Recognition::Other, now));
+    let response = connection.txn(request).await.map_err(|status| store_error(&status))?;
+    let now = response.header.map_or(0, |header| header.revision);
+    let present = response.responses.into_iter().flat_map(key_values).next();
+    let Some(present) = present.as_ref().and_then(history_mark_of) else {
+        return Ok((HistoryCheck::ForeignHistory, now));
     };
-    if now < reached || present.mod_revision < landmark.mod_revision {
-        return Ok((Recognition::Other, now));
+    if now < reached || present.mod_revision < history_mark.mod_revision {
+        return Ok((HistoryCheck::ForeignHistory, now));
     }
-    if present.mod_revision == landmark.mod_revision {
-        let is_same = present.mark == landmark.mark;
+    if present.mod_revision == history_mark.mod_revision {
+        let is_same = present.mark == history_mark.mark;
         return Ok((
             if is_same {
-                Recognition::Same
+                HistoryCheck::Same
             } else {
-                Recognition::Other
+                HistoryCheck::ForeignHistory
             },
             now,
         ));
     }
     let then = RangeRequest {
         key: prefix.key(COMMIT),
-        revision: landmark.mod_revision,
+        revision: history_mark.mod_revision,
         ..RangeRequest::default()
     };
-    let recognition = match connection.range(then).await {
-        Ok(answer) if answer.kvs.first().and_then(landmark_of) == Some(landmark) => Recognition::Same,
-        Ok(_) => Recognition::Other,
-        // Compacted: etcd says so with this code.
-        Err(status) if status.code() == tonic::Code::OutOfRange => Recognition::Forgotten,
-        Err(status) => return Err(told(&status)),
+    let check = match connection.range(then).await {
+        Ok(response) if response.kvs.first().and_then(history_mark_of) == Some(history_mark) => HistoryCheck::Same,
+        Ok(_) => HistoryCheck::ForeignHistory,
+        // etcd reports a compacted revision with this code.
+        Err(status) if status.code() == tonic::Code::OutOfRange => HistoryCheck::Compacted,
+        Err(status) => return Err(store_error(&status)),
     };
-    Ok((recognition, now))
+    Ok((check, now))
 }
 
-pub(super) fn landmark_of(kv: &KeyValue) -> Option<Landmark> {
+pub(super) fn history_mark_of(kv: &KeyValue) -> Option<HistoryMark> {
     let record = CommitRecord::parse(&kv.value)?;
-    Some(Landmark {
+    Some(HistoryMark {
         mod_revision: kv.mod_revision,
         mark: record.mark,
     })

@@ -1,13 +1,15 @@
-//! The engine for several servers: etcd holds the data, and every server its index.
+//! The engine for several API servers: etcd stores the data, and each server has an index.
 //!
-//! Each server follows one watch on all keys from the revision that it has read everything at, so its index
-//! passes through the same revisions as etcd. A commit is one transaction of etcd, with the expectations as
-//! comparisons of revisions; it is acknowledged when it has come back by the watch. Every transaction writes one key,
-//! `.commit`: its revision is that of the newest commit, so asking etcd for it and waiting for the index makes a
-//! read see whatever was acknowledged before, by any server (not even etcd's notifications of progress tell
-//! that: before 3.4.25 and 3.5.8 they may come before the events that they cover).
+//! Each server follows one watch on all keys, so its index passes through the same revisions as etcd. A commit is
+//! one etcd transaction with the expectations as comparisons of revisions. It is acknowledged when the watch has
+//! delivered it.
 //!
-//! The keys and values are described in [`layout`]. Leases are not used: nothing in the store ends by itself.
+//! Each transaction writes the key `.commit`, whose revision is that of the newest commit. A consistent read
+//! queries it and waits until the index has that revision, so it includes all writes acknowledged before, by any
+//! server. etcd's progress notifications do not guarantee that: before 3.4.25 and 3.5.8 they may arrive before the
+//! events that they cover.
+//!
+//! [`layout`] describes keys and values. Leases are not used: nothing in the store expires.
 
 mod barrier;
 mod compaction;
@@ -30,7 +32,7 @@ use tonic::{Code, Status};
 
 use self::barrier::Barrier;
 pub use self::connection::EtcdAddress;
-use self::connection::{Connection, told};
+use self::connection::{Connection, store_error};
 use self::follow::Follower;
 pub(crate) use self::import::{Import, read_etcd};
 use self::layout::{Offset, Prefix};
@@ -40,26 +42,27 @@ use crate::{
     CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction, Transformation,
 };
 
-/// How often a transaction is prepared anew because the index was behind; each time somebody else's was carried out.
-const PREPARATIONS_MAX: usize = 16;
-/// How long and how often an etcd that does not answer is tried at the start: it may be starting itself.
-const OPEN_PATIENCE: Duration = Duration::from_secs(20);
-const OPEN_PAUSE: Duration = Duration::from_millis(500);
+/// Limit of attempts to prepare a transaction again because the index was behind; each time another transaction was
+/// committed.
+const ATTEMPTS_MAX: usize = 16;
+/// Timeout and period of attempts to connect at start: etcd may be starting too.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_RETRY_PERIOD: Duration = Duration::from_millis(500);
 
-/// Choices of the engine.
+/// Options of the engine.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// Where etcd is.
+    /// Address of etcd.
     pub address: EtcdAddress,
-    /// History kept in memory for watches and reads in the past.
+    /// History in memory, for watches and reads of the past.
     pub history: HistoryLimits,
-    /// How long etcd's own history is kept; zero leaves it to others.
+    /// Period for which etcd keeps its history; zero disables compaction by this engine.
     pub compaction_interval: Duration,
-    /// The form in which values are stored.
+    /// Transformation of stored values.
     pub transformation: Transformation,
 }
 
-/// The engine on etcd. Dropping it ends its tasks.
+/// The etcd engine. Dropping it ends its tasks.
 pub struct EtcdStore {
     shared: Arc<Shared>,
     barrier: Barrier,
@@ -67,36 +70,37 @@ pub struct EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects, reads everything into memory, and follows etcd from there. Waits some seconds for an etcd
-    /// that does not answer.
+    /// Connects, loads all data into memory, and follows etcd from there. Waits some seconds for an etcd that does
+    /// not respond.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if no member can be reached or an option cannot be used,
-    /// [`StoreError::Corrupt`] if the prefix is another program's, of a newer version or half copied.
+    ///
+    /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid, and
+    /// [`StoreError::Corrupt`] if the prefix belongs to another program, a newer version or an incomplete copy.
     pub async fn open(options: EtcdOptions) -> Result<EtcdStore, StoreError> {
         let prefix = Prefix::new(&options.address.prefix);
         let endpoints = options.address.endpoints()?;
         let (connection, next) = connect(&endpoints).await?;
-        let layout = load::settle_layout(&connection, &prefix).await?;
+        let layout = load::ensure_layout(&connection, &prefix).await?;
         let offset = Offset(layout.revision_offset);
         let mut entries = Vec::new();
         let loaded = load::load(&connection, &prefix, offset, |record| {
-            entries.extend(options.transformation.opened_record(record).into_entry());
+            entries.extend(options.transformation.open_record(record).into_entry());
         })
         .await?;
         let index = Index::restore(options.history, offset.revision(loaded.newest), entries);
         let shared = Arc::new(Shared::new(index, prefix, offset, options.transformation));
-        let (barrier, asking) = barrier::new(shared.clone());
+        let (barrier, barrier_task) = barrier::new(shared.clone());
         let follower = Follower {
             shared: shared.clone(),
             endpoints,
             next,
-            reached: loaded.at,
-            landmark: loaded.landmark,
+            reached: loaded.revision,
+            history_mark: loaded.history_mark,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(follower.run());
-        tasks.spawn(asking.run());
+        tasks.spawn(barrier_task.run());
         if !options.compaction_interval.is_zero() {
             tasks.spawn(compaction::run(shared.clone(), options.compaction_interval));
         }
@@ -108,10 +112,10 @@ impl EtcdStore {
         })
     }
 
-    async fn carry_out(&self, transaction: &Transaction) -> Result<Revision, CommitError> {
+    async fn commit_with_retries(&self, transaction: &Transaction) -> Result<Revision, CommitError> {
         let shared = &*self.shared;
-        let stored = shared.transformation.stored(&transaction.writes)?;
-        for _ in 0..PREPARATIONS_MAX {
+        let stored = shared.transformation.to_stored(&transaction.writes)?;
+        for _ in 0..ATTEMPTS_MAX {
             let mark = fastrand::u64(..);
             let prepared = prepare(
                 &shared.prefix,
@@ -121,38 +125,38 @@ impl EtcdStore {
                 mark,
             )?;
             let connection = shared.connection()?;
-            let answer = connection.txn(prepared.request.clone()).await;
-            let answer = answer.map_err(|status| refused(&status, transaction))?;
-            let outcome = prepared.outcome(&shared.prefix, shared.offset, &shared.transformation, answer);
-            match outcome.ok_or_else(|| unavailable("an answer of etcd makes no sense"))? {
-                Outcome::Done(revision) => {
-                    shared.caught_up(revision).await?;
+            let response = connection.txn(prepared.request.clone()).await;
+            let response = response.map_err(|status| commit_error(&status, transaction))?;
+            let outcome = prepared.outcome(&shared.prefix, shared.offset, &shared.transformation, response);
+            match outcome.ok_or_else(|| unavailable("malformed response from etcd"))? {
+                Outcome::Committed(revision) => {
+                    shared.wait_for_revision(revision).await?;
                     return Ok(revision);
                 }
                 Outcome::Conflict { newest, key, current } => {
-                    shared.caught_up(newest).await?;
+                    shared.wait_for_revision(newest).await?;
                     return Err(CommitError::Conflict { key, current });
                 }
-                Outcome::Misjudged { newest } => shared.caught_up(newest).await?,
+                Outcome::StaleIndex { newest } => shared.wait_for_revision(newest).await?,
             }
         }
-        Err(unavailable("what is to be deleted comes and goes").into())
+        Err(unavailable("conflicting transactions, the keys to delete keep changing").into())
     }
 
     async fn newest(&self) -> Result<Revision, StoreError> {
         let newest = self.barrier.newest().await?;
-        self.shared.caught_up(newest).await?;
+        self.shared.wait_for_revision(newest).await?;
         Ok(self.shared.index.revision())
     }
 
-    async fn forget_before(&self, revision: Revision) -> Result<(), StoreError> {
+    async fn compact_before(&self, revision: Revision) -> Result<(), StoreError> {
         self.shared.index.compact(revision)?;
         let etcd = self.shared.offset.etcd(revision);
         if etcd <= 0 {
             return Ok(());
         }
         let compacted = compaction::compact(&self.shared.connection()?, etcd).await;
-        compacted.map_err(|status| told(&status))
+        compacted.map_err(|status| store_error(&status))
     }
 }
 
@@ -174,45 +178,45 @@ impl Store for EtcdStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        async move { self.carry_out(&transaction).await }.boxed()
+        async move { self.commit_with_retries(&transaction).await }.boxed()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.forget_before(revision).boxed()
+        self.compact_before(revision).boxed()
     }
 }
 
-/// A connection to the first member that answers, and which one is next.
+/// Connects to the first member that responds; returns the connection and the number of the member.
 async fn connect(endpoints: &[tonic::transport::Endpoint]) -> Result<(Connection, usize), StoreError> {
-    let deadline = tokio::time::Instant::now() + OPEN_PATIENCE;
+    let deadline = tokio::time::Instant::now() + CONNECT_TIMEOUT;
     loop {
         let mut failure = None;
         for (number, endpoint) in endpoints.iter().enumerate() {
             match Connection::open(endpoint).await {
                 Ok(connection) => return Ok((connection, number)),
-                Err(status) => failure = Some((endpoint.uri(), told(&status))),
+                Err(status) => failure = Some((endpoint.uri(), store_error(&status))),
             }
         }
         if let Some((server, error)) = failure {
             if tokio::time::Instant::now() >= deadline {
                 return Err(unavailable(&format!("{server}: {error}")));
             }
-            tracing::warn!(%server, %error, "etcd does not answer; it is tried again");
+            tracing::warn!(%server, %error, "etcd not reachable, retrying");
         }
-        tokio::time::sleep(OPEN_PAUSE).await;
+        tokio::time::sleep(CONNECT_RETRY_PERIOD).await;
     }
 }
 
-fn refused(status: &Status, transaction: &Transaction) -> CommitError {
+fn commit_error(status: &Status, transaction: &Transaction) -> CommitError {
     if status.code() == Code::InvalidArgument {
-        tracing::error!(error = %told(status), "etcd does not take a transaction");
+        tracing::error!(error = %store_error(status), "transaction rejected by etcd");
         let key = transaction.expectations.first().map(|(key, _)| key.clone());
         return CommitError::Malformed {
             key: key.unwrap_or_else(|| Key::from("")),
-            reason: "etcd does not take it: it is too large",
+            reason: "it is larger than etcd accepts",
         };
     }
-    CommitError::Store(told(status))
+    CommitError::Store(store_error(status))
 }
 
 fn unavailable(reason: &str) -> StoreError {

@@ -1,4 +1,4 @@
-//! What the tasks of the engine share: the index, how far it is, and the connection to etcd.
+//! State that the tasks of the engine share: the index, its progress, and the connection to etcd.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::layout::{Offset, Prefix};
 use crate::index::Commit;
 use crate::{Index, Revision, StoreError, Transformation};
 
-/// How long what etcd has acknowledged may take to come back by the watch.
+/// Time for an acknowledged write to arrive by the watch.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The state of the connection to etcd.
+/// State of the connection to etcd.
 #[derive(Clone, Debug)]
 pub(super) enum Link {
-    /// It stands, and the index follows.
+    /// Connected; the index follows etcd.
     Up(Connection),
-    /// It is broken, for this reason; it is tried again and again.
+    /// Disconnected for this reason; reconnection is attempted.
     Down(String),
-    /// etcd has another history than the index: nothing that is known is right any more.
+    /// etcd has another history than the index, whose data is wrong.
     Lost(String),
 }
 
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// The connection, if it stands.
+    /// Returns the connection, if there is one.
     pub(super) fn connection(&self) -> Result<Connection, StoreError> {
         match &*self.link.borrow() {
             Link::Up(connection) => Ok(connection.clone()),
@@ -63,29 +63,29 @@ impl Shared {
     /// Waits until the index follows etcd.
     pub(super) async fn connected(&self) -> Result<(), StoreError> {
         let mut link = self.link.subscribe();
-        let settled = link.wait_for(|link| !matches!(link, Link::Down(_)));
-        match tokio::time::timeout(CATCH_UP_TIMEOUT, settled).await {
+        let decided = link.wait_for(|link| !matches!(link, Link::Down(_)));
+        match tokio::time::timeout(CATCH_UP_TIMEOUT, decided).await {
             Ok(Ok(_)) => self.connection().map(|_| ()),
             _ => self.connection().map(|_| ()),
         }
     }
 
-    /// Waits until the index has come to a revision.
-    pub(super) async fn caught_up(&self, revision: Revision) -> Result<(), StoreError> {
+    /// Waits until the index has a revision.
+    pub(super) async fn wait_for_revision(&self, revision: Revision) -> Result<(), StoreError> {
         let mut published = self.published.subscribe();
-        let coming = published.wait_for(|published| *published >= revision);
-        match tokio::time::timeout(CATCH_UP_TIMEOUT, coming).await {
+        let reached = published.wait_for(|published| *published >= revision);
+        match tokio::time::timeout(CATCH_UP_TIMEOUT, reached).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(StoreError::Unavailable {
-                reason: format!("etcd: its watch has not told revision {revision} yet"),
+                reason: format!("etcd: its watch has not delivered revision {revision} yet"),
             }),
         }
     }
 
-    /// Resolves when etcd turns out to have another history.
+    /// Resolves when etcd has another history than the index.
     pub(super) async fn wait_lost(&self) -> StoreError {
         let mut link = self.link.subscribe();
-        // An error is impossible: the sender is in `self`.
+        // The wait cannot fail: the sender is in `self`.
         let lost = link.wait_for(|link| matches!(link, Link::Lost(_))).await;
         let reason = match lost.as_deref() {
             Ok(Link::Lost(reason)) => reason.clone(),
@@ -98,26 +98,26 @@ impl Shared {
         if commits.is_empty() {
             return;
         }
-        self.index.publish(commits).tell();
+        self.index.publish(commits).notify();
         self.published.send_replace(self.index.revision());
     }
 
-    /// The connection stands. Said in the log when it did not before.
-    pub(super) fn up(&self, connection: Connection) {
-        tracing::info!(revision = %self.index.revision(), "etcd is followed");
+    /// Records a connection.
+    pub(super) fn set_connected(&self, connection: Connection) {
+        tracing::info!(revision = %self.index.revision(), "etcd connected");
         self.link.send_replace(Link::Up(connection));
     }
 
-    /// The connection is broken. Said in the log once until it stands again.
-    pub(super) fn interrupted(&self, error: &StoreError) {
+    /// Records a disconnection, and logs it once until the next connection.
+    pub(super) fn set_disconnected(&self, error: &StoreError) {
         if matches!(&*self.link.borrow(), Link::Up(_)) {
-            tracing::error!(%error, "etcd cannot be reached; writes and consistent reads are refused until it can");
+            tracing::error!(%error, "etcd disconnected; writes and consistent reads fail");
         }
         self.link.send_replace(Link::Down(error.to_string()));
     }
 
-    pub(super) fn lost(&self, reason: String) {
-        tracing::error!(%reason, "etcd cannot be followed any more");
+    pub(super) fn set_lost(&self, reason: String) {
+        tracing::error!(%reason, "etcd has another history");
         self.link.send_replace(Link::Lost(format!("etcd: {reason}")));
     }
 }

@@ -1,4 +1,4 @@
-//! A transaction of the store as one of etcd's, and what the answer means. Pure.
+//! Conversion of a transaction to one of etcd's, and of its response. Pure.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use super::wire::{
     Compare, Comparison, DeleteRangeRequest, KeyValue, Operand, PutRequest, RangeRequest, Request, RequestOp,
     Response, Target, TxnRequest, TxnResponse,
 };
-use crate::group::check_keys_differ;
+use crate::group::check_keys_unique;
 use crate::{CommitError, Entry, Expectation, Index, Key, Revision, Transaction, Transformation, Write};
 
-/// etcd's `--max-txn-ops`: what the widest part of a transaction and those of the transactions nested in it may
-/// have together.
+/// etcd's default `--max-txn-ops`: limit for the widest part of a transaction together with those of its nested
+/// transactions.
 const OPERATIONS_MAX: usize = 128;
-/// Operations on a level of a transaction that is nested because it has many. There is room for three such levels and a
-/// fourth of eight operations, which makes half a million.
+/// Operations per level of a nested transaction. Three such levels and a fourth of eight operations are possible,
+/// which makes half a million operations.
 const FANOUT: usize = 40;
-/// Expectations of a transaction: leaves room for a level of operations below.
+/// Limit of expectations, which leaves room for a level of operations.
 const EXPECTATIONS_MAX: usize = 120;
 
 /// A transaction that is ready to be sent.
@@ -26,27 +26,27 @@ const EXPECTATIONS_MAX: usize = 120;
 pub(super) struct Prepared<'t> {
     pub(super) request: TxnRequest,
     transaction: &'t Transaction,
-    changes_something: bool,
+    has_effect: bool,
 }
 
-/// What etcd answered.
+/// Result of a transaction.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was carried out, or checked if it changes nothing. The index has to come to this revision.
-    Done(Revision),
-    /// An expectation did not hold. What it rests on is in the index once that has come to `newest`.
+    /// The transaction was committed, or checked if it has no effect. The index is to reach this revision.
+    Committed(Revision),
+    /// An expectation does not hold. The index contains the reason once it has reached `newest`.
     Conflict {
         newest: Revision,
         key: Key,
         current: Option<Entry>,
     },
-    /// Whether it changes anything was judged by an index that was behind: once that has come to `newest`, it is to
-    /// be prepared anew.
-    Misjudged { newest: Revision },
+    /// The prediction whether the transaction has an effect was wrong, because the index was behind. It is to be
+    /// prepared again once the index has reached `newest`.
+    StaleIndex { newest: Revision },
 }
 
-/// Turns a transaction, with its writes as they are stored, into one of etcd's. The index tells only whether deletions change something; that this
-/// is so is an expectation too.
+/// Converts a transaction, with its writes in their stored form, to one of etcd's. The index serves only to predict
+/// whether deletions have an effect; the prediction becomes a comparison too.
 pub(super) fn prepare<'t>(
     prefix: &Prefix,
     offset: Offset,
@@ -58,23 +58,23 @@ pub(super) fn prepare<'t>(
     let mut compare: Vec<Compare> = transaction
         .expectations
         .iter()
-        .map(|(key, expectation)| compared(prefix, offset, key, *expectation))
+        .map(|(key, expectation)| comparison(prefix, offset, key, *expectation))
         .collect();
-    let changes_something = pin(prefix, index, transaction, &mut compare);
+    let has_effect = predict_effect(prefix, index, transaction, &mut compare);
     if compare.len() > EXPECTATIONS_MAX {
-        return Err(malformed(transaction, "it has more expectations than etcd takes"));
+        return Err(malformed(transaction, "it has more expectations than etcd accepts"));
     }
-    let success = if changes_something {
-        let mut operations = vec![put(prefix.key(COMMIT), record(stored, mark).encoded())];
+    let success = if has_effect {
+        let mut operations = vec![put(prefix.key(COMMIT), record(stored, mark).encode())];
         operations.extend(stored.iter().map(|write| operation(prefix, write)));
-        nested(operations, compare.len())
-            .ok_or_else(|| malformed(transaction, "it has more writes than etcd takes"))?
+        nest(operations, compare.len())
+            .ok_or_else(|| malformed(transaction, "it has more writes than etcd accepts"))?
     } else {
         vec![get(prefix, COMMIT)]
     };
-    let looked_at: HashSet<&Key> = transaction.expectations.iter().map(|(key, _)| key).collect();
+    let checked_keys: HashSet<&Key> = transaction.expectations.iter().map(|(key, _)| key).collect();
     let mut failure = vec![get(prefix, COMMIT)];
-    failure.extend(looked_at.into_iter().map(|key| get(prefix, key)));
+    failure.extend(checked_keys.into_iter().map(|key| get(prefix, key)));
     Ok(Prepared {
         request: TxnRequest {
             compare,
@@ -82,12 +82,12 @@ pub(super) fn prepare<'t>(
             failure,
         },
         transaction,
-        changes_something,
+        has_effect,
     })
 }
 
 impl Prepared<'_> {
-    /// Reads the answer; `None` if it does not fit the request.
+    /// Converts the response; `None` if it does not match the request.
     pub(super) fn outcome(
         &self,
         prefix: &Prefix,
@@ -95,17 +95,17 @@ impl Prepared<'_> {
         transformation: &Transformation,
         response: TxnResponse,
     ) -> Option<Outcome> {
-        if response.succeeded && self.changes_something {
-            return Some(Outcome::Done(offset.revision(response.header?.revision)));
+        if response.succeeded && self.has_effect {
+            return Some(Outcome::Committed(offset.revision(response.header?.revision)));
         }
-        let found: Vec<KeyValue> = response.responses.into_iter().flat_map(found).collect();
+        let read: Vec<KeyValue> = response.responses.into_iter().flat_map(key_values).collect();
         let get = |key: &str| {
             let key = prefix.key(key);
-            found.iter().find(|kv| kv.key == key)
+            read.iter().find(|kv| kv.key == key)
         };
         let newest = offset.revision(get(COMMIT)?.mod_revision);
         if response.succeeded {
-            return Some(Outcome::Done(newest));
+            return Some(Outcome::Committed(newest));
         }
         for (key, expectation) in &self.transaction.expectations {
             let kv = get(key);
@@ -115,14 +115,14 @@ impl Prepared<'_> {
                 return Some(Outcome::Conflict { newest, key, current });
             }
         }
-        Some(Outcome::Misjudged { newest })
+        Some(Outcome::StaleIndex { newest })
     }
 }
 
-/// An object as readers see it; `None` if its value is none of ours.
+/// Returns an object as readers get it; `None` if its value is malformed.
 fn entry(key: Key, offset: Offset, transformation: &Transformation, kv: &KeyValue) -> Option<Entry> {
     let modified = offset.revision(kv.mod_revision);
-    let value = transformation.opened(&key, parse_stored(&kv.value)?);
+    let value = transformation.open_value(&key, parse_stored(&kv.value)?);
     Some(Entry {
         key,
         value: value.inscribed(modified)?,
@@ -144,16 +144,16 @@ pub(super) fn get(prefix: &Prefix, key: &str) -> RequestOp {
     .into()
 }
 
-/// What the reads among the answers found.
-pub(super) fn found(op: super::wire::ResponseOp) -> Vec<KeyValue> {
+/// Returns the key-values of a range response.
+pub(super) fn key_values(op: super::wire::ResponseOp) -> Vec<KeyValue> {
     match op.response {
         Some(Response::Range(range)) => range.kvs,
         _ => Vec::new(),
     }
 }
 
-/// That a key was last written at one of etcd's revisions.
-pub(super) fn is_at(key: Bytes, mod_revision: i64) -> Compare {
+/// Returns the comparison that a key was last written at a revision of etcd.
+pub(super) fn has_revision(key: Bytes, mod_revision: i64) -> Compare {
     compare(
         key,
         Comparison::Equal,
@@ -163,16 +163,16 @@ pub(super) fn is_at(key: Bytes, mod_revision: i64) -> Compare {
 }
 
 fn check(transaction: &Transaction) -> Result<(), CommitError> {
-    check_keys_differ(&transaction.writes)?;
+    check_keys_unique(&transaction.writes)?;
     for write in &transaction.writes {
         let (key, value) = match write {
             Write::Put(key, value) => (key, Some(value)),
             Write::Delete { key, last } => (key, last.as_ref()),
         };
         let reason = if !is_object(key) {
-            "keys begin with a slash and no dot behind it"
+            "expected a key that begins with a slash that no dot follows"
         } else if value.is_some_and(|value| value.revision_at.is_some_and(|at| at > value.bytes.len())) {
-            "the place for its revision lies beyond the end of the value"
+            "the offset of its revision is out of bounds"
         } else {
             continue;
         };
@@ -182,16 +182,16 @@ fn check(transaction: &Transaction) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Whether the transaction changes something; if that depends on what is there, adds that it is still so to what is
-/// compared.
-fn pin(prefix: &Prefix, index: &Index, transaction: &Transaction, compared: &mut Vec<Compare>) -> bool {
+/// Predicts whether the transaction has an effect. If that depends on the index, adds comparisons that verify the
+/// prediction.
+fn predict_effect(prefix: &Prefix, index: &Index, transaction: &Transaction, comparison: &mut Vec<Compare>) -> bool {
     let mut absent = Vec::new();
     for write in &transaction.writes {
         match write {
             Write::Put(..) => return true,
             Write::Delete { key, .. } if index.get(key).is_some() => {
                 let key = prefix.key(key);
-                compared.push(compare(
+                comparison.push(compare(
                     key,
                     Comparison::Greater,
                     Target::Version,
@@ -202,7 +202,7 @@ fn pin(prefix: &Prefix, index: &Index, transaction: &Transaction, compared: &mut
             Write::Delete { key, .. } => absent.push(key),
         }
     }
-    compared.extend(absent.into_iter().map(|key| {
+    comparison.extend(absent.into_iter().map(|key| {
         compare(
             prefix.key(key),
             Comparison::Equal,
@@ -213,12 +213,12 @@ fn pin(prefix: &Prefix, index: &Index, transaction: &Transaction, compared: &mut
     false
 }
 
-fn compared(prefix: &Prefix, offset: Offset, key: &str, expectation: Expectation) -> Compare {
+fn comparison(prefix: &Prefix, offset: Offset, key: &str, expectation: Expectation) -> Compare {
     let key = prefix.key(key);
     match expectation {
         Expectation::Absent => compare(key, Comparison::Equal, Target::Version, Operand::Version(0)),
         Expectation::Present => compare(key, Comparison::Greater, Target::Version, Operand::Version(0)),
-        Expectation::At(revision) => is_at(key, offset.etcd(revision)),
+        Expectation::At(revision) => has_revision(key, offset.etcd(revision)),
     }
 }
 
@@ -256,22 +256,22 @@ fn record(writes: &[Write], mark: u64) -> CommitRecord {
     }
 }
 
-/// Packs operations into nested transactions until a level is small enough; `None` if there are too many.
-fn nested(mut operations: Vec<RequestOp>, expectations: usize) -> Option<Vec<RequestOp>> {
+/// Packs operations into nested transactions until the top level is small enough; `None` if there are too many.
+fn nest(mut operations: Vec<RequestOp>, expectations: usize) -> Option<Vec<RequestOp>> {
     let top = FANOUT.max(expectations + 1);
-    let mut room = OPERATIONS_MAX - top;
+    let mut remaining = OPERATIONS_MAX - top;
     while operations.len() > top {
-        let width = room.min(FANOUT);
-        room = room.checked_sub(width).filter(|_| width > 0)?;
+        let width = remaining.min(FANOUT);
+        remaining = remaining.checked_sub(width).filter(|_| width > 0)?;
         operations = operations
             .chunks(width)
-            .map(|chunk| inner(chunk.to_vec()))
+            .map(|chunk| nested_transaction(chunk.to_vec()))
             .collect();
     }
     Some(operations)
 }
 
-fn inner(operations: Vec<RequestOp>) -> RequestOp {
+fn nested_transaction(operations: Vec<RequestOp>) -> RequestOp {
     Request::Txn(TxnRequest {
         success: operations,
         ..TxnRequest::default()

@@ -1,5 +1,5 @@
 //! The messages of etcd's v3 API that the engine uses, with the fields that it reads or sets
-//! (`api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto` of etcd). Unknown fields are skipped when reading.
+//! (`api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto` of etcd). Parsing skips unknown fields.
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct ResponseHeader {
@@ -61,9 +61,9 @@ pub(super) struct DeleteRangeRequest {
     pub(super) range_end: bytes::Bytes,
 }
 
-/// What is answered to a put or a deletion; nothing of it is read.
+/// Response to a put or a deletion; none of its fields is read.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(super) struct Done {}
+pub(super) struct EmptyResponse {}
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct RequestOp {
@@ -94,11 +94,11 @@ pub(super) enum Response {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
-    Put(Done),
+    Put(EmptyResponse),
     #[prost(message, tag = "3")]
-    DeleteRange(Done),
+    DeleteRange(EmptyResponse),
     #[prost(message, tag = "4")]
-    Txn(Done),
+    Txn(EmptyResponse),
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -33,7 +33,7 @@ fn delete(expectation: Expectation) -> Transaction {
 }
 
 #[test]
-fn a_transaction_sees_those_before_it() {
+fn transaction_sees_earlier_ones_of_its_group() {
     let index = empty_index();
     let mut group = Group::new(&index);
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_transaction_sees_those_before_it() {
         (Revision(7), None),
         "not published yet"
     );
-    index.publish(group.into_commits()).tell();
+    index.publish(group.into_commits()).notify();
     let entry = index.get("/things/a").expect("the entry");
     assert_eq!(
         (&*entry.value, entry.created, entry.modified),
@@ -85,7 +85,7 @@ fn a_transaction_sees_those_before_it() {
 }
 
 #[test]
-fn what_changes_nothing_gets_no_revision() {
+fn transaction_without_effect_gets_no_revision() {
     let index = empty_index();
     let mut group = Group::new(&index);
     assert_eq!(group.add(&delete(Expectation::Absent)).ok(), Some(Revision(7)));

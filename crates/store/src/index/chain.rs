@@ -1,4 +1,4 @@
-//! The versions of one key.
+//! Versions of one key.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use bytes::Bytes;
 
 use crate::Revision;
 
-/// What a key was from one revision on.
+/// State of a key from one revision on.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
     /// Revision that created the key.
     pub(super) created: Revision,
-    /// Revision from which this holds.
+    /// Revision from which the state is valid.
     pub(super) modified: Revision,
-    /// The value; `None` if the key was removed then.
+    /// Value; `None` if the key was removed at that revision.
     pub(super) value: Option<Bytes>,
 }
 
-/// All versions of a key that can still be read. Most keys have one, so the older ones cost nothing then.
+/// All readable versions of a key. Most keys have one, so older versions must not cost memory otherwise.
 #[derive(Debug)]
 pub(super) struct Chain {
     newest: Version,
@@ -37,7 +37,7 @@ impl Chain {
         &self.newest
     }
 
-    /// The version in force at a revision; `None` if the key had never existed then.
+    /// Returns the version at a revision; `None` if the key had never existed.
     pub(super) fn at(&self, revision: Revision) -> Option<&Version> {
         if self.newest.modified <= revision {
             return Some(&self.newest);
@@ -51,19 +51,18 @@ impl Chain {
         self.older.push_back(superseded);
     }
 
-    /// Forgets what only reads before `oldest` can see. True if nothing is left: the key was removed by
-    /// then.
-    pub(super) fn forget_before(&mut self, oldest: Revision) -> bool {
+    /// Removes versions that only reads before `oldest` can see. Returns true if the key can be removed.
+    pub(super) fn compact_before(&mut self, oldest: Revision) -> bool {
         if self.newest.modified <= oldest {
             self.older = VecDeque::new();
             return self.newest.value.is_none();
         }
         let newer_from = self.older.partition_point(|version| version.modified <= oldest);
-        let in_force = newer_from
+        let valid = newer_from
             .checked_sub(1)
             .and_then(|position| self.older.get(position));
-        // Reads find nothing where a removal is the first version, and also where there is none.
-        let is_removal = in_force.is_some_and(|version| version.value.is_none());
+        // A removal as the first version reads the same as no version.
+        let is_removal = valid.is_some_and(|version| version.value.is_none());
         let superseded = if is_removal {
             newer_from
         } else {

@@ -1,6 +1,6 @@
-//! The event log that watches read from. There is one for each first segment of keys and one for
-//! everything: a watch pays for the changes of its segment only, and a slow watch holds no memory of its
-//! own: it is cut when the log forgets what it has not read.
+//! Event logs that watches read from. There is one per first segment of keys and one for everything: a watch pays
+//! for the changes of its segment only. A slow watch has no buffer of its own: it is cut off when the log removes
+//! events that it has not read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
@@ -10,26 +10,26 @@ use tokio::sync::watch;
 use crate::lock::{read, write};
 use crate::{Event, Revision};
 
-/// The writing end; dropping it tells the watches that the store is closed.
+/// Writing end; dropping it tells the watches that the store is closed.
 pub(super) struct Log {
     tail: Arc<RwLock<Tail>>,
     changed: watch::Sender<()>,
-    /// Whether the watches have something to be woken for.
-    dirty: bool,
+    /// True if there are events that watches have not been notified of.
+    has_unnotified: bool,
 }
 
-/// The events not forgotten yet, ascending by revision, numbered from the log's beginning.
+/// Events of the log, ascending by revision and numbered from the beginning of the log.
 #[derive(Default)]
 pub(super) struct Tail {
     first: u64,
     events: VecDeque<Arc<Event>>,
 }
 
-/// The reading end.
+/// Reading end.
 pub(super) struct Reader {
     pub(super) tail: Arc<RwLock<Tail>>,
     pub(super) changed: watch::Receiver<()>,
-    /// Number of the next event to read.
+    /// Number of the next event.
     pub(super) next: u64,
 }
 
@@ -38,18 +38,18 @@ impl Log {
         Log {
             tail: Arc::default(),
             changed: watch::Sender::new(()),
-            dirty: false,
+            has_unnotified: false,
         }
     }
 
     pub(super) fn push(&mut self, event: Arc<Event>) {
-        self.dirty = true;
+        self.has_unnotified = true;
         write(&self.tail).events.push_back(event);
     }
 
-    /// The means to wake the watches, if there is something new for them since the last call.
+    /// Returns the sender that wakes the watches, if there are new events since the last call.
     pub(super) fn take_changed(&mut self) -> Option<watch::Sender<()>> {
-        std::mem::take(&mut self.dirty).then(|| self.changed.clone())
+        std::mem::take(&mut self.has_unnotified).then(|| self.changed.clone())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -60,14 +60,14 @@ impl Log {
         read(&self.tail).events.front().map(|event| event.revision)
     }
 
-    pub(super) fn forget_oldest(&self) -> Option<Arc<Event>> {
+    pub(super) fn remove_oldest(&self) -> Option<Arc<Event>> {
         let mut tail = write(&self.tail);
         let event = tail.events.pop_front()?;
         tail.first += 1;
         Some(event)
     }
 
-    /// A reader of the events after a revision, which must not have been forgotten.
+    /// Returns a reader of the events after a revision, which must still be in the log.
     pub(super) fn read_after(&self, revision: Revision) -> Reader {
         let tail = read(&self.tail);
         let seen = tail.events.partition_point(|event| event.revision <= revision);
@@ -80,7 +80,8 @@ impl Log {
 }
 
 impl Tail {
-    /// The event of a number: `Err` says how many were forgotten since, `None` that it is yet to come.
+    /// Returns the event with a number; `Ok(None)` if it does not exist yet, `Err` with the number of removed
+    /// events if it is gone.
     pub(super) fn get(&self, number: u64) -> Result<Option<&Arc<Event>>, usize> {
         match number.checked_sub(self.first) {
             None => Err(usize::try_from(self.first - number).unwrap_or(usize::MAX)),

@@ -1,9 +1,8 @@
-//! The in-memory multi-version index that every engine serves reads and watches from.
+//! The in-memory multi-version index that serves reads and watches of all engines.
 //!
-//! Keys are ordered; a key has the versions that can still be asked for. Each change is one shared
-//! [`Event`] in the history. Reads take a lock that writers hold for the memory operations of one
-//! publication only, never for I/O; long lists let go of it every [`LIST_STEP_KEYS`] keys and go on at the
-//! same revision.
+//! Keys are ordered, and each key has the versions that can still be read. Each change is one shared [`Event`] in
+//! the history. Reads take a lock that writers hold only for memory operations, never for I/O. Long lists release
+//! it every [`LIST_STEP_KEYS`] keys and continue at the same revision.
 
 mod chain;
 mod log;
@@ -26,21 +25,21 @@ pub use self::watch::Watch;
 use crate::lock::{read, write};
 use crate::{Entry, Event, Key, Revision, StoreError};
 
-/// Events of history kept: two minutes of 500 changes a second, so that a client that lost its connection
-/// resumes its watch rather than listing again.
+/// Default limit of events in the history: two minutes of 500 changes per second, so that a client that lost its
+/// connection resumes its watch instead of listing again.
 pub const HISTORY_EVENTS_MAX: usize = 65_536;
 
-/// Bytes that history may cost beyond the present state: superseded and removed values, and the events
+/// Default limit of the history in bytes beyond the present state: superseded and removed values, and the events
 /// themselves.
 pub const HISTORY_BYTES_MAX: usize = 32 << 20;
 
-/// Keys that a list visits before it lets writers in.
+/// Keys that a list visits before it releases the lock.
 const LIST_STEP_KEYS: usize = 2_048;
 
-/// Events that a compaction forgets before it lets readers in.
+/// Events that a compaction removes before it releases the lock.
 const COMPACT_STEP_EVENTS: usize = 1_024;
 
-/// How much history is kept for watches and reads in the past. The smaller bound counts.
+/// Limits of the history. The stricter one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
     /// Events.
@@ -63,82 +62,84 @@ impl Default for HistoryLimits {
 pub struct Listing {
     /// The entries.
     pub entries: Vec<Entry>,
-    /// The revision they were read at.
+    /// Revision of the entries.
     pub revision: Revision,
-    /// Entries of the prefix after the last one given.
+    /// Number of entries of the prefix after the last returned one.
     pub remaining: usize,
 }
 
-/// What a committed transaction changed; the engine publishes it.
+/// Changes of a committed transaction, which the engine publishes.
 #[derive(Clone, Debug)]
 pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) changes: Vec<Change>,
 }
 
-/// A change, its revision inserted into the value already.
+/// A change with the revision inserted into the value.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Put { key: Key, value: Bytes },
     Delete { key: Key, last: Option<Bytes> },
 }
 
-/// That something was published. Waking the watches and freeing what was forgotten takes longer than publishing, so
-/// whoever publishes may do something first that somebody waits for.
-#[must_use = "watches sleep until they are told"]
+/// A pending notification of watches. Waking watches and freeing removed events takes longer than publishing, so
+/// the publisher may acknowledge writes first.
+#[must_use = "watches sleep until they are notified"]
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct PendingNotification {
     changed: Vec<Sender<()>>,
-    _forgotten: Vec<Arc<Event>>,
+    _removed: Vec<Arc<Event>>,
 }
 
-impl News {
+impl PendingNotification {
     /// Wakes the watches.
-    pub(crate) fn tell(self) {
+    pub(crate) fn notify(self) {
         for log in self.changed {
             log.send_replace(());
         }
     }
 }
 
-/// The index. Shared by reference; all methods may be called from any thread.
+/// A multi-version index. All methods may be called from any thread.
 pub struct Index {
     state: RwLock<State>,
-    /// The newest revision. Written under the state's write lock, after the events are in the logs.
+    /// Newest revision. Written under the write lock of the state, after the events are in the logs.
     published: Arc<AtomicU64>,
 }
 
 impl Index {
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> Revision {
         self.revision_of(&read(&self.state))
     }
 
-    /// The oldest revision that can be read and watched from.
+    /// Returns the oldest revision that can be read and watched from.
     pub fn oldest(&self) -> Revision {
         read(&self.state).oldest
     }
 
-    /// The present value of a key.
+    /// Returns the present entry of a key.
     pub fn get(&self, key: &str) -> Option<Entry> {
         read(&self.state).newest(key)
     }
 
-    /// The value of a key at a revision.
+    /// Returns the entry of a key at a revision.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] or [`StoreError::Future`] if that revision cannot be read.
+    ///
+    /// Returns [`StoreError::Compacted`] or [`StoreError::Future`] if the revision cannot be read.
     pub fn get_at(&self, key: &str, at: Revision) -> Result<Option<Entry>, StoreError> {
         let state = read(&self.state);
         self.check(&state, at)?;
         Ok(state.entry_at(key, at))
     }
 
-    /// The entries whose keys have a prefix, ascending, at a revision (the newest if `None`): those after
-    /// the key `after`, at most `limit`. All from one revision, however long it takes.
+    /// Returns the entries with a prefix at a revision (the newest if `None`), ascending by key: those after the
+    /// key `after`, at most `limit`. All entries belong to one revision.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] or [`StoreError::Future`] if that revision cannot be read.
+    ///
+    /// Returns [`StoreError::Compacted`] or [`StoreError::Future`] if the revision cannot be read.
     pub fn list(
         &self,
         prefix: &str,
@@ -148,7 +149,7 @@ impl Index {
     ) -> Result<Listing, StoreError> {
         let listing = self.list_by_steps(prefix, at, after, limit, LIST_STEP_KEYS);
         match (listing, at) {
-            // Overtaken by compaction between two steps: take the present state in one.
+            // Compacted between two steps: read the present state in one step.
             (Err(StoreError::Compacted { .. }), None) => {
                 self.list_by_steps(prefix, None, after, limit, usize::MAX)
             }
@@ -156,11 +157,11 @@ impl Index {
         }
     }
 
-    /// A watch on the keys with a prefix, giving the events after a revision.
+    /// Watches the keys with a prefix, from the events after a revision on.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] or [`StoreError::Future`] if the history does not reach back, or up, to
-    /// that revision.
+    ///
+    /// Returns [`StoreError::Compacted`] or [`StoreError::Future`] if the history does not contain the revision.
     pub fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
         if let Some(segment) = segment(prefix)
             && !read(&self.state).has_log(segment)
@@ -173,7 +174,7 @@ impl Index {
         Ok(Watch::new(prefix, reader, self.published.clone()))
     }
 
-    /// An index that starts with the given entries, ascending by key, and no history.
+    /// Creates an index with these entries, ascending by key, and no history.
     pub(crate) fn restore(limits: HistoryLimits, revision: Revision, entries: Vec<Entry>) -> Index {
         let state = State::new(limits, revision, entries);
         Index {
@@ -182,27 +183,28 @@ impl Index {
         }
     }
 
-    /// Makes committed transactions visible, ascending by revision, to readers and watches. The watches that sleep are
-    /// woken by what it gives.
-    pub(crate) fn publish(&self, commits: Vec<Commit>) -> News {
+    /// Makes committed transactions, ascending by revision, visible to readers and watches. The result wakes
+    /// sleeping watches.
+    pub(crate) fn publish(&self, commits: Vec<Commit>) -> PendingNotification {
         let Some(newest) = commits.last().map(|commit| commit.revision) else {
-            return News::default();
+            return PendingNotification::default();
         };
         let mut state = write(&self.state);
         state.apply(commits);
         self.published.store(newest.0, Ordering::Release);
-        let forgotten = state.forget_over_limits();
+        let removed = state.evict_over_limits();
         let changed = state.take_changed();
-        News {
+        PendingNotification {
             changed,
-            _forgotten: forgotten,
+            _removed: removed,
         }
     }
 
-    /// Forgets the history before a revision; letting readers in time and again.
+    /// Removes the history before a revision, releasing the lock from time to time.
     ///
     /// # Errors
-    /// [`StoreError::Future`].
+    ///
+    /// Returns [`StoreError::Future`] if the revision does not exist yet.
     pub(crate) fn compact(&self, revision: Revision) -> Result<(), StoreError> {
         loop {
             let mut state = write(&self.state);
@@ -213,10 +215,10 @@ impl Index {
                     current,
                 });
             }
-            let (forgotten, done) = state.forget_before(revision, COMPACT_STEP_EVENTS);
-            // Freed outside the lock.
+            let (removed, done) = state.compact_step(revision, COMPACT_STEP_EVENTS);
+            // The events are freed outside of the lock.
             drop(state);
-            drop(forgotten);
+            drop(removed);
             if done {
                 return Ok(());
             }

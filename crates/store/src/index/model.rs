@@ -75,7 +75,7 @@ impl Model {
             .collect()
     }
 
-    /// How many events a watch has lost that has read everything up to a revision.
+    /// Number of events that a watch has lost that has read everything up to a revision.
     pub(super) fn lag(&self, prefix: &str, read: Revision) -> usize {
         let log = segment(prefix).unwrap_or("");
         self.events(log, read)

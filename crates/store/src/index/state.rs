@@ -1,4 +1,4 @@
-//! What the index's lock guards: the keys with their versions, and the history.
+//! State under the lock of the index: keys with their versions, and the history.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry as Slot};
@@ -13,24 +13,24 @@ use super::log::Log;
 use super::{Change, Commit, HistoryLimits, Listing};
 use crate::{Entry, Event, EventKind, Key, Revision};
 
-/// What an event costs apart from the values it alone keeps: itself, its place in two logs, and the
-/// superseded version's place in its chain.
+/// Memory of an event in bytes, apart from values that it alone keeps: itself, its slots in two logs, and the slot
+/// of the superseded version.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
 pub(super) struct State {
     pub(super) oldest: Revision,
     limits: HistoryLimits,
     keys: BTreeMap<Key, Chain>,
-    /// All events; the order in which they are forgotten.
+    /// All events, in the order of their removal.
     everything: Log,
-    /// The same events by the first segment of their keys. A log stays once made: segments are named by
-    /// the program, not by clients.
+    /// The same events by the first segment of their keys. Logs are never removed: the program, not its clients,
+    /// names segments.
     by_segment: HashMap<Box<str>, Log>,
     history_bytes: usize,
 }
 
-/// The first segment of a key or prefix, slashes included: `/services/` of `/services/default/web`. `None`
-/// if it is not complete.
+/// Returns the first segment of a key or prefix with its slashes: `/services/` of `/services/default/web`. `None`
+/// if it is incomplete.
 pub(super) fn segment(key: &str) -> Option<&str> {
     let length = key.strip_prefix('/')?.find('/')? + 2;
     key.get(..length)
@@ -74,8 +74,8 @@ impl State {
         entry(key, chain.at(at)?)
     }
 
-    /// Adds to a listing until `step_keys` keys have been visited; gives the last of them, or `None` at the
-    /// prefix's end.
+    /// Adds entries to a listing until `step_keys` keys are visited. Returns the last visited key, or `None` at the
+    /// end of the prefix.
     pub(super) fn list_step(
         &self,
         prefix: &str,
@@ -117,7 +117,7 @@ impl State {
         self.by_segment.entry(segment.into()).or_insert_with(Log::new);
     }
 
-    /// The log for a segment that has one; the log of everything otherwise, which is never wrong.
+    /// Returns the log of a segment, or else the log of everything, which is always correct.
     pub(super) fn log(&self, segment: Option<&str>) -> &Log {
         segment
             .and_then(|segment| self.by_segment.get(segment))
@@ -138,44 +138,44 @@ impl State {
         }
     }
 
-    /// The means to wake the watches of the logs that have changed since the last call.
+    /// Returns the senders that wake the watches of changed logs.
     pub(super) fn take_changed(&mut self) -> Vec<watch::Sender<()>> {
         let logs = self.by_segment.values_mut().chain([&mut self.everything]);
         logs.filter_map(Log::take_changed).collect()
     }
 
-    /// Forgets the oldest revisions until the history is within its limits.
-    pub(super) fn forget_over_limits(&mut self) -> Vec<Arc<Event>> {
-        let mut forgotten = Vec::new();
+    /// Removes the oldest revisions until the history is within its limits.
+    pub(super) fn evict_over_limits(&mut self) -> Vec<Arc<Event>> {
+        let mut removed = Vec::new();
         while self.everything.len() > self.limits.events_max || self.history_bytes > self.limits.bytes_max {
             let Some(oldest) = self.everything.oldest_revision() else {
                 break;
             };
-            self.forget_revision(oldest, &mut forgotten);
+            self.remove_revision(oldest, &mut removed);
         }
-        forgotten
+        removed
     }
 
-    /// Forgets revisions before `revision`, about `events_max` events of them; gives what is to be freed
-    /// and whether all is done.
-    pub(super) fn forget_before(&mut self, revision: Revision, events_max: usize) -> (Vec<Arc<Event>>, bool) {
-        let mut forgotten = Vec::new();
+    /// Removes revisions before `revision`, about `events_max` events at a time. Returns the removed events, and
+    /// true if all is done.
+    pub(super) fn compact_step(&mut self, revision: Revision, events_max: usize) -> (Vec<Arc<Event>>, bool) {
+        let mut removed = Vec::new();
         while let Some(oldest) = self
             .everything
             .oldest_revision()
             .filter(|oldest| *oldest <= revision)
         {
-            if forgotten.len() >= events_max {
-                return (forgotten, false);
+            if removed.len() >= events_max {
+                return (removed, false);
             }
-            self.forget_revision(oldest, &mut forgotten);
+            self.remove_revision(oldest, &mut removed);
         }
         self.oldest = self.oldest.max(revision);
-        (forgotten, true)
+        (removed, true)
     }
 
     #[cfg(test)]
-    pub(super) fn holds_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.everything.len() == 0 && self.history_bytes == 0
     }
 
@@ -251,29 +251,29 @@ impl State {
         }
     }
 
-    /// Forgets the events of one revision, the oldest, which becomes the oldest that can be read.
-    fn forget_revision(&mut self, revision: Revision, forgotten: &mut Vec<Arc<Event>>) {
+    /// Removes the events of the oldest revision; the next one becomes the oldest readable revision.
+    fn remove_revision(&mut self, revision: Revision, removed: &mut Vec<Arc<Event>>) {
         self.oldest = self.oldest.max(revision);
         while self
             .everything
             .oldest_revision()
             .is_some_and(|oldest| oldest <= revision)
         {
-            let Some(event) = self.everything.forget_oldest() else {
+            let Some(event) = self.everything.remove_oldest() else {
                 break;
             };
             self.history_bytes = self.history_bytes.saturating_sub(cost_bytes(&event));
             if let Some(log) = segment(&event.key).and_then(|segment| self.by_segment.get_mut(segment)) {
-                log.forget_oldest();
+                log.remove_oldest();
             }
             if self
                 .keys
                 .get_mut(&event.key)
-                .is_some_and(|chain| chain.forget_before(revision))
+                .is_some_and(|chain| chain.compact_before(revision))
             {
                 self.keys.remove(&event.key);
             }
-            forgotten.push(event);
+            removed.push(event);
         }
     }
 }
@@ -293,8 +293,8 @@ fn entry(key: &Key, version: &Version) -> Option<Entry> {
     })
 }
 
-/// What forgetting an event frees: a created key's value belongs to the present state or to the event that
-/// supersedes it.
+/// Returns the memory that removing an event frees. The value of a created key belongs to the present state, or to
+/// the event that supersedes it.
 fn cost_bytes(event: &Event) -> usize {
     let last = if event.kind == EventKind::Deleted {
         event.value.len()

@@ -10,7 +10,7 @@ use super::*;
 const KEYS: [&str; 7] = ["/a/x/1", "/a/x/2", "/a/y/1", "/ab/x", "/b/x/1", "/b/x/11", "/c"];
 const PREFIXES: [&str; 8] = ["", "/", "/a", "/a/", "/a/x/", "/b/x/1", "/c", "/nothing/"];
 
-/// What is done to the index and the model; numbers stand for keys, prefixes and points in history.
+/// An operation on the index and the model; numbers stand for keys, prefixes and revisions.
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<(usize, Option<u8>, Option<u8>)>),
@@ -130,7 +130,7 @@ impl Pair {
                 },
             });
         }
-        self.index.publish(vec![commit.clone()]).tell();
+        self.index.publish(vec![commit.clone()]).notify();
         self.model.publish(commit);
     }
 
@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_does_what_its_model_does(steps in vec(step(), 1..60), events_max in 3..40usize) {
+    fn index_agrees_with_its_model(steps in vec(step(), 1..60), events_max in 3..40usize) {
         let mut pair = Pair::new(events_max);
         for step in steps {
             pair.take(step)?;
@@ -240,12 +240,12 @@ fn history_is_bounded_in_bytes() {
     let index = Index::restore(limits, Revision(0), Vec::new());
     // The present state costs no history: nothing is superseded yet.
     let filling = (1..=10).map(|revision| put(revision, &format!("/a/{revision}"), 5_000));
-    index.publish(filling.collect()).tell();
+    index.publish(filling.collect()).notify();
     assert_eq!(index.oldest(), Revision(0));
     // Each of these keeps a value of 5,000 bytes alive; two of them are over the limit.
-    index.publish(vec![put(11, "/a/1", 5_000)]).tell();
+    index.publish(vec![put(11, "/a/1", 5_000)]).notify();
     assert_eq!(index.oldest(), Revision(0));
-    index.publish(vec![put(12, "/a/2", 5_000)]).tell();
+    index.publish(vec![put(12, "/a/2", 5_000)]).notify();
     assert_eq!(index.oldest(), Revision(11));
     assert!(index.get_at("/a/1", Revision(10)).is_err());
     assert_eq!(
@@ -260,7 +260,7 @@ fn history_is_bounded_in_bytes() {
 #[test]
 fn a_removed_key_leaves_nothing_behind() {
     let index = Index::restore(HistoryLimits::default(), Revision(0), Vec::new());
-    index.publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)]).tell();
+    index.publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)]).notify();
     let delete = Change::Delete {
         key: "/a/1".into(),
         last: None,
@@ -269,14 +269,14 @@ fn a_removed_key_leaves_nothing_behind() {
         revision: Revision(3),
         changes: vec![delete],
     };
-    index.publish(vec![deletion]).tell();
-    assert!(!read(&index.state).holds_nothing());
+    index.publish(vec![deletion]).notify();
+    assert!(!read(&index.state).is_empty());
     assert!(index.compact(Revision(3)).is_ok());
-    assert!(read(&index.state).holds_nothing());
+    assert!(read(&index.state).is_empty());
 }
 
 #[test]
-fn a_list_overtaken_by_compaction_takes_the_present() {
+fn list_during_compaction_reads_present_state() {
     let limits = HistoryLimits {
         events_max: 1,
         ..HistoryLimits::default()
@@ -294,7 +294,7 @@ fn a_list_overtaken_by_compaction_takes_the_present() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for revision in 2..5_000 {
-                index.publish(vec![put(revision, "/a/000000", 1)]).tell();
+                index.publish(vec![put(revision, "/a/000000", 1)]).notify();
             }
         });
         while !writer.is_finished() {

@@ -7,23 +7,23 @@ use super::log::Reader;
 use crate::lock::read;
 use crate::{Event, Key, Revision, StoreError};
 
-/// Events looked at in one go; keeps the time a watch holds its log's lock to some microseconds.
+/// Events scanned under one lock, which bounds the lock to some microseconds.
 const SCAN_EVENTS_MAX: u64 = 512;
 
-/// A subscription to the changes of keys with a prefix. Made by [`crate::Index::watch`].
+/// A subscription to the changes of keys with a prefix; see [`crate::Index::watch`].
 pub struct Watch {
     prefix: Key,
     reader: Reader,
     published: Arc<AtomicU64>,
 }
 
-/// What one look into the log brought.
+/// Result of one scan of the log.
 enum Scan {
-    Found(Arc<Event>),
-    /// Nothing yet; there are more events to look at.
+    Match(Arc<Event>),
+    /// No match yet; there are more events.
     More,
-    /// Everything has been looked at.
-    Exhausted,
+    /// All events are scanned.
+    End,
 }
 
 impl Watch {
@@ -35,10 +35,11 @@ impl Watch {
         }
     }
 
-    /// Waits until there is an event that this watch has not looked at, whether it concerns its keys or not.
-    /// Dropping the future loses nothing.
+    /// Waits for an event that this watch has not scanned, whether or not it matches. Dropping the future loses
+    /// nothing.
     ///
     /// # Errors
+    ///
     /// See [`Watch::next`].
     pub async fn ready(&mut self) -> Result<(), StoreError> {
         while !self.has_more() {
@@ -47,19 +48,19 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether there are events that this watch has not looked at, or ones that it never will: then reading
-    /// tells the error.
+    /// Returns true if there are events that this watch has not scanned, or if the watch was cut off and reading
+    /// returns an error.
     pub fn has_more(&self) -> bool {
         !matches!(read(&self.reader.tail).get(self.reader.next), Ok(None))
     }
 
-    /// Where this watch is in the log of its keys' first segment. Watches on keys of one segment that are at one
-    /// position read the same events from there.
+    /// Returns the position in the log of the first segment. Watches on one segment at the same position read the
+    /// same events from there.
     pub fn position(&self) -> u64 {
         self.reader.next
     }
 
-    /// Goes on at a later position, to which somebody else has read for this watch.
+    /// Continues at a later position, up to which another watch has read for this one.
     pub fn skip_to(&mut self, position: u64) {
         self.reader.next = self.reader.next.max(position);
     }
@@ -67,37 +68,38 @@ impl Watch {
     /// Waits for the next event. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`StoreError::Lagged`] when the history that this watch has not read yet was forgotten; it stays so.
-    /// [`StoreError::Unavailable`] when the store was closed.
+    ///
+    /// Returns [`StoreError::Lagged`] if the log removed events that this watch has not read, from then on always.
+    /// Returns [`StoreError::Unavailable`] if the store was closed.
     pub async fn next(&mut self) -> Result<Arc<Event>, StoreError> {
         loop {
             match self.scan()? {
-                Scan::Found(event) => return Ok(event),
+                Scan::Match(event) => return Ok(event),
                 Scan::More => {}
-                Scan::Exhausted => self.changed().await?,
+                Scan::End => self.changed().await?,
             }
         }
     }
 
-    /// The next event if there is one already; the same errors as [`Watch::next`].
+    /// Returns the next event, if there is one.
     ///
     /// # Errors
+    ///
     /// See [`Watch::next`].
     pub fn try_next(&mut self) -> Result<Option<Arc<Event>>, StoreError> {
         loop {
             match self.scan()? {
-                Scan::Found(event) => return Ok(Some(event)),
+                Scan::Match(event) => return Ok(Some(event)),
                 Scan::More => {}
-                Scan::Exhausted => return Ok(None),
+                Scan::End => return Ok(None),
             }
         }
     }
 
-    /// Everything up to this revision was delivered: what a bookmark may say. It is smaller than the last
-    /// event's revision as long as other events of the same transaction may follow, and 0 once the watch was
-    /// cut.
+    /// Returns the revision up to which everything was delivered, for bookmarks. It is smaller than the revision of
+    /// the last event while other events of the same transaction may follow, and 0 after the watch was cut off.
     pub fn progress(&self) -> Revision {
-        // Read before the log: events are in the log before their revision is published.
+        // The revision is read before the log, because events are in the log before their revision is published.
         let published = Revision(self.published.load(Ordering::Acquire));
         match read(&self.reader.tail).get(self.reader.next) {
             Ok(None) => published,
@@ -106,10 +108,10 @@ impl Watch {
         }
     }
 
-    /// Waits for the log to grow.
+    /// Waits for new events in the log.
     async fn changed(&mut self) -> Result<(), StoreError> {
         let closed = |_| StoreError::Unavailable {
-            reason: "it was closed".to_owned(),
+            reason: "the store was closed".to_owned(),
         };
         self.reader.changed.changed().await.map_err(closed)
     }
@@ -119,11 +121,11 @@ impl Watch {
         for _ in 0..SCAN_EVENTS_MAX {
             match tail.get(self.reader.next) {
                 Err(lag) => return Err(StoreError::Lagged { lag }),
-                Ok(None) => return Ok(Scan::Exhausted),
+                Ok(None) => return Ok(Scan::End),
                 Ok(Some(event)) => {
                     self.reader.next += 1;
                     if event.key.starts_with(&*self.prefix) {
-                        return Ok(Scan::Found(event.clone()));
+                        return Ok(Scan::Match(event.clone()));
                     }
                 }
             }

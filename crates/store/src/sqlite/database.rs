@@ -1,6 +1,6 @@
-//! The database file: the present state, one row a key, and the newest revision.
+//! The database file: the present state with one row per key, and the newest revision.
 //!
-//! Values are stored as they came, without their revision, beside the place where it belongs; `modified` is
+//! Values are stored without their revision, beside the offset at which it is inserted; the column `modified` is
 //! that revision. History is not stored: a restart begins a new one.
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior, param
 use super::write_ahead_log::WriteAheadLog;
 use crate::{Record, Revision, StoreError, Value, Write};
 
-/// `PRAGMA user_version` of the layout below.
+/// `PRAGMA user_version` of the schema below.
 const SCHEMA_VERSION: i64 = 1;
 
-/// `PRAGMA application_id`, "Port": tells this database from others.
+/// `PRAGMA application_id`, "Port", which identifies databases of this program.
 const APPLICATION_ID: i64 = 0x506f_7274;
 
 const SCHEMA: &str = "
@@ -42,33 +42,33 @@ const INSERT: &str =
     "INSERT INTO entries (key, value, revision_at, created, modified) VALUES (?1, ?2, ?3, ?4, ?5)";
 const LOAD: &str = "SELECT key, value, revision_at, created, modified FROM entries ORDER BY key";
 
-/// Pages of write-ahead log (16 MiB) after which they are moved into the database file, within a commit.
+/// Pages of write-ahead log (16 MiB) after which a commit checkpoints it into the database file.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
-/// Bytes of a page in the log: SQLite's default size, and a frame's head.
+/// Size of a page in the log in bytes: SQLite's default page size plus a frame header.
 const LOGGED_PAGE_BYTES: u64 = 4_096 + 24;
 
-/// Size that the write-ahead log is cut to after it has grown larger.
+/// Size in bytes to which an oversized write-ahead log is truncated.
 const WAL_BYTES_MAX: i64 = 64 << 20;
 
-/// Page cache, in KiB (negative: SQLite's way to say so). Small, since reads never come here.
+/// Page cache in KiB; SQLite expects the negative number. Small, because reads never come here.
 const PAGE_CACHE_KIB: i64 = -4_096;
 
-/// How long a commit waits for a person who has the file open in another program.
+/// Time that a commit waits for another program that has the file open.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Rows after which somebody who waits is told how far it is.
+/// Rows between two reports of progress.
 const PROGRESS_ROWS: usize = 1_000;
 
-/// An open database of the present layout.
+/// An open database with the present schema.
 pub(crate) struct Database {
     connection: Connection,
-    /// None where it is not written, or cannot be lengthened.
+    /// `None` if the database is opened for reading, or the log cannot be extended.
     log: Option<WriteAheadLog>,
 }
 
 impl Database {
-    /// Opens the file, making it if it is not there.
+    /// Opens the file, and creates it if needed.
     pub(crate) fn open(path: &Path) -> Result<Database, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -83,17 +83,17 @@ impl Database {
         let mut database = match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => database,
             0 => database.create_schema(path)?,
-            version => return Err(of_another_layout(path, version)),
+            version => return Err(unknown_layout(path, version)),
         };
         let log_bytes = CHECKPOINT_PAGES.unsigned_abs() * LOGGED_PAGE_BYTES;
-        // Without it, commits take more trips to the disk and are as safe.
+        // Without preallocation, commits are slower but as safe.
         database.log = WriteAheadLog::open(path, log_bytes)
-            .inspect_err(|error| tracing::debug!(%error, "the log is not lengthened ahead of writing"))
+            .inspect_err(|error| tracing::debug!(%error, "write-ahead log not preallocated"))
             .ok();
         Ok(database)
     }
 
-    /// Opens the file for reading alone, at the revision that it has now, whatever a server writes meanwhile.
+    /// Opens the file for reading at its present revision, regardless of concurrent writes.
     pub(super) fn open_for_reading(path: &Path) -> Result<Database, StoreError> {
         let named = |error: rusqlite::Error| failed(path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -105,14 +105,14 @@ impl Database {
         };
         match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => {}
-            0 => return Err(corrupt(path, "it is no store of this program")),
-            version => return Err(of_another_layout(path, version)),
+            0 => return Err(corrupt(path, "expected a store of this program, found another database")),
+            version => return Err(unknown_layout(path, version)),
         }
         database.connection.execute_batch("BEGIN").map_err(named)?;
         Ok(database)
     }
 
-    /// What SQLite finds wrong with the file, a line each.
+    /// Returns the faults that SQLite finds in the file, one per line.
     pub(super) fn integrity_faults(&self, path: &Path) -> Result<Vec<String>, StoreError> {
         let named = |error: rusqlite::Error| failed(path, &error);
         let mut check = self.connection.prepare("PRAGMA integrity_check").map_err(named)?;
@@ -123,7 +123,7 @@ impl Database {
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
 
-    /// Reads everything, ascending by key; gives the newest revision. An inconsistent row is an error.
+    /// Loads all records, ascending by key, and returns the newest revision. An inconsistent row is an error.
     pub(super) fn load(&self, path: &Path, mut each: impl FnMut(Record)) -> Result<Revision, StoreError> {
         let newest = self.newest_revision(path)?;
         self.read(path, |record| {
@@ -144,7 +144,7 @@ impl Database {
         Ok(newest)
     }
 
-    /// Reads all rows as they are, ascending by key.
+    /// Reads all rows unchecked, ascending by key.
     pub(super) fn read(
         &self,
         path: &Path,
@@ -165,14 +165,14 @@ impl Database {
         Ok(())
     }
 
-    /// The newest revision; 0 of an empty database.
+    /// Returns the newest revision; 0 for an empty database.
     pub(crate) fn newest_revision(&self, path: &Path) -> Result<Revision, StoreError> {
         self.connection
             .query_row(GET_REVISION, [], |row| revision(row, 0))
             .map_err(|error| failed(path, &error))
     }
 
-    /// Replaces everything, in one transaction; tells how many rows were written time and again.
+    /// Replaces all data in one transaction and reports the number of written rows from time to time.
     pub(crate) fn replace(
         &mut self,
         path: &Path,
@@ -204,21 +204,21 @@ impl Database {
         whole.commit().map_err(named)
     }
 
-    /// Closes it so that everything is in its one file.
-    pub(crate) fn close_in_one_file(self, path: &Path) -> Result<(), StoreError> {
+    /// Closes the database so that all data is in its one file.
+    pub(crate) fn close_as_single_file(self, path: &Path) -> Result<(), StoreError> {
         let named = |error: rusqlite::Error| failed(path, &error);
         let leave_log = self.connection.pragma_update(None, "journal_mode", "DELETE");
         leave_log.map_err(named)?;
         self.connection.close().map_err(|(_, error)| named(error))
     }
 
-    /// From now on, what is removed or replaced is overwritten in the file.
-    pub(super) fn erase_what_is_removed(&self, path: &Path) -> Result<(), StoreError> {
+    /// Makes SQLite overwrite removed and replaced data in the file.
+    pub(super) fn enable_secure_delete(&self, path: &Path) -> Result<(), StoreError> {
         let set = self.connection.pragma_update(None, "secure_delete", "ON");
         set.map_err(|error| failed(path, &error))
     }
 
-    /// Writes the file anew without what was removed from it, and empties the log, which has what was written before.
+    /// Rewrites the file without removed data, and truncates the log, which contains earlier data.
     pub(crate) fn rewrite_file(&self, path: &Path) -> Result<(), StoreError> {
         let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
         let statements = format!("{empty_log}; VACUUM; {empty_log};");
@@ -226,13 +226,13 @@ impl Database {
         rewritten.map_err(|error| failed(path, &error))
     }
 
-    /// Writes transactions, each under its revision, and makes them durable: all or none.
+    /// Writes transactions, each under its revision, and makes them durable atomically.
     pub(super) fn write<'t>(
         &mut self,
         transactions: impl Iterator<Item = (Revision, &'t [Write])>,
         newest: Revision,
     ) -> Result<(), rusqlite::Error> {
-        // A transaction left open by a failed roll-back would make every later one fail.
+        // A transaction left open by a failed rollback would make every later one fail.
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
@@ -260,13 +260,13 @@ impl Database {
         group.commit()
     }
 
-    /// Does what makes the next writes quicker, when nobody waits.
-    pub(super) fn prepare_for_more(&mut self) -> Result<(), rusqlite::Error> {
-        if let Some(log) = self.log.as_mut().filter(|log| log.is_short()) {
+    /// Prepares the next writes while no caller waits.
+    pub(super) fn prepare_next_write(&mut self) -> Result<(), rusqlite::Error> {
+        if let Some(log) = self.log.as_mut().filter(|log| log.needs_extension()) {
             let locked = self
                 .connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)?;
-            log.lengthen();
+            log.extend();
             locked.rollback()?;
         }
         Ok(())
@@ -281,7 +281,7 @@ impl Database {
         if tables > 0 {
             return Err(corrupt(
                 path,
-                "it is the database of another program; choose another directory",
+                "expected a store of this program, found the database of another one; choose another directory",
             ));
         }
         let creation = self.connection.transaction().map_err(named)?;
@@ -296,13 +296,13 @@ impl Database {
         Ok(self)
     }
 
-    /// A setting that is a number.
+    /// Returns a numeric setting.
     pub(super) fn pragma(&self, name: &str) -> Result<i64, rusqlite::Error> {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 }
 
-/// Whether an error says that the file itself is damaged, and not the world around it.
+/// Returns true if an error means that the file itself is damaged.
 pub(super) fn is_corruption(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -321,7 +321,7 @@ fn configure(connection: &Connection) -> Result<(), rusqlite::Error> {
 
 fn stored_value(row: &Row<'_>) -> Result<(String, Value), rusqlite::Error> {
     let bytes = Bytes::from(row.get::<_, Vec<u8>>(1)?);
-    // A negative place is none that a value has: told as beyond the end by whoever inserts there.
+    // A negative offset is invalid; it becomes one that is out of bounds.
     let revision_at = row
         .get::<_, Option<i64>>(2)?
         .map(|at| usize::try_from(at).unwrap_or(usize::MAX));
@@ -335,15 +335,15 @@ fn revision(row: &Row<'_>, column: usize) -> Result<Revision, rusqlite::Error> {
     Ok(Revision(value))
 }
 
-/// SQLite's integers are signed. A revision cannot get near the limit: at a million a second it is 292,000
-/// years away; a value's length is far below.
+/// SQLite's integers are signed. Revisions do not reach the limit: at a million per second it takes 292,000 years.
+/// Lengths of values are far below.
 fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
 fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     if is_corruption(error) || matches!(error, rusqlite::Error::IntegralValueOutOfRange(..)) {
-        let reason = format!("{error}; restore it from a backup, with `portolan store restore`");
+        let reason = format!("{error}; restore it from a backup with `portolan store restore`");
         return corrupt(path, &reason);
     }
     StoreError::Unavailable {
@@ -351,28 +351,28 @@ fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// What to do about an error that is not the file's fault, as the end of a line.
+/// Returns the remedy for an error that is not the file's fault, as the end of a line.
 pub(super) fn advice(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "; make room on its disk",
-        Some(ErrorCode::ReadOnly) => "; mount its disk writable, or let this user write it",
+        Some(ErrorCode::DiskFull) => "; free space on its disk",
+        Some(ErrorCode::ReadOnly) => "; mount its disk read-write, or grant write access",
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "; see whether this user may write there, and whether the disk has room"
+            "; check the permissions and the free space of the disk"
         }
         Some(ErrorCode::SystemIoFailure) => {
-            "; look after its disk, which is full or failing: the kernel's log says more"
+            "; check its disk, which is full or failing, and the kernel log"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "; end the other program that has it open"
+            "; stop the other program that has it open"
         }
         _ => "",
     }
 }
 
-fn of_another_layout(path: &Path, version: i64) -> StoreError {
+fn unknown_layout(path: &Path, version: i64) -> StoreError {
     let reason = format!(
-        "it has layout {version} and this program knows {SCHEMA_VERSION}; it belongs to a newer version, start that \
-         one"
+        "expected layout {SCHEMA_VERSION}, found {version} of a newer version; start that \
+         version"
     );
     corrupt(path, &reason)
 }

@@ -1,4 +1,4 @@
-//! The data directory, held by one process at a time.
+//! The data directory, which one process uses at a time.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -7,24 +7,23 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Held locked while the directory is in use; the kernel lets go of it when the process ends, however it
-/// ends.
+/// Lock file. The kernel releases the lock when the process exits in any way.
 const LOCK_FILE: &str = "portolan.lock";
 
-/// The right to use a data directory, until dropped.
+/// The exclusive lock of a data directory; dropping it releases the lock.
 pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDirectory {
-    /// Makes the directory if needed, readable by its owner alone (Secrets are in there), and locks it.
+    /// Creates the directory if needed, readable by its owner only because it contains Secrets, and locks it.
     pub(crate) fn acquire(path: &Path) -> Result<DataDirectory, StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
-            .map_err(|error| unusable("make the data directory", path, &error))?;
+            .map_err(|error| unusable("create the data directory", path, &error))?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new()
             .create(true)
@@ -52,9 +51,9 @@ impl DataDirectory {
 
 fn unusable(action: &str, path: &Path, error: &io::Error) -> StoreError {
     let advice = match error.kind() {
-        io::ErrorKind::StorageFull => "; make room on its disk",
-        io::ErrorKind::ReadOnlyFilesystem => "; mount its disk writable, or choose another directory",
-        io::ErrorKind::PermissionDenied => "; let this user write there, or choose another directory",
+        io::ErrorKind::StorageFull => "; free space on its disk",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount its disk read-write, or choose another directory",
+        io::ErrorKind::PermissionDenied => "; grant write access, or choose another directory",
         _ => "",
     };
     StoreError::Unavailable {

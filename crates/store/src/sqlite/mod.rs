@@ -1,6 +1,6 @@
-//! The embedded engine: SQLite with a write-ahead log, synced at every group of commits.
+//! The embedded engine: SQLite with a write-ahead log, synced for each group of commits.
 //!
-//! One thread writes; it never reads. At start the present state is loaded into the index.
+//! One thread writes and never reads. At start, the present state is loaded into the index.
 
 mod database;
 mod directory;
@@ -25,51 +25,52 @@ pub(crate) use self::reading::{integrity_faults, read_file};
 use self::writer::Request;
 use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction, Transformation};
 
-/// The database's name in the data directory.
+/// Name of the database file in the data directory.
 pub const DATABASE_FILE: &str = "portolan.db";
 
-/// Transactions that wait for the writer; further callers wait for a place. Two full groups.
+/// Limit of transactions that wait for the writer: two full groups. Further callers wait for room in the queue.
 const WAITING_TRANSACTIONS_MAX: usize = 1_024;
 
-/// Choices of the embedded engine.
+/// Options of the embedded engine.
 #[derive(Clone, Debug, Default)]
 pub struct SqliteOptions {
-    /// History kept in memory for watches and reads in the past.
+    /// History in memory, for watches and reads of the past.
     pub history: HistoryLimits,
-    /// The form in which values are stored.
+    /// Transformation of stored values.
     pub transformation: Transformation,
 }
 
-/// The embedded engine. Dropping it finishes the transactions under way, which blocks for some milliseconds,
-/// and releases the directory.
+/// The embedded engine. Dropping it finishes pending transactions, which blocks for some milliseconds, and releases
+/// the directory.
 pub struct SqliteStore {
     index: Arc<Index>,
-    /// `None` only while being dropped.
+    /// `None` only during drop.
     requests: Option<mpsc::Sender<Request>>,
     writer: Option<JoinHandle<()>>,
     transformation: Transformation,
-    // Dropped last: the directory is free when nobody writes to it.
+    // Dropped last: the directory is released after the last write.
     _directory: DataDirectory,
 }
 
 impl SqliteStore {
-    /// Opens the store in a directory, making both if needed, and loads it into memory. Blocks.
+    /// Opens the store in a directory, creates both if needed, and loads it into memory. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] if another process has it open, [`StoreError::Corrupt`] if the database is
-    /// damaged, from a newer version or of another program, [`StoreError::Unavailable`] for what the system
-    /// refuses (permissions, disk); each names the file or directory.
+    ///
+    /// Returns [`StoreError::InUse`] if another process uses it, [`StoreError::Corrupt`] if the database is
+    /// damaged, of a newer version or of another program, and [`StoreError::Unavailable`] for errors of the system
+    /// (permissions, disk). Each names the file or directory.
     pub fn open(directory: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let directory = DataDirectory::acquire(directory.as_ref())?;
         let path = directory.file(DATABASE_FILE);
         let database = Database::open(&path)?;
         let transformation = options.transformation;
         if !transformation.is_none() {
-            database.erase_what_is_removed(&path)?;
+            database.enable_secure_delete(&path)?;
         }
         let mut entries = Vec::new();
         let revision = database.load(&path, |record| {
-            entries.extend(transformation.opened_record(record).into_entry());
+            entries.extend(transformation.open_record(record).into_entry());
         })?;
         let index = Arc::new(Index::restore(options.history, revision, entries));
         let (requests, waiting) = mpsc::channel(WAITING_TRANSACTIONS_MAX);
@@ -78,7 +79,7 @@ impl SqliteStore {
             .name("store-writer".to_owned())
             .spawn(move || writer::run(database, written, waiting))
             .map_err(|error| StoreError::Unavailable {
-                reason: format!("no writer thread: {error}"),
+                reason: format!("cannot start the writer thread: {error}"),
             })?;
         Ok(SqliteStore {
             index,
@@ -89,18 +90,18 @@ impl SqliteStore {
         })
     }
 
-    async fn hand_to_writer(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+    async fn send_to_writer(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         let requests = self.requests.as_ref().ok_or_else(writer_gone)?;
-        let stored = match self.transformation.stored(&transaction.writes)? {
+        let stored = match self.transformation.to_stored(&transaction.writes)? {
             Cow::Borrowed(_) => None,
             Cow::Owned(stored) => Some(stored),
         };
-        let (answer, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         requests
             .send(Request {
                 transaction,
                 stored,
-                answer,
+                reply,
             })
             .await
             .map_err(|_| writer_gone())?;
@@ -126,7 +127,7 @@ impl Store for SqliteStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        self.hand_to_writer(transaction).boxed()
+        self.send_to_writer(transaction).boxed()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -142,13 +143,13 @@ impl Drop for SqliteStore {
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!("the store's writer thread had panicked");
+            tracing::error!("store writer thread panicked");
         }
     }
 }
 
 fn writer_gone() -> StoreError {
     StoreError::Unavailable {
-        reason: "its writer has stopped".to_owned(),
+        reason: "the writer thread has stopped".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a database beside the server that writes it.
+//! Reading of a database while a server writes it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::database::Database;
 use crate::StoreError;
 use crate::transfer::Contents;
 
-/// Everything in a database at one revision. Rows that contradict themselves are given as they are.
+/// Reads all data of a database at one revision. Inconsistent rows are included.
 pub(crate) fn read_file(path: &Path) -> Result<Contents, StoreError> {
     let database = Database::open_for_reading(path)?;
     let mut contents = Contents {
@@ -20,7 +20,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Contents, StoreError> {
     Ok(contents)
 }
 
-/// What SQLite finds wrong with the file.
+/// Returns the faults that SQLite finds in the file.
 pub(crate) fn integrity_faults(path: &Path) -> Result<Vec<String>, StoreError> {
     Database::open_for_reading(path)?.integrity_faults(path)
 }

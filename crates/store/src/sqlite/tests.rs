@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::{Value, Write};
 
-struct Place(TempDir);
+struct TestDirectory(TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("a directory"))
+impl TestDirectory {
+    fn new() -> TestDirectory {
+        TestDirectory(tempfile::tempdir().expect("a directory"))
     }
 
     fn database(&self) -> PathBuf {
@@ -55,21 +55,21 @@ fn put(store: &SqliteStore, key: &str) {
 }
 
 #[test]
-fn a_directory_is_used_by_one_store_at_a_time() {
-    let place = Place::new();
-    let store = place.open().expect("a store");
-    match place.refusal() {
-        StoreError::InUse { directory } => assert_eq!(directory, place.0.path()),
+fn rejects_second_store_in_one_directory() {
+    let test = TestDirectory::new();
+    let store = test.open().expect("a store");
+    match test.refusal() {
+        StoreError::InUse { directory } => assert_eq!(directory, test.0.path()),
         other => panic!("{other}"),
     }
     drop(store);
-    assert!(place.open().is_ok());
+    assert!(test.open().is_ok());
 }
 
 #[test]
-fn the_directory_is_made_for_its_owner_alone() {
-    let place = Place::new();
-    let directory = place.0.path().join("new/deeper");
+fn creates_directory_readable_by_owner_only() {
+    let test = TestDirectory::new();
+    let directory = test.0.path().join("new/deeper");
     SqliteStore::open(&directory, SqliteOptions::default()).expect("a store");
     let mode = directory.metadata().expect("the directory").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
@@ -77,20 +77,20 @@ fn the_directory_is_made_for_its_owner_alone() {
 
 #[test]
 fn the_log_is_written_ahead_and_synced() {
-    let place = Place::new();
-    let connection = place.written();
+    let test = TestDirectory::new();
+    let connection = test.written();
     let mode: String = connection
         .pragma_query_value(None, "journal_mode", |row| row.get(0))
         .expect("the mode");
     assert_eq!(mode, "wal");
-    let place = Place::new();
-    let database = Database::open(&place.database()).expect("a database");
+    let test = TestDirectory::new();
+    let database = Database::open(&test.database()).expect("a database");
     assert_eq!(database.pragma("synchronous").expect("the level"), 2, "FULL");
 }
 
 #[test]
-fn a_value_is_stored_without_its_revision_beside_its_place() {
-    let row = Place::new().written().query_row(
+fn value_is_stored_without_its_revision() {
+    let row = TestDirectory::new().written().query_row(
         "SELECT key, CAST(value AS TEXT), revision_at, created, modified FROM entries",
         [],
         |row| {
@@ -107,50 +107,50 @@ fn a_value_is_stored_without_its_revision_beside_its_place() {
 }
 
 #[test]
-fn a_newer_layout_is_told_apart() {
-    let place = Place::new();
-    place
+fn rejects_newer_layout() {
+    let test = TestDirectory::new();
+    test
         .written()
         .pragma_update(None, "user_version", SCHEMA_VERSION_OF_THE_FUTURE)
         .expect("a version");
-    let refusal = place.refusal();
+    let refusal = test.refusal();
     assert!(matches!(refusal, StoreError::Corrupt { .. }));
     let text = refusal.to_string();
     assert!(
         text.contains("layout 999") && text.contains("newer version"),
         "{text}"
     );
-    assert!(text.contains(&place.database().display().to_string()), "{text}");
+    assert!(text.contains(&test.database().display().to_string()), "{text}");
 }
 
 const SCHEMA_VERSION_OF_THE_FUTURE: i64 = 999;
 
 #[test]
-fn another_programs_database_is_left_alone() {
-    let place = Place::new();
-    let connection = Connection::open(place.database()).expect("a connection");
+fn rejects_database_of_another_program() {
+    let test = TestDirectory::new();
+    let connection = Connection::open(test.database()).expect("a connection");
     connection
         .execute_batch("CREATE TABLE cookies (crumbs INTEGER)")
         .expect("a table");
     drop(connection);
-    let refusal = place.refusal();
+    let refusal = test.refusal();
     assert!(matches!(refusal, StoreError::Corrupt { .. }));
     assert!(refusal.to_string().contains("another program"), "{refusal}");
 }
 
 #[test]
-fn a_damaged_file_is_told_so() {
-    let place = Place::new();
+fn reports_damaged_file() {
+    let test = TestDirectory::new();
     std::fs::write(
-        place.database(),
+        test.database(),
         b"no database at all, but long enough to have a header".repeat(100),
     )
     .expect("a file");
-    assert!(matches!(place.refusal(), StoreError::Corrupt { .. }));
+    assert!(matches!(test.refusal(), StoreError::Corrupt { .. }));
 }
 
 #[test]
-fn inconsistent_rows_are_told_so() {
+fn reports_inconsistent_rows() {
     let damages = [
         "UPDATE entries SET revision_at = 5",
         "UPDATE entries SET revision_at = -1",
@@ -159,9 +159,9 @@ fn inconsistent_rows_are_told_so() {
         "UPDATE meta SET value = 0",
     ];
     for damage in damages {
-        let place = Place::new();
-        place.written().execute_batch(damage).expect("the damage");
-        let refusal = place.refusal();
+        let test = TestDirectory::new();
+        test.written().execute_batch(damage).expect("the damage");
+        let refusal = test.refusal();
         assert!(
             matches!(refusal, StoreError::Corrupt { .. }),
             "{damage}: {refusal}"
@@ -170,9 +170,9 @@ fn inconsistent_rows_are_told_so() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
-    let place = Place::new();
-    let file = place.0.path().join("file");
+fn error_names_directory_that_cannot_be_created() {
+    let test = TestDirectory::new();
+    let file = test.0.path().join("file");
     std::fs::write(&file, b"").expect("a file");
     let refusal = SqliteStore::open(file.join("under"), SqliteOptions::default())
         .err()
@@ -185,19 +185,19 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn a_torn_log_gives_the_commits_before_the_tear() {
+fn torn_log_yields_commits_before_the_tear() {
     const COMMITS: usize = 20;
-    let place = Place::new();
-    let store = place.open().expect("a store");
+    let test = TestDirectory::new();
+    let store = test.open().expect("a store");
     (0..COMMITS).for_each(|number| put(&store, &format!("/things/{number:02}")));
-    let log = std::fs::read(place.0.path().join(format!("{DATABASE_FILE}-wal"))).expect("the log");
-    // What it was lengthened by beforehand says nothing.
+    let log = std::fs::read(test.0.path().join(format!("{DATABASE_FILE}-wal"))).expect("the log");
+    // The preallocated length does not count.
     let end = log.iter().rposition(|byte| *byte != 0).expect("a log");
     let log = &log[..=end];
     let mut counts = Vec::new();
     for tenths in 0..=10 {
-        let copy = Place::new();
-        std::fs::copy(place.database(), copy.database()).expect("a copy");
+        let copy = TestDirectory::new();
+        std::fs::copy(test.database(), copy.database()).expect("a copy");
         let torn = &log[log.len() / 2..][..log.len() / 20 * tenths];
         let torn = [&log[..log.len() / 2], torn].concat();
         std::fs::write(copy.0.path().join(format!("{DATABASE_FILE}-wal")), torn).expect("a torn copy");
@@ -221,22 +221,22 @@ fn a_torn_log_gives_the_commits_before_the_tear() {
 const PAGE_BYTES: usize = 4096;
 
 #[test]
-fn a_damaged_page_is_told_so_wherever_it_is() {
-    let place = Place::new();
-    let store = place.open().expect("a store");
+fn reports_damaged_page_at_any_position() {
+    let test = TestDirectory::new();
+    let store = test.open().expect("a store");
     (0..200).for_each(|number| put(&store, &format!("/things/{number:0400}")));
     let before = store.index().list("/", None, None, None).expect("a list");
     // Closing moves the log into the file.
     drop(store);
-    let sound = std::fs::read(place.database()).expect("the file");
+    let sound = std::fs::read(test.database()).expect("the file");
     let pages = sound.len() / PAGE_BYTES;
     assert!(pages > 20, "{pages}");
-    let mut told = 0;
+    let mut reports = 0;
     for page in 0..pages {
         let mut damaged = sound.clone();
         damaged[page * PAGE_BYTES..][..PAGE_BYTES].fill(0xa5);
-        std::fs::write(place.database(), damaged).expect("damage");
-        match place.open() {
+        std::fs::write(test.database(), damaged).expect("damage");
+        match test.open() {
             // A page that holds nothing.
             Ok(store) => assert_eq!(store.index().list("/", None, None, None).expect("a list"), before),
             Err(error) => {
@@ -244,9 +244,9 @@ fn a_damaged_page_is_told_so_wherever_it_is() {
                     matches!(error, StoreError::Corrupt { .. }),
                     "page {page}: {error}"
                 );
-                told += 1;
+                reports += 1;
             }
         }
     }
-    assert!(told > pages / 2, "{told} of {pages}");
+    assert!(reports > pages / 2, "{reports} of {pages}");
 }

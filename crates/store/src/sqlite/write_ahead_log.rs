@@ -1,32 +1,33 @@
-//! The write-ahead log's length, kept ahead of what is written.
+//! Preallocation of the write-ahead log.
 //!
-//! A commit is durable when the log's new frames are on the disk. Where they make the file longer, its new length has to get there
-//! too, and that is a second trip in the file system's own journal. So the log is lengthened by zeros beforehand, in
-//! steps; SQLite begins it anew once it holds so many pages, and needs no more from then on. Zeros behind the last
-//! frame are no frames: their salt is not the log's (SQLite's file format, section 4.3).
+//! A commit is durable when the new frames of the log are on disk. If they extend the file, its new length must
+//! reach the disk too, which is a second sync in the journal of the file system. Therefore the log is extended by
+//! zeros beforehand, in steps. SQLite restarts the log after a number of pages and then needs no further space.
+//! Zeros after the last frame are no frames: they do not contain the salt of the log (SQLite file format, section
+//! 4.3).
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that the log is lengthened by at a time: some hundred commits, and a few milliseconds of a disk's time.
+/// Size of an extension in bytes: some hundred commits, and a few milliseconds of disk time.
 const STEP_BYTES: u64 = 4 << 20;
-/// Bytes of zeros that are written at a time.
+/// Size of a write of zeros in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// A log and its length.
+/// A write-ahead log and its length.
 pub(super) struct WriteAheadLog {
     path: PathBuf,
     file: File,
-    /// The length that it was brought to.
+    /// Length after the last extension.
     ready_bytes: u64,
-    /// The length at which SQLite begins it anew.
+    /// Length at which SQLite restarts the log.
     needed_bytes: u64,
 }
 
 impl WriteAheadLog {
-    /// The log of the database at `path`, which must be open.
+    /// Opens the log of the database at `path`, which must be open.
     pub(super) fn open(path: &Path, needed_bytes: u64) -> io::Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push("-wal");
@@ -40,8 +41,8 @@ impl WriteAheadLog {
         })
     }
 
-    /// Whether what was prepared is used up, and more will be needed.
-    pub(super) fn is_short(&self) -> bool {
+    /// Returns true if the preallocated space is used and more will be needed.
+    pub(super) fn needs_extension(&self) -> bool {
         self.ready_bytes < self.needed_bytes
             && self
                 .file
@@ -49,17 +50,17 @@ impl WriteAheadLog {
                 .is_ok_and(|log| log.len() > self.ready_bytes || self.ready_bytes == 0)
     }
 
-    /// Makes the log longer by a step. The database must be locked for writing meanwhile: whoever adds a frame does so behind
-    /// the last one.
-    pub(super) fn lengthen(&mut self) {
-        if let Err(error) = self.try_lengthen() {
-            // It is as it was, and only slower.
-            tracing::debug!(path = %self.path.display(), %error, "the log is not made longer beforehand");
+    /// Extends the log by a step. The database must be locked for writing: frames are appended after the last
+    /// frame.
+    pub(super) fn extend(&mut self) {
+        if let Err(error) = self.try_extend() {
+            // Without the extension, commits are slower but correct.
+            tracing::debug!(path = %self.path.display(), %error, "write-ahead log not extended");
             self.ready_bytes = self.needed_bytes;
         }
     }
 
-    fn try_lengthen(&mut self) -> io::Result<()> {
+    fn try_extend(&mut self) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         let zeros = [0; BLOCK_BYTES];
         let blocks = (end..end + STEP_BYTES).step_by(BLOCK_BYTES);

@@ -1,4 +1,4 @@
-//! The writer thread: whatever waits is made durable by one sync of the disk, then published, then
+//! The writer thread: all waiting transactions become durable by one sync of the disk, are published, and then
 //! acknowledged.
 
 use std::sync::Arc;
@@ -7,58 +7,58 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::database::{Database, advice, is_corruption};
 use crate::group::Group;
-use crate::index::News;
+use crate::index::PendingNotification;
 use crate::{CommitError, Index, Revision, StoreError, Transaction, Write};
 
-/// Transactions in a group: bounds how long the first of them waits for the last to be written.
+/// Limit of transactions per group, which bounds the wait of the first for the last.
 const GROUP_TRANSACTIONS_MAX: usize = 512;
 
-/// Bytes of values after which a group takes no further transaction.
+/// Bytes of values after which a group accepts no further transaction.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// A transaction and who waits for it.
+/// A transaction and the channel for its result.
 pub(super) struct Request {
     pub(super) transaction: Transaction,
-    /// Its writes as they are stored, if that is in another form.
+    /// Writes in their stored form, if that differs.
     pub(super) stored: Option<Vec<Write>>,
-    pub(super) answer: oneshot::Sender<Outcome>,
+    pub(super) reply: oneshot::Sender<CommitResult>,
 }
 
-/// What becomes of a transaction.
-pub(super) type Outcome = Result<Revision, CommitError>;
+/// Result of a transaction.
+pub(super) type CommitResult = Result<Revision, CommitError>;
 
-/// Serves requests until their senders are gone.
+/// Serves requests until all senders are dropped.
 pub(super) fn run(mut database: Database, index: Arc<Index>, mut requests: mpsc::Receiver<Request>) {
     let mut failing = false;
     while let Some(first) = requests.blocking_recv() {
         let waiting = gather(first, &mut requests);
         match commit(&mut database, &index, &waiting) {
-            Ok((outcomes, news)) => {
+            Ok((outcomes, notification)) => {
                 if std::mem::take(&mut failing) {
-                    tracing::info!("the store can write again");
+                    tracing::info!("store writable again");
                 }
-                for (request, outcome) in waiting.into_iter().zip(outcomes) {
-                    answer(request, outcome);
+                for (request, result) in waiting.into_iter().zip(outcomes) {
+                    reply(request, result);
                 }
-                // There may be a thousand watches; whoever has written need not wait until they are awake.
-                news.tell();
-                if let Err(error) = database.prepare_for_more() {
-                    tracing::debug!(%error, "the next write begins unprepared");
+                // Acknowledges first: there may be a thousand watches to wake.
+                notification.notify();
+                if let Err(error) = database.prepare_next_write() {
+                    tracing::debug!(%error, "preparing the next write failed");
                 }
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::error!(%error, "the store cannot write{}; reads go on, and each write is tried", advice(&error));
+                    tracing::error!(%error, "store write failed{}; reads continue, each write is attempted", advice(&error));
                 }
                 for request in waiting {
-                    answer(request, Err(CommitError::Store(refusal(&error))));
+                    reply(request, Err(CommitError::Store(commit_failure(&error))));
                 }
             }
         }
     }
 }
 
-/// The first request and those that wait behind it, within the bounds of a group.
+/// Returns the first request and the waiting ones, within the limits of a group.
 fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request> {
     let mut bytes = size_bytes(&first.transaction);
     let mut waiting = vec![first];
@@ -70,38 +70,38 @@ fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request
     waiting
 }
 
-/// Judges, writes and publishes a group. On an error nothing of it happened; even a refused expectation may
-/// have been judged by a write that is lost, so it is not told.
+/// Checks, writes and publishes a group. On an error, nothing of it happened. A refused expectation may depend on a
+/// lost write, so it is not reported then.
 fn commit(
     database: &mut Database,
     index: &Index,
     waiting: &[Request],
-) -> Result<(Vec<Outcome>, News), rusqlite::Error> {
+) -> Result<(Vec<CommitResult>, PendingNotification), rusqlite::Error> {
     let mut group = Group::new(index);
-    let outcomes: Vec<Outcome> = waiting
+    let outcomes: Vec<CommitResult> = waiting
         .iter()
         .map(|request| group.add(&request.transaction))
         .collect();
-    let mut news = News::default();
+    let mut notification = PendingNotification::default();
     if !group.is_empty() {
-        let accepted = waiting.iter().zip(&outcomes).filter_map(|(request, outcome)| {
-            let revision = *outcome.as_ref().ok()?;
+        let accepted = waiting.iter().zip(&outcomes).filter_map(|(request, result)| {
+            let revision = *result.as_ref().ok()?;
             let writes = request.stored.as_ref().unwrap_or(&request.transaction.writes);
             Some((revision, writes.as_slice()))
         });
         database.write(accepted, group.newest())?;
-        news = index.publish(group.into_commits());
+        notification = index.publish(group.into_commits());
     }
-    Ok((outcomes, news))
+    Ok((outcomes, notification))
 }
 
-fn answer(request: Request, outcome: Outcome) {
-    if request.answer.send(outcome).is_err() {
-        tracing::debug!("a transaction was carried out after its caller had gone");
+fn reply(request: Request, result: CommitResult) {
+    if request.reply.send(result).is_err() {
+        tracing::debug!("transaction committed after its caller was dropped");
     }
 }
 
-fn refusal(error: &rusqlite::Error) -> StoreError {
+fn commit_failure(error: &rusqlite::Error) -> StoreError {
     if is_corruption(error) {
         return StoreError::Corrupt {
             reason: error.to_string(),

@@ -1,11 +1,11 @@
-//! Contents into etcd. That takes many transactions; until the last one the layout says that they are not whole, and
-//! no server starts on them.
+//! Writing of contents into etcd. It takes many transactions; until the last one, the layout is marked as
+//! incomplete and no server starts on it.
 
 use super::{Contents, TransferError, WriteOptions, Written};
 use crate::EtcdAddress;
 use crate::etcd::Import;
 
-/// Bytes of a transaction: half of what etcd takes by default.
+/// Limit of a transaction in bytes: half of etcd's default limit.
 const BATCH_BYTES_MAX: usize = 768 << 10;
 
 pub(super) async fn write(
@@ -24,11 +24,11 @@ pub(super) async fn write(
     }
     Ok(Written {
         records: written,
-        revision: import.end().await?,
+        revision: import.complete().await?,
     })
 }
 
-/// The records, as many at a time as a transaction takes.
+/// Splits the records into batches that fit into a transaction.
 fn batches(contents: &Contents) -> impl Iterator<Item = &[crate::Record]> {
     let mut rest = contents.records.as_slice();
     std::iter::from_fn(move || {

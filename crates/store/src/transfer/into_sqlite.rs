@@ -1,4 +1,4 @@
-//! Contents into a database file.
+//! Writing of contents into a database file.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,21 +9,21 @@ use super::{Contents, TransferError, WriteOptions, Written};
 use crate::sqlite::{DataDirectory, Database};
 use crate::{DATABASE_FILE, StoreError};
 
-/// Into the directory of an embedded store, in one transaction.
+/// Writes into the directory of an embedded store, in one transaction.
 pub(super) fn directory(
     directory: &Path,
     contents: &Contents,
     options: WriteOptions,
     progress: impl FnMut(usize),
 ) -> Result<Written, TransferError> {
-    let held = DataDirectory::acquire(directory)?;
-    let path = held.file(DATABASE_FILE);
+    let data_directory = DataDirectory::acquire(directory)?;
+    let path = data_directory.file(DATABASE_FILE);
     let mut database = Database::open(&path)?;
     let present = database.newest_revision(&path)?;
     let is_empty = present.0 == 0;
     if !is_empty && !options.overwrite {
         return Err(TransferError::NotEmpty {
-            place: path.display().to_string(),
+            destination: path.display().to_string(),
         });
     }
     let revision = contents.revision_above((!is_empty).then_some(present), options);
@@ -34,7 +34,7 @@ pub(super) fn directory(
     })
 }
 
-/// Into a file of its own, which is there when it is whole.
+/// Writes into a new file, which appears when it is complete.
 pub(super) fn file(
     path: &Path,
     contents: &Contents,
@@ -43,42 +43,42 @@ pub(super) fn file(
 ) -> Result<Written, TransferError> {
     if path.exists() && !options.overwrite {
         return Err(TransferError::NotEmpty {
-            place: path.display().to_string(),
+            destination: path.display().to_string(),
         });
     }
-    let failed = |error: io::Error| StoreError::Unavailable {
+    let io_error = |error: io::Error| StoreError::Unavailable {
         reason: format!("cannot write {}: {error}", path.display()),
     };
     let name = path
         .file_name()
-        .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-    let unfinished = path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()));
-    remove(&unfinished).map_err(failed)?;
-    // Secrets are in there: nobody else may read it, from the start.
+        .ok_or_else(|| io_error(io::ErrorKind::InvalidInput.into()))?;
+    let temporary = path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()));
+    remove(&temporary).map_err(io_error)?;
+    // The file contains Secrets: only its owner may read it, from the start.
     OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&unfinished)
-        .map_err(failed)?;
+        .open(&temporary)
+        .map_err(io_error)?;
     let revision = contents.revision_above(None, options);
-    let mut database = Database::open(&unfinished)?;
-    database.replace(&unfinished, &contents.records, revision, progress)?;
-    database.close_in_one_file(&unfinished)?;
+    let mut database = Database::open(&temporary)?;
+    database.replace(&temporary, &contents.records, revision, progress)?;
+    database.close_as_single_file(&temporary)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    std::fs::rename(&unfinished, path)
+    std::fs::rename(&temporary, path)
         .and_then(|()| File::open(parent.unwrap_or(Path::new(".")))?.sync_all())
-        .map_err(failed)?;
+        .map_err(io_error)?;
     Ok(Written {
         records: contents.records.len(),
         revision,
     })
 }
 
-/// Writes the database of an embedded store anew without what was removed from it.
+/// Rewrites the database of an embedded store without removed data.
 pub(super) fn erase_removed(directory: &Path) -> Result<(), StoreError> {
-    let held = DataDirectory::acquire(directory)?;
-    let path = held.file(DATABASE_FILE);
+    let data_directory = DataDirectory::acquire(directory)?;
+    let path = data_directory.file(DATABASE_FILE);
     Database::open(&path)?.rewrite_file(&path)
 }
 

@@ -1,7 +1,7 @@
-//! Whole stores as goods: read at one revision while servers run, written somewhere else, looked over.
+//! Copies of complete stores: reading at one revision while servers run, writing elsewhere, and checking.
 //!
-//! A snapshot is a database of the embedded engine in one file, so `sqlite3` can open it, and the engine can be started
-//! on it.
+//! A snapshot is a database of the embedded engine in one file. `sqlite3` can open it, and the engine can be
+//! started on it.
 
 mod into_etcd;
 mod into_sqlite;
@@ -12,64 +12,66 @@ use crate::etcd::read_etcd;
 use crate::sqlite::{integrity_faults, read_file};
 use crate::{DATABASE_FILE, EtcdAddress, Record, Revision, StoreError};
 
-/// Where a store is.
+/// Location of a store.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// The directory of an embedded store.
+    /// Directory of an embedded store.
     Directory(PathBuf),
-    /// A snapshot.
+    /// Snapshot file.
     File(PathBuf),
-    /// An etcd.
+    /// etcd cluster.
     Etcd(EtcdAddress),
 }
 
-/// Everything that is in a store at one revision.
+/// All data of a store at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The newest revision.
+    /// Newest revision.
     pub revision: Revision,
-    /// Ascending by key.
+    /// Records, ascending by key.
     pub records: Vec<Record>,
 }
 
-/// How contents are written.
+/// Options of writing contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether what is there may be replaced.
+    /// Replaces existing data.
     pub overwrite: bool,
-    /// The store's revision is to be at least this much above that of the contents. A store that is set back to an
-    /// older state must not give out revisions again that its clients have seen.
+    /// Minimum distance of the store's revision above that of the contents. A store that is restored to an older
+    /// state must not assign revisions again that its clients have seen.
     pub revision_leap: u64,
 }
 
-/// What was written.
+/// Result of writing contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Objects.
+    /// Number of objects.
     pub records: usize,
-    /// The store's revision.
+    /// Revision of the store.
     pub revision: Revision,
 }
 
-/// Why contents could not be written.
+/// Failure to write contents.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// There is something already.
-    #[error("{place} is not empty; it is replaced with --overwrite")]
+    /// The destination contains data.
+    #[error("{destination} is not empty; set --overwrite to replace it")]
     NotEmpty {
-        /// Where.
-        place: String,
+        /// Destination.
+        destination: String,
     },
-    /// Reading or writing failed. Into etcd, what was written so far is there, marked as incomplete.
+    /// Reading or writing failed. In etcd, the data written so far remains, marked as incomplete.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Place {
-    /// Reads everything at one revision; servers may go on writing. Blocks if it is no etcd.
+    /// Reads all data at one revision, while servers may write. Blocks unless it is an etcd.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if it cannot be read, or is not there; [`StoreError::Corrupt`] if it is damaged.
+    ///
+    /// Returns [`StoreError::Unavailable`] if the store cannot be read or does not exist, and
+    /// [`StoreError::Corrupt`] if it is damaged.
     pub async fn read(&self) -> Result<Contents, StoreError> {
         match self {
             Place::Directory(directory) => read_file(&directory.join(DATABASE_FILE)),
@@ -78,11 +80,12 @@ impl Place {
         }
     }
 
-    /// Writes contents. No server may run on them; `progress` is told how many objects were written. Blocks if
-    /// it is no etcd.
+    /// Writes contents. No server may run on the destination. `progress` is called with the number of written
+    /// objects. Blocks unless it is an etcd.
     ///
     /// # Errors
-    /// See [`TransferError`].
+    ///
+    /// Returns [`TransferError`] if the destination contains data or writing fails.
     pub async fn write(
         &self,
         contents: &Contents,
@@ -96,11 +99,12 @@ impl Place {
         }
     }
 
-    /// Removes from the files what was removed or replaced in the store, of which they keep traces. No server may run on
-    /// them. etcd does it itself, when its history is compacted and its file defragmented. Blocks.
+    /// Erases removed and replaced data from the files, which keep traces of it. No server may run on them. etcd
+    /// does this itself when its history is compacted and its file defragmented. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] or [`StoreError::Unavailable`] if they cannot be written.
+    ///
+    /// Returns [`StoreError::InUse`] or [`StoreError::Unavailable`] if the files cannot be written.
     pub fn erase_removed(&self) -> Result<(), StoreError> {
         match self {
             Place::Directory(directory) => into_sqlite::erase_removed(directory),
@@ -108,10 +112,11 @@ impl Place {
         }
     }
 
-    /// What is wrong with the files themselves, from the engine's own checks. Blocks.
+    /// Returns the faults that the engine's own check finds in the files. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if they cannot be read.
+    ///
+    /// Returns [`StoreError::Unavailable`] if the files cannot be read.
     pub fn integrity_faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Place::Directory(directory) => integrity_faults(&directory.join(DATABASE_FILE)),
@@ -123,13 +128,13 @@ impl Place {
 }
 
 impl Contents {
-    /// How many values are in a form that a [`crate::Transformer`] opens.
+    /// Returns the number of sealed values; see [`crate::Transformer`].
     pub fn sealed_count(&self) -> usize {
         let sealed = |record: &&Record| crate::is_sealed(&record.value.bytes);
         self.records.iter().filter(sealed).count()
     }
 
-    /// What contradicts itself: keys out of order, revisions that cannot be, places beyond the end of values.
+    /// Returns the inconsistencies: keys out of order, impossible revisions, and offsets out of bounds.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for pair in self.records.windows(2) {
@@ -153,17 +158,17 @@ impl Contents {
                 ));
             }
             if value.inscribed(*modified).is_none() {
-                faults.push(format!("the place for the revision of {key} lies beyond its end"));
+                faults.push(format!("the offset of the revision of {key} is out of bounds"));
             }
         }
         faults
     }
 
-    /// The revision of a store that takes these contents in the place of what it had.
+    /// Returns the revision of a store whose data these contents replace.
     fn revision_above(&self, present: Option<Revision>, options: WriteOptions) -> Revision {
         let copied = self.revision.0.saturating_add(options.revision_leap);
         match present {
-            // Whoever watches from the newest revision of before has to notice.
+            // Watchers at the newest revision before must notice the replacement.
             Some(present) => Revision(copied.max(present.0 + 1)),
             None => Revision(copied),
         }

@@ -29,7 +29,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_snapshot_is_taken_while_the_store_runs_and_restored_above_what_was_seen() {
+fn restored_snapshot_gets_higher_revisions() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let store = filled(&path("store"));
@@ -95,7 +95,7 @@ fn a_snapshot_is_taken_while_the_store_runs_and_restored_above_what_was_seen() {
 }
 
 #[test]
-fn what_contradicts_itself_is_told() {
+fn reports_inconsistent_contents() {
     let record = |key: &str, created, modified, revision_at| Record {
         key: key.into(),
         value: Value {
@@ -119,7 +119,7 @@ fn what_contradicts_itself_is_told() {
 }
 
 #[test]
-fn a_place_that_is_not_there_is_named() {
+fn error_names_missing_location() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = Place::File(directory.path().join("missing"));
     let refused = runtime().block_on(missing.read()).expect_err("a refusal");

@@ -45,7 +45,7 @@ pub async fn pages_add_up_to_the_whole(store: Arc<dyn Store>) {
         if page.remaining == 0 {
             break;
         }
-        // What changes between two pages is not seen by the later ones.
+        // Changes between two pages do not appear in later pages.
         commit(&store, [delete("/things/4999"), put("/things/4998x", "new")]).await;
     }
     assert_eq!(seen, names);

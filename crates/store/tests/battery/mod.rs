@@ -160,7 +160,7 @@ pub async fn next(watch: &mut Watch) -> Arc<Event> {
     watch.next().await.expect("an event")
 }
 
-/// What has happened by now.
+/// Returns the events so far.
 pub fn waiting(watch: &mut Watch) -> Vec<Arc<Event>> {
     std::iter::from_fn(|| watch.try_next().expect("no error")).collect()
 }

@@ -75,7 +75,7 @@ fn pods_of_a_node_are_reached_through_it() {
 }
 
 #[test]
-fn refused_and_silent_are_told_apart() {
+fn distinguishes_refused_from_timed_out() {
     in_namespace(|| {
         let cluster = cluster(1);
         let outside = cluster.outside().unwrap();

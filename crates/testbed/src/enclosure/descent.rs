@@ -1,21 +1,21 @@
-//! The way down, between fork and exec: unshare, map the user, become keeper, pid 1, program.
+//! Set-up of an enclosure between fork and exec: unshare, map the user, become supervisor, pid 1, program.
 //!
-//! All of it runs in the copy of a process that may have had more threads, so it makes system calls only:
-//! no allocation, no lock.
+//! All of it runs in the copy of a process that may have had more threads, so it makes system calls only, without
+//! allocations or locks.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Exit status of a keeper or pid 1 that could not do its work.
+/// Exit status of a supervisor or pid 1 that failed.
 const EXIT_FAILED: i32 = 125;
-/// Added to the number of the signal that ended the program, as shells do.
+/// Added to the number of the signal that ended the program, as in shells.
 const SIGNAL_BASE: i32 = 128;
-/// What pid 1 is called in `ps`, and how [`crate::Running`] finds it.
+/// Name of pid 1 in `ps`, by which [`crate::Running`] finds it.
 pub(crate) const INIT_NAME: &CStr = c"portolan-init";
 
-/// Makes `command` start in fresh namespaces.
+/// Makes `command` start in new namespaces.
 pub(super) fn prepare(command: &mut Command) {
     let descent = Descent {
         parent: rustix::process::getpid().as_raw_nonzero().get(),
@@ -29,7 +29,7 @@ pub(super) fn prepare(command: &mut Command) {
     }
 }
 
-/// Leaves Ctrl-C to others.
+/// Ignores SIGINT.
 pub(super) fn ignore_interrupt() {
     // SAFETY: signal with SIG_IGN installs no code.
     unsafe {
@@ -45,7 +45,7 @@ struct Descent {
 }
 
 impl Descent {
-    /// Returns in the process that is to become the program; the keeper and pid 1 never return.
+    /// Returns in the process of the program; the supervisor and pid 1 never return.
     fn go_down(&self) -> io::Result<()> {
         self.unshare()?;
         die_with_parent()?;
@@ -77,8 +77,7 @@ impl Descent {
         if self.is_root && unsafe { libc::unshare(others) } == 0 {
             return Ok(());
         }
-        // Root of a container may lack CAP_SYS_ADMIN too: a user namespace may still be had.
-        // SAFETY: unshare takes no pointer.
+        // Root of a container may lack CAP_SYS_ADMIN too; a user namespace may still be possible.
         check(unsafe { libc::unshare(others | libc::CLONE_NEWUSER) })?;
         write(c"/proc/self/setgroups", b"deny")?;
         write(c"/proc/self/uid_map", self.user_map.as_bytes())?;
@@ -86,12 +85,12 @@ impl Descent {
     }
 }
 
-/// Pid 1: starts the program's process, which returns, and reaps until that has ended.
-fn become_init(keeper_is_gone: i32) -> io::Result<()> {
+/// Pid 1: starts the program's process, which returns, and reaps processes until that has ended.
+fn become_init(supervisor_exit: i32) -> io::Result<()> {
     die_with_parent()?;
-    // The keeper may have died before the line above; then nobody holds the other end of the pipe.
+    // The supervisor may have died before the line above; then the other end of the pipe is closed.
     let mut poll = libc::pollfd {
-        fd: keeper_is_gone,
+        fd: supervisor_exit,
         events: 0,
         revents: 0,
     };
@@ -103,7 +102,7 @@ fn become_init(keeper_is_gone: i32) -> io::Result<()> {
     // SAFETY: as in `go_down`.
     match check(unsafe { libc::fork() })? {
         0 => {
-            close(keeper_is_gone);
+            close(supervisor_exit);
             Ok(())
         }
         program => {
@@ -115,7 +114,7 @@ fn become_init(keeper_is_gone: i32) -> io::Result<()> {
     }
 }
 
-/// The keeper: waits for pid 1 and hands its exit status on.
+/// The supervisor: waits for pid 1 and passes on its exit status.
 fn keep(init: i32, write_end: i32) -> ! {
     ignore_interrupt();
     close_range(0, write_end.saturating_sub(1));
@@ -123,7 +122,7 @@ fn keep(init: i32, write_end: i32) -> ! {
     exit(wait_for(init))
 }
 
-/// Reaps every child until `awaited` ends; its exit status.
+/// Reaps all children until `awaited` ends, and returns its exit status.
 fn wait_for(awaited: i32) -> i32 {
     loop {
         let mut status = 0;
@@ -172,7 +171,7 @@ fn close_from(first: i32) {
 }
 
 fn close_range(first: i32, last: i32) {
-    // SAFETY: keeper and pid 1 use no descriptor from here on but the one left out.
+    // SAFETY: supervisor and pid 1 use no descriptor from here on except the one left out.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, last, 0);
     }

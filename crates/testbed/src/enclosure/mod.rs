@@ -1,8 +1,8 @@
-//! An enclosure: this program once more, in namespaces of its own, ending with the process that asked for it.
+//! An enclosure: this program again, in new namespaces, which ends with the process that started it.
 //!
-//! Three processes stand between: the *keeper* outside of the pid namespace, which hands on the exit status;
-//! its child, pid 1 of the pid namespace, which reaps orphans; and the program. Keeper and pid 1 ask the
-//! kernel for SIGKILL at their parent's death, and a dead pid 1 takes its whole pid namespace along.
+//! Three processes are involved: the *supervisor* outside of the pid namespace, which passes on the exit status;
+//! its child, pid 1 of the pid namespace, which reaps orphans; and the program. Supervisor and pid 1 get SIGKILL
+//! when their parent dies, and the death of pid 1 ends its whole pid namespace.
 
 mod descent;
 mod mounts;
@@ -16,73 +16,77 @@ use std::process::{Command, ExitStatus};
 pub(crate) use descent::INIT_NAME;
 pub use mounts::{Inside, RUN_DIRECTORY, cover_file, settle};
 
-/// Tells the program that it is inside, so that it does not go further down.
+/// Environment variable that marks the inner program.
 const INSIDE_VARIABLE: &str = "PORTOLAN_ENCLOSED";
 /// Number of the inherited descriptor of the listener on the host's loopback.
 const LISTENER_VARIABLE: &str = "PORTOLAN_HOST_LISTENER_FD";
 
-/// Why there is no enclosure.
+/// Failure to create an enclosure.
 #[derive(Debug, thiserror::Error)]
 pub enum EnclosureError {
-    /// The machine's settings forbid what an ordinary user needs. An administrator can mend it.
+    /// Settings of the host forbid user namespaces. An administrator can change them.
     #[error("{setting} forbids user namespaces to ordinary users: {remedy}, or run as root")]
     Forbidden {
-        /// The setting that forbids it.
+        /// Setting that forbids it.
         setting: &'static str,
-        /// What an administrator can do.
+        /// Remedy for an administrator.
         remedy: &'static str,
     },
-    /// The kernel refused the namespaces and no known setting says why: seccomp of a container, most often.
+    /// The kernel rejects the namespaces without a known setting as the reason; the usual cause is a container's
+    /// seccomp profile.
     #[error(
         "the kernel refuses user, network, mount and pid namespaces ({source}); a container needs --privileged or CAP_SYS_ADMIN"
     )]
     Refused {
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The program could not be started once more. Retrying helps only if memory or processes were short.
+    /// The program cannot be started again. A retry helps only after a lack of memory or processes.
     #[error("starting {program}: {source}")]
     Start {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// What failed.
+        /// Error of the system.
         source: io::Error,
     },
     /// A mount inside failed.
     #[error("mounting {target}: {source}")]
     Mount {
-        /// Where.
+        /// Mount point.
         target: String,
-        /// What failed.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The loopback link inside could not be set up.
+    /// The loopback link inside cannot be set up.
     #[error("the enclosure's loopback link: {source}")]
     Network {
-        /// What failed.
+        /// Error of the kernel.
         source: netlink::route::RouteError,
     },
-    /// A file inside could not be written.
+    /// A file inside cannot be written.
     #[error("writing {path}: {source}")]
     Write {
-        /// Which one.
+        /// Path of the file.
         path: String,
-        /// What failed.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Whether this process runs inside of an enclosure.
+/// Returns true if this process runs in an enclosure.
 pub fn is_inside() -> bool {
     env::var_os(INSIDE_VARIABLE).is_some()
 }
 
-/// Goes into an enclosure. In the process that was started from outside it starts this same program with the
-/// same arguments in namespaces of its own, waits for it, and returns its exit status. In that second process
-/// it returns `None`: go on, and call [`settle`] first.
+/// Enters an enclosure. The outer process starts this program again with the same arguments in new namespaces,
+/// waits for it, and returns its exit status. The inner process gets `None`; it calls [`settle`] first.
 ///
-/// `host_listener` is a listening socket of the host that the inside is to answer ([`host_listener`] gives it
-/// there): the only way in. Call this before any thread is started.
+/// `listener` is a listening socket of the host for the inner process, which gets it by [`host_listener`]; it is
+/// the only way in. Call this before any thread is started.
+///
+/// # Errors
+///
+/// Returns [`EnclosureError`] if the kernel rejects the namespaces or the program cannot be started.
 pub fn enclose(listener: Option<&TcpListener>) -> Result<Option<ExitStatus>, EnclosureError> {
     if is_inside() {
         return Ok(None);
@@ -94,26 +98,26 @@ pub fn enclose(listener: Option<&TcpListener>) -> Result<Option<ExitStatus>, Enc
         command.env(LISTENER_VARIABLE, listener.as_raw_fd().to_string());
     }
     let mut child = spawn(&mut command)?;
-    // Ctrl-C goes to the whole process group. The program inside answers it; this process waits for that.
+    // Ctrl-C reaches the whole process group. The inner program handles it; this process waits for that.
     descent::ignore_interrupt();
     let status = child.wait().map_err(|source| start_error(&command, source))?;
     Ok(Some(status))
 }
 
-/// Inside: the listening socket that was handed to [`enclose`], if there was one. To be called once. Programs
-/// that are started from here do not get it.
+/// Returns the listening socket that was passed to [`enclose`], if there was one, in the inner process. To be
+/// called once. Child processes do not inherit it.
 pub fn host_listener() -> Option<TcpListener> {
     let descriptor = env::var(LISTENER_VARIABLE).ok()?.parse().ok()?;
     // SAFETY: the variable is set by `enclose` only, which leaves this descriptor open for this purpose;
     // nothing else in this process knows it.
     let listener = unsafe { TcpListener::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC)
-        .inspect_err(|error| tracing::warn!(%error, "the listener on the host"))
+        .inspect_err(|error| tracing::warn!(%error, "host listener not usable"))
         .ok()?;
     Some(listener)
 }
 
-/// This program once more, marked as inside.
+/// Returns a command that starts this program again as the inner one.
 pub(crate) fn this_program() -> Result<Command, EnclosureError> {
     let program = env::current_exe().map_err(|source| EnclosureError::Start {
         program: "this program".to_owned(),
@@ -124,7 +128,7 @@ pub(crate) fn this_program() -> Result<Command, EnclosureError> {
     Ok(command)
 }
 
-/// Starts `command` in an enclosure. It ends when the calling *thread* ends, at the latest.
+/// Starts `command` in an enclosure, which ends with the calling *thread* at the latest.
 pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, EnclosureError> {
     descent::prepare(command);
     command.spawn().map_err(|source| match source.raw_os_error() {
@@ -140,7 +144,7 @@ fn start_error(command: &Command, source: io::Error) -> EnclosureError {
     }
 }
 
-/// Finds the setting behind a refusal.
+/// Finds the setting that causes a rejection.
 fn forbidden(source: io::Error) -> EnclosureError {
     let settings: [(&'static str, &str, &'static str); 3] = [
         (

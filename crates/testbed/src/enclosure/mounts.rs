@@ -9,18 +9,22 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 
 use super::EnclosureError;
 
-/// A tmpfs of the enclosure's own, for all its files: gone with it.
+/// Directory with a tmpfs of the enclosure, which disappears with it.
 pub const RUN_DIRECTORY: &str = "/run";
 
-/// A settled enclosure.
+/// A set-up enclosure.
 #[derive(Debug)]
 pub struct Inside {
-    /// Whether `/proc` shows the enclosure's own processes. A container that masks its `/proc` forbids that.
+    /// True if `/proc` shows the processes of the enclosure. A container with a masked `/proc` forbids that.
     pub has_own_proc: bool,
 }
 
-/// Inside of an enclosure: cuts the file system off from the host's, mounts a `/proc` of the new pid namespace,
-/// an empty tmpfs on [`RUN_DIRECTORY`], and sets the loopback link up.
+/// Sets up the inside of an enclosure: separates the mounts from the host's, mounts a `/proc` of the new pid
+/// namespace and an empty tmpfs on [`RUN_DIRECTORY`], and sets the loopback link up.
+///
+/// # Errors
+///
+/// Returns [`EnclosureError`] if a mount or the loopback link fails.
 pub fn settle() -> Result<Inside, EnclosureError> {
     let failed = |target: &str, source: rustix::io::Errno| EnclosureError::Mount {
         target: target.to_owned(),
@@ -31,7 +35,7 @@ pub fn settle() -> Result<Inside, EnclosureError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let own_proc = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
     if let Err(source) = own_proc {
-        tracing::debug!(%source, "the enclosure keeps the /proc of outside");
+        tracing::debug!(%source, "mounting /proc failed, using that of the host");
     }
     let resolver = linked_below_run("/etc/resolv.conf");
     mount("portolan", RUN_DIRECTORY, "tmpfs", flags, Some(c"mode=0755"))
@@ -45,8 +49,11 @@ pub fn settle() -> Result<Inside, EnclosureError> {
     })
 }
 
-/// Inside of an enclosure: gives the file at `path`, which must exist, another content, seen by this enclosure only.
-/// A link is followed.
+/// Replaces the content of an existing file for this enclosure only, following links.
+///
+/// # Errors
+///
+/// Returns [`EnclosureError`] if the file cannot be covered.
 pub fn cover_file(path: &str, content: &str) -> Result<(), EnclosureError> {
     let cover = format!("{RUN_DIRECTORY}/cover{}", path.replace('/', "-"));
     fs::write(&cover, content).map_err(|source| EnclosureError::Write {
@@ -65,7 +72,7 @@ fn loopback_up() -> Result<(), RouteError> {
     connection.change_link(loopback, &LinkChange::up())
 }
 
-/// Where `path` is a link to a file in the directory that is about to be covered: that file and its content.
+/// Returns the target and content of `path`, if it is a link into the directory that is about to be covered.
 fn linked_below_run(path: &str) -> Option<(String, Vec<u8>)> {
     let target = fs::canonicalize(path).ok()?;
     if !target.starts_with(RUN_DIRECTORY) {

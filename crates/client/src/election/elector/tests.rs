@@ -44,7 +44,7 @@ fn attempt(elector: &mut Elector, server: &mut Option<serde_json::Value>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_to_come_leads_and_others_wait_as_long_as_it_renews() {
+async fn first_candidate_leads_while_it_renews() {
     let (mut a, mut b) = (Elector::new(settings("a")), Elector::new(settings("b")));
     let mut lease = None;
     for round in 0..10 {
@@ -64,7 +64,7 @@ async fn the_first_to_come_leads_and_others_wait_as_long_as_it_renews() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_does_not_renew_stops_before_its_successor_starts() {
+async fn leader_without_renewal_stops_before_successor_starts() {
     let (mut a, mut b) = (Elector::new(settings("a")), Elector::new(settings("b")));
     let mut lease = None;
     attempt(&mut a, &mut lease);
@@ -85,7 +85,7 @@ async fn a_leader_that_does_not_renew_stops_before_its_successor_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_failed_is_followed_by_reading() {
+async fn failed_renewal_is_followed_by_a_read() {
     let mut a = Elector::new(settings("a"));
     let mut lease = None;
     attempt(&mut a, &mut lease);
@@ -112,7 +112,7 @@ async fn a_renewal_that_failed_is_followed_by_reading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_back_is_free_at_once_and_keeps_what_others_wrote_on_it() {
+async fn released_lease_is_free_and_keeps_foreign_fields() {
     let (mut a, mut b) = (Elector::new(settings("a")), Elector::new(settings("b")));
     let mut lease = Some(json!({"metadata": {"labels": {"x": "y"}, "resourceVersion": "7"}, "spec": {}}));
     attempt(&mut a, &mut lease);

@@ -19,7 +19,7 @@ fn failure() -> Arc<RelayedMessage> {
     Arc::new(RelayedMessage::no_response(&question))
 }
 
-/// What the cache says: `-` nothing, `f` fresh, `F` fresh and to be fetched, `s` stale, `S` stale at once.
+/// Result of a lookup: `-` miss, `f` fresh, `F` fresh with prefetch, `s` stale, `S` stale after a failure.
 fn says(cache: &Cache, at: u32) -> char {
     match cache.get(b"key", CacheSecond(at)) {
         CacheLookup::Miss => '-',
@@ -31,7 +31,7 @@ fn says(cache: &Cache, at: u32) -> char {
 }
 
 #[test]
-fn an_answer_lives_as_long_as_it_says_and_then_is_stale() {
+fn entry_expires_after_its_ttl_and_becomes_stale() {
     let cache = Cache::new(CacheSettings {
         stale_seconds_max: 100,
         prefetch: false,
@@ -56,7 +56,7 @@ fn an_answer_lives_as_long_as_it_says_and_then_is_stale() {
 }
 
 #[test]
-fn a_failure_is_kept_shortly_and_never_in_the_place_of_an_answer() {
+fn failure_is_cached_briefly_and_never_replaces_an_answer() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", failure(), CacheSecond(0));
     assert_eq!([0, 1].map(|at| says(&cache, at)), ['f', '-']);
@@ -73,7 +73,7 @@ fn a_failure_is_kept_shortly_and_never_in_the_place_of_an_answer() {
 }
 
 #[test]
-fn who_is_asked_for_often_is_fetched_once_before_the_end() {
+fn frequent_entry_is_prefetched_once() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", success(60), CacheSecond(0));
     let said: String = [1, 2, 53, 54, 55].map(|at| says(&cache, at)).iter().collect();
@@ -83,7 +83,7 @@ fn who_is_asked_for_often_is_fetched_once_before_the_end() {
 }
 
 #[test]
-fn what_must_not_be_kept_is_not() {
+fn uncacheable_responses_are_not_stored() {
     let cache = Cache::new(CacheSettings::default());
     cache.put(b"key", success(0), CacheSecond(0));
     assert_eq!(says(&cache, 0), '-');
@@ -96,7 +96,7 @@ fn what_must_not_be_kept_is_not() {
 }
 
 #[test]
-fn its_size_is_bounded_and_what_is_used_stays() {
+fn size_is_bounded_and_used_entries_stay() {
     let cache = Cache::new(CacheSettings {
         bytes_max: 1 << 20,
         ..CacheSettings::default()

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 
 #[test]
-fn spells_letters_in_both_cases_and_changes_nothing_else() {
+fn randomizes_case_only() {
     let identifiers = Identifiers::default();
     let name = Name::from_text("a-1.example.com").expect("a name");
     let spellings: HashSet<Vec<u8>> = (0..200)

@@ -2,7 +2,7 @@ use super::*;
 use crate::records::Settings;
 
 #[test]
-fn names_tell_what_they_are_about() {
+fn metadata_of_names() {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     let of = |name: &str| index.metadata(&Name::from_text(name).expect("a name"));
     let service = Metadata {

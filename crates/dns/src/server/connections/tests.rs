@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_client_gets_so_many_places_and_others_theirs() {
+fn limits_connections_per_client() {
     let connections = Connections::new();
     let client = |last: u8| IpAddr::from([192, 0, 2, last]);
     let mut permits: Vec<ConnectionPermit> =
@@ -20,7 +20,7 @@ fn a_client_gets_so_many_places_and_others_theirs() {
 }
 
 #[test]
-fn refused_clients_cannot_take_all_places() {
+fn refused_clients_cannot_exhaust_connections() {
     let connections = Connections::new();
     let stranger = |at: u16| IpAddr::from([198, 51, (at >> 8) as u8, at as u8]);
     let permits: Vec<ConnectionPermit> = (0..1_000)

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_network_gets_its_share_and_no_more() {
+fn limits_rate_per_network() {
     let limit = RateLimit::new(10);
     let client = |last: u8| IpAddr::from([192, 0, 2, last]);
     let whole = |now: u32| {

@@ -5,7 +5,7 @@ fn name(text: &str) -> Name {
 }
 
 #[test]
-fn a_list_is_walked_as_a_resolver_does() {
+fn walks_search_list_like_a_resolver() {
     let list = SearchList::new(vec![name("example.net")]);
     let zone = name("cluster.local");
     let walk = |asked: &str| {

@@ -27,7 +27,7 @@ fn marked(text: &'static str) -> Value {
 }
 
 #[test]
-fn a_revision_is_a_commit_with_the_last_states_of_what_it_deletes() {
+fn commit_contains_last_states_of_deleted_keys() {
     let record = CommitRecord {
         mark: 7,
         last: [(Key::from("/a/1"), marked("gone@"))].into(),
@@ -35,46 +35,46 @@ fn a_revision_is_a_commit_with_the_last_states_of_what_it_deletes() {
     let events = [
         event(EventType::Put, "/a/1", 4, stored(&marked("new@"))),
         event(EventType::Put, COMPACTION, 5, Bytes::from_static(b"3")),
-        event(EventType::Put, COMMIT, 6, record.encoded()),
+        event(EventType::Put, COMMIT, 6, record.encode()),
         event(EventType::Delete, "/a/1", 6, Bytes::new()),
         event(EventType::Delete, "/a/2", 6, Bytes::new()),
         event(EventType::Put, "/a/3", 7, Bytes::from_static(b"written by hand")),
     ];
-    let batch = read(
+    let batch = convert(
         &Prefix::new("/p"),
         Offset(10),
         &Transformation::default(),
         &events,
     );
-    let told: Vec<String> = batch.commits.iter().map(|commit| format!("{commit:?}")).collect();
-    assert_eq!(batch.commits.len(), 2, "{told:?}");
+    let commits: Vec<String> = batch.commits.iter().map(|commit| format!("{commit:?}")).collect();
+    assert_eq!(batch.commits.len(), 2, "{commits:?}");
     assert!(
-        told[0].contains("Revision(14)") && told[0].contains("new@14"),
-        "{told:?}"
+        commits[0].contains("Revision(14)") && commits[0].contains("new@14"),
+        "{commits:?}"
     );
     assert!(
-        told[1].contains("gone@16") && told[1].contains("last: None"),
-        "{told:?}"
+        commits[1].contains("gone@16") && commits[1].contains("last: None"),
+        "{commits:?}"
     );
     assert_eq!(batch.newest, Some(7));
-    let landmark = Landmark {
+    let history_mark = HistoryMark {
         mod_revision: 6,
         mark: 7,
     };
-    assert_eq!((batch.landmark, batch.layout), (Some(landmark), None));
+    assert_eq!((batch.history_mark, batch.layout), (Some(history_mark), None));
 }
 
 #[test]
-fn a_change_of_the_layout_is_told() {
+fn reports_layout_change() {
     let layout = Layout::new(3);
-    let events = [event(EventType::Put, LAYOUT, 4, layout.encoded())];
+    let events = [event(EventType::Put, LAYOUT, 4, layout.encode())];
     assert_eq!(
-        read(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
+        convert(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
         Some(Some(layout))
     );
     let events = [event(EventType::Delete, LAYOUT, 4, Bytes::new())];
     assert_eq!(
-        read(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
+        convert(&Prefix::new("/p"), Offset(0), &Transformation::default(), &events).layout,
         Some(None)
     );
 }

@@ -27,11 +27,11 @@ proptest! {
     fn commit_records_come_back(mark: u64, last in proptest::collection::hash_map("/[a-z/\n ]{0,20}", value(), 0..4)) {
         let last = last.into_iter().map(|(key, value)| (Key::from(key), value)).collect();
         let record = CommitRecord { mark, last };
-        prop_assert_eq!(CommitRecord::parse(&record.encoded()), Some(record));
+        prop_assert_eq!(CommitRecord::parse(&record.encode()), Some(record));
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let bytes = Bytes::from(bytes);
         if let Some(value) = parse_stored(&bytes) {
             prop_assert!(value.inscribed(Revision(1)).is_some());
@@ -42,20 +42,20 @@ proptest! {
 }
 
 #[test]
-fn a_place_beyond_the_end_is_none() {
+fn rejects_revision_offset_out_of_bounds() {
     assert_eq!(parse_stored(&Bytes::from_static(b"3\nab")), None);
     assert_eq!(parse_stored(&Bytes::from_static(b"ab")), None);
     assert_eq!(parse_stored(&Bytes::from_static(b"-1\nab")), None);
 }
 
 #[test]
-fn a_layout_comes_back_and_a_newer_one_is_told_by_its_number() {
+fn layout_round_trips_and_newer_version_is_detected() {
     for is_complete in [true, false] {
         let layout = Layout {
             is_complete,
             ..Layout::new(7)
         };
-        assert_eq!(Layout::parse(&layout.encoded()), Some(layout));
+        assert_eq!(Layout::parse(&layout.encode()), Some(layout));
     }
     let newer = Layout::parse(b"portolan-store 9\nwhatever").expect("a layout");
     assert_eq!(newer.version, 9);
@@ -74,7 +74,7 @@ fn revisions_are_shifted_by_the_offset() {
 }
 
 #[test]
-fn what_is_written_next_is_above_a_revision() {
+fn next_write_exceeds_given_revision() {
     for (now, revision) in [(1, 0), (1, 40), (40, 40), (41, 40), (900, 40)] {
         let offset = Offset::after(now, Revision(revision));
         assert!(offset.revision(now + 1) > Revision(revision), "{now} {revision}");

@@ -90,7 +90,7 @@ fn keys_of_the_engine_cannot_be_written() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_none() {
+fn mismatched_response_is_rejected() {
     let (prefix, transaction) = (Prefix::new("/p"), transaction(1, 1));
     let prepared = prepare(
         &prefix,

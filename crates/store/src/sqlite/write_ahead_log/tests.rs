@@ -22,36 +22,36 @@ fn length(path: &Path) -> u64 {
 }
 
 #[test]
-fn it_grows_by_steps_as_it_is_used_and_no_further_than_needed() {
+fn log_grows_in_steps_up_to_its_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let (path, connection) = database(directory.path());
     let mut log = WriteAheadLog::open(&path, 6 << 20).expect("its log");
-    assert!(log.is_short(), "nothing is prepared");
+    assert!(log.needs_extension(), "nothing is prepared");
     let written = length(&path);
-    log.lengthen();
+    log.extend();
     assert_eq!(length(&path), written + STEP_BYTES);
     connection
         .execute_batch("INSERT INTO t VALUES (2)")
         .expect("a row");
     assert_eq!(length(&path), written + STEP_BYTES, "the frame is within");
-    assert!(!log.is_short());
+    assert!(!log.needs_extension());
     connection
         .execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
-    assert!(log.is_short(), "it is used up");
-    log.lengthen();
-    assert!(!log.is_short());
+    assert!(log.needs_extension(), "it is used up");
+    log.extend();
+    assert!(!log.needs_extension());
     connection
         .execute_batch("INSERT INTO t VALUES (zeroblob(5 << 20))")
         .expect("a large row");
-    assert!(!log.is_short(), "it is longer than needed");
+    assert!(!log.needs_extension(), "it is longer than needed");
 }
 
 #[test]
-fn a_crash_leaves_what_was_written_and_no_more() {
+fn crash_preserves_exactly_the_written_state() {
     let directory = tempfile::tempdir().expect("a directory");
     let (path, connection) = database(directory.path());
-    WriteAheadLog::open(&path, 6 << 20).expect("its log").lengthen();
+    WriteAheadLog::open(&path, 6 << 20).expect("its log").extend();
     connection
         .execute_batch("INSERT INTO t VALUES (2)")
         .expect("a row");

@@ -1,4 +1,4 @@
-//! Asking what a probe says over the network, within the time that it says.
+//! Execution of network probes within their timeout.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::definition::{HttpGet, Probe};
 use crate::http::{HttpFailure, HttpSuccess};
 use crate::{Answer, Host, grpc, http, tcp, timeout};
 
-/// Whom a probe asks that names no host.
+/// Target of probes without a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The address; a Pod may have none yet.
+    /// Address of the Pod, if it has one yet.
     pub address: Option<IpAddr>,
-    /// The ports that probes may name.
+    /// Ports that probes may refer to by name.
     pub ports: &'a [ContainerPort],
 }
 
-/// What came of a probe.
+/// Report of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What it counts for.
+    /// Result of the probe.
     pub answer: Answer,
-    /// In words, for people; "" if there is nothing to say.
+    /// Human-readable message, or "".
     pub message: String,
-    /// It succeeded in a way that somebody should look at.
+    /// True if the probe succeeded with a warning.
     pub is_odd: bool,
 }
 
 impl Asked {
-    /// An answer, and what there is to say about it.
-    pub fn new(answer: Answer, message: impl ToString) -> Self {
+    /// Creates a report from a result and a message.
+    pub fn new(result: Answer, message: impl ToString) -> Self {
         Self {
-            answer,
+            answer: result,
             message: message.to_string(),
             is_odd: false,
         }
@@ -50,24 +50,24 @@ impl Asked {
     }
 }
 
-/// Asks what `probe` says: `httpGet`, `tcpSocket` or `grpc`. `exec` is for those who run the container.
+/// Runs an `httpGet`, `tcpSocket` or `grpc` probe. The caller runs `exec` probes.
 pub async fn ask(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>) -> Asked {
     let limit = timeout(probe);
     if let Some(http_get) = &probe.http_get {
         return get(http_get, target, tls, limit).await;
     }
-    let place = match (&probe.tcp_socket, &probe.grpc) {
-        (Some(socket), _) => target.place(&socket.host, &socket.port),
-        (_, Some(grpc)) => target.place("", &IntOrString::Int(grpc.port.into())),
+    let endpoint = match (&probe.tcp_socket, &probe.grpc) {
+        (Some(socket), _) => target.endpoint(&socket.host, &socket.port),
+        (_, Some(grpc)) => target.endpoint("", &IntOrString::Int(grpc.port.into())),
         (None, None) => Err("missing probe handler".to_owned()),
     };
-    let (host, port) = match place {
-        Ok(place) => place,
-        Err(why) => return Asked::new(Answer::Unknown, why),
+    let (host, port) = match endpoint {
+        Ok(endpoint) => endpoint,
+        Err(reason) => return Asked::new(Answer::Unknown, reason),
     };
     if let Some(grpc) = &probe.grpc {
-        let asked = time::timeout(limit, grpc::probe(&host, port, &grpc.service)).await;
-        return asked.map_or_else(
+        let report = time::timeout(limit, grpc::probe(&host, port, &grpc.service)).await;
+        return report.map_or_else(
             |_| {
                 let message = format!("timeout: health rpc did not complete within {limit:?}");
                 Asked::new(Answer::Failure, message)
@@ -75,16 +75,16 @@ pub async fn ask(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>) -> 
             Asked::of,
         );
     }
-    let asked = time::timeout(limit, tcp::probe(&host, port)).await;
+    let report = time::timeout(limit, tcp::probe(&host, port)).await;
     let slow = || format!("dial tcp {}: i/o timeout", host.with_port(port));
-    asked.map_or_else(|_| Asked::new(Answer::Failure, slow()), Asked::of)
+    report.map_or_else(|_| Asked::new(Answer::Failure, slow()), Asked::of)
 }
 
-/// Asks by HTTP, of a probe or of a handler.
+/// Runs an HTTP request of a probe or of a lifecycle handler.
 pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, limit: Duration) -> Asked {
-    let (host, port) = match target.place(&get.host, &get.port) {
-        Ok(place) => place,
-        Err(why) => return Asked::new(Answer::Unknown, why),
+    let (host, port) = match target.endpoint(&get.host, &get.port) {
+        Ok(endpoint) => endpoint,
+        Err(reason) => return Asked::new(Answer::Unknown, reason),
     };
     match time::timeout(limit, http::probe(get, &host, port, tls)).await {
         Ok(Ok(HttpSuccess::Plain)) => Asked::new(Answer::Success, ""),
@@ -92,7 +92,7 @@ pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, lim
             is_odd: true,
             ..Asked::new(Answer::Success, "Probe terminated redirects")
         },
-        Ok(Err(HttpFailure::Request { why })) => Asked::new(Answer::Unknown, why),
+        Ok(Err(HttpFailure::Request { why: reason })) => Asked::new(Answer::Unknown, reason),
         Ok(Err(failure)) => Asked::new(Answer::Failure, failure),
         Err(_) => {
             let scheme = if get.scheme.is_empty() {
@@ -106,15 +106,15 @@ pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, lim
                 host.with_port(port),
                 get.path
             );
-            let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-            Asked::new(Answer::Failure, format!("Get {url:?}: {why}"))
+            let reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+            Asked::new(Answer::Failure, format!("Get {url:?}: {reason}"))
         }
     }
 }
 
 impl Target<'_> {
-    /// Whom to ask: the host that the object names, or the target itself.
-    fn place(self, host: &str, port: &IntOrString) -> Result<(Host, u16), String> {
+    /// Returns the host of the probe, or else the address of the target.
+    fn endpoint(self, host: &str, port: &IntOrString) -> Result<(Host, u16), String> {
         let number = self.number(port);
         let number = number.ok_or("the port is neither a number nor the name of a container port")?;
         let host = match (host, self.address) {
@@ -125,7 +125,7 @@ impl Target<'_> {
         Ok((host, number))
     }
 
-    /// The number of a probe's port: itself, or that of the port of that name.
+    /// Resolves the port of a probe: a number, or the name of a container port.
     pub(crate) fn number(self, port: &IntOrString) -> Option<u16> {
         match port {
             IntOrString::Int(number) => u16::try_from(*number).ok().filter(|n| *n != 0),
