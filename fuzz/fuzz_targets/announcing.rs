@@ -1,14 +1,14 @@
 //! What could come from the network while addresses are announced: ARP, NDP, and other nodes' messages.
 #![no_main]
 
-use announcer::l2::frame::Question;
+use announcer::l2::frame::ResolutionRequest;
 use announcer::protocol::message::{Key, Message};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    if let Some(question) = Question::read(input) {
+    if let Some(question) = ResolutionRequest::read(input) {
         let answer = question.answer([2, 0, 0, 0, 0, 1]);
-        assert_eq!(Question::read(&answer), None, "an answer is no question");
+        assert_eq!(ResolutionRequest::read(&answer), None, "an answer is no question");
     }
     // Without its tag: what a member of another version could say.
     if let Ok(message) = Message::decode_body(input) {

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use announcer::protocol::keys::{Keyring, Secret};
+use announcer::protocol::keys::{Keyring, SecretKey};
 use announcer::protocol::message::Message;
 use api::announcers::{Member, Process, Record};
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ fn member(number: u8) -> Member {
         address: ([192, 0, 2, number], 7947).into(),
         process: Some(Process {
             incarnation: u64::from(number),
-            public_key: Secret::new([number; 32]).public(),
+            public_key: SecretKey::new([number; 32]).public(),
         }),
     }
 }
@@ -23,8 +23,8 @@ fuzz_target!(|input: &[u8]| {
     let founded = Record::founded_by("a".into(), member(1), "cluster".to_owned());
     let record = founded.with(&"b".into(), member(2)).expect("room");
     let keyring = |name: &str, number: u8| {
-        let mut keyring = Keyring::new(name.into(), u64::from(number), Secret::new([number; 32]));
-        keyring.follow(Some(&record));
+        let mut keyring = Keyring::new(name.into(), u64::from(number), SecretKey::new([number; 32]));
+        keyring.update(Some(&record));
         keyring
     };
     let (sender, receiver) = (keyring("a", 1), keyring("b", 2));

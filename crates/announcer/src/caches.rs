@@ -1,7 +1,7 @@
-//! What the announcer knows of the API, as watches tell it: Services, EndpointSlices, Nodes and AddressPools.
+//! Watches of the API: Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! Nothing is concluded before each kind was told once as a whole. A role of an older version may not permit to read
-//! AddressPools, and a cluster may not have the kind: then no address is known to be of a pool, and none is announced.
+//! No decision is made before all initial lists have arrived. If the role of an older version does not permit to read
+//! AddressPools, or the cluster does not have the kind, no address is known to be in a pool, and none is announced.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -15,167 +15,167 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use crate::NodeName;
-use crate::desired_announcements::Demand;
+use crate::desired_announcements::DesiredAnnouncements;
 
-/// Watch events that wait for the loop, each kind its own.
-const EVENTS_WAITING_MAX: usize = 1_024;
-/// Events taken in at once, so that the core draws its conclusions once from a burst.
-const TAKEN_AT_ONCE_MAX: usize = 1_024;
-/// Pause between two tries to find out whether pools may be read.
+/// Capacity of the queue of watch events per kind.
+const EVENTS_QUEUED_MAX: usize = 1_024;
+/// Maximum number of events per batch, so that a burst settles the election once.
+const BATCH_EVENTS_MAX: usize = 1_024;
+/// Delay between two checks of the right to read AddressPools.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One thing that was told.
-pub(crate) enum Told {
+/// Event of a watch.
+pub(crate) enum CacheEvent {
     Service(Event<Service>),
     Slice(Event<EndpointSlice>),
     Node(Event<Node>),
     Pool(Event<AddressPool>),
-    /// Pools cannot be read here.
-    NoPools(ClientError),
+    /// AddressPools cannot be read.
+    PoolsUnavailable(ClientError),
 }
 
-/// What follows from what was told.
+/// Consequences of watch events.
 #[derive(Debug, Default)]
-pub(crate) struct Touched {
-    /// Addresses for which other nodes may come into question than before.
+pub(crate) struct CacheChanges {
+    /// Addresses whose candidates may have changed.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Whether Nodes may have come or gone.
+    /// Node objects may have been added or removed.
     pub(crate) are_nodes: bool,
-    /// Whether pools may name other links than before.
+    /// Links of AddressPools may have changed.
     pub(crate) are_pools: bool,
 }
 
-/// All that is known.
-pub(crate) struct World {
-    pub(crate) demand: Demand,
+/// Caches of the watched kinds.
+pub(crate) struct Caches {
+    pub(crate) desired: DesiredAnnouncements,
     nodes: BTreeSet<NodeName>,
     has_nodes: bool,
     services: Receiver<Event<Service>>,
     slices: Receiver<Event<EndpointSlice>>,
     node_events: Receiver<Event<Node>>,
     pools: Receiver<Event<AddressPool>>,
-    /// Finds out why pools cannot be read.
-    no_pools: JoinSet<ClientError>,
-    /// Kinds that were not told once as a whole: until then nothing is asked for.
+    /// Checks the right to read AddressPools.
+    pool_errors: JoinSet<ClientError>,
+    /// Kinds whose initial list has not arrived.
     unsynced: BTreeSet<&'static str>,
 }
 
-impl World {
-    /// Begins to watch.
-    pub(crate) fn follow(client: &Client) -> Self {
-        let mut no_pools = JoinSet::new();
-        no_pools.spawn(refusal(client.clone()));
+impl Caches {
+    /// Starts the watches.
+    pub(crate) fn start(client: &Client) -> Self {
+        let mut pool_errors = JoinSet::new();
+        pool_errors.spawn(pool_error(client.clone()));
         Self {
-            demand: Demand::default(),
+            desired: DesiredAnnouncements::default(),
             nodes: BTreeSet::new(),
             has_nodes: false,
-            services: follow(client),
-            slices: follow(client),
-            node_events: follow(client),
-            pools: follow(client),
-            no_pools,
+            services: watch_all(client),
+            slices: watch_all(client),
+            node_events: watch_all(client),
+            pools: watch_all(client),
+            pool_errors,
             unsynced: BTreeSet::from([Service::KIND, EndpointSlice::KIND, Node::KIND, AddressPool::KIND]),
         }
     }
 
-    /// The next thing that is told. Nothing is lost if it is not waited for to the end.
-    pub(crate) async fn next(&mut self) -> Told {
+    /// Waits for the next event. Cancel safe.
+    pub(crate) async fn next(&mut self) -> CacheEvent {
         tokio::select! {
             biased;
-            Some(event) = self.node_events.recv() => Told::Node(event),
-            Some(event) = self.pools.recv() => Told::Pool(event),
-            Some(event) = self.slices.recv() => Told::Slice(event),
-            Some(event) = self.services.recv() => Told::Service(event),
-            Some(Ok(error)) = self.no_pools.join_next() => Told::NoPools(error),
+            Some(event) = self.node_events.recv() => CacheEvent::Node(event),
+            Some(event) = self.pools.recv() => CacheEvent::Pool(event),
+            Some(event) = self.slices.recv() => CacheEvent::Slice(event),
+            Some(event) = self.services.recv() => CacheEvent::Service(event),
+            Some(Ok(error)) = self.pool_errors.join_next() => CacheEvent::PoolsUnavailable(error),
             else => pending().await,
         }
     }
 
-    /// One thing of each kind, as far as there is one.
-    pub(crate) fn waiting(&mut self) -> impl Iterator<Item = Told> + use<> {
-        let no_pools = self.no_pools.try_join_next().and_then(Result::ok);
-        let told = [
-            self.node_events.try_recv().ok().map(Told::Node),
-            self.pools.try_recv().ok().map(Told::Pool),
-            self.slices.try_recv().ok().map(Told::Slice),
-            self.services.try_recv().ok().map(Told::Service),
-            no_pools.map(Told::NoPools),
+    /// Returns one queued event of each kind.
+    pub(crate) fn try_next(&mut self) -> impl Iterator<Item = CacheEvent> + use<> {
+        let pool_errors = self.pool_errors.try_join_next().and_then(Result::ok);
+        let events = [
+            self.node_events.try_recv().ok().map(CacheEvent::Node),
+            self.pools.try_recv().ok().map(CacheEvent::Pool),
+            self.slices.try_recv().ok().map(CacheEvent::Slice),
+            self.services.try_recv().ok().map(CacheEvent::Service),
+            pool_errors.map(CacheEvent::PoolsUnavailable),
         ];
-        told.into_iter().flatten()
+        events.into_iter().flatten()
     }
 
-    /// Takes it in, with what waits behind it; what follows.
-    pub(crate) fn take(&mut self, told: Told) -> Touched {
-        let mut touched = Touched::default();
-        match told {
-            Told::Node(event) => {
-                touched.addresses = self.take_node(event);
-                touched.are_nodes = self.has_nodes;
+    /// Processes an event and those queued behind it.
+    pub(crate) fn process(&mut self, event: CacheEvent) -> CacheChanges {
+        let mut changes = CacheChanges::default();
+        match event {
+            CacheEvent::Node(event) => {
+                changes.addresses = self.process_node(event);
+                changes.are_nodes = self.has_nodes;
             }
-            Told::Pool(event) => {
-                let addresses = self.take_pool(event);
-                touched.are_pools = addresses.is_some();
-                touched.addresses = addresses.unwrap_or_default();
+            CacheEvent::Pool(event) => {
+                let addresses = self.process_pool(event);
+                changes.are_pools = addresses.is_some();
+                changes.addresses = addresses.unwrap_or_default();
             }
-            Told::NoPools(error) => {
+            CacheEvent::PoolsUnavailable(error) => {
                 tracing::error!(
                     %error,
-                    "AddressPools cannot be read and no address is announced: the announcer's role needs to list and \
-                     watch addresspools of portolan.dev"
+                    "failed to read AddressPools, no address is announced; the announcer's role needs to list and watch \
+                     addresspools of portolan.dev"
                 );
-                touched.addresses = self.synced(AddressPool::KIND);
+                changes.addresses = self.synced(AddressPool::KIND);
             }
-            Told::Slice(event) => {
-                touched.addresses = self.take_slice(event);
-                for _ in 0..TAKEN_AT_ONCE_MAX {
+            CacheEvent::Slice(event) => {
+                changes.addresses = self.process_slice(event);
+                for _ in 0..BATCH_EVENTS_MAX {
                     let Ok(event) = self.slices.try_recv() else { break };
-                    touched.addresses.extend(self.take_slice(event));
+                    changes.addresses.extend(self.process_slice(event));
                 }
             }
-            Told::Service(event) => {
-                touched.addresses = self.take_service(event);
-                for _ in 0..TAKEN_AT_ONCE_MAX {
+            CacheEvent::Service(event) => {
+                changes.addresses = self.process_service(event);
+                for _ in 0..BATCH_EVENTS_MAX {
                     let Ok(event) = self.services.try_recv() else {
                         break;
                     };
-                    touched.addresses.extend(self.take_service(event));
+                    changes.addresses.extend(self.process_service(event));
                 }
             }
         }
         if !self.unsynced.is_empty() {
-            touched.addresses.clear();
+            changes.addresses.clear();
         }
-        touched
+        changes
     }
 
-    /// All Nodes that there are.
+    /// Returns the names of the Node objects.
     pub(crate) fn nodes(&self) -> &BTreeSet<NodeName> {
         &self.nodes
     }
 
-    /// This machine has these addresses and gateways; the addresses that are concerned.
-    pub(crate) fn own_applied(
+    /// Sets the addresses of this host and its gateways. Returns the affected addresses.
+    pub(crate) fn set_host_addresses(
         &mut self,
         own: BTreeSet<IpAddr>,
         gateways: BTreeSet<IpAddr>,
     ) -> BTreeSet<IpAddr> {
-        let touched = self.demand.own_applied(own, gateways);
+        let changes = self.desired.set_host_addresses(own, gateways);
         if self.unsynced.is_empty() {
-            touched
+            changes
         } else {
             BTreeSet::new()
         }
     }
 
-    fn take_node(&mut self, event: Event<Node>) -> BTreeSet<IpAddr> {
+    fn process_node(&mut self, event: Event<Node>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(node) => {
                 self.nodes.insert(node.metadata.name.as_str().into());
-                self.demand.node_applied(&node)
+                self.desired.node_applied(&node)
             }
             Event::Deleted(key) => {
                 self.nodes.remove(&key.name);
-                self.demand.node_deleted(&key.name)
+                self.desired.node_deleted(&key.name)
             }
             Event::Synced => {
                 self.has_nodes = true;
@@ -185,61 +185,61 @@ impl World {
         }
     }
 
-    fn take_pool(&mut self, event: Event<AddressPool>) -> Option<BTreeSet<IpAddr>> {
+    fn process_pool(&mut self, event: Event<AddressPool>) -> Option<BTreeSet<IpAddr>> {
         match event {
-            Event::Applied(pool) => self.demand.pool_applied(&pool),
-            Event::Deleted(key) => self.demand.pool_deleted(&key.name),
+            Event::Applied(pool) => self.desired.pool_applied(&pool),
+            Event::Deleted(key) => self.desired.pool_deleted(&key.name),
             Event::Synced => Some(self.synced(AddressPool::KIND)),
             Event::Malformed { key, error } => Some(malformed(AddressPool::KIND, &key, &error)),
         }
     }
 
-    fn take_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
+    fn process_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
         match event {
-            Event::Applied(slice) => self.demand.slice_applied(&slice),
-            Event::Deleted(key) => self.demand.slice_deleted(&key),
+            Event::Applied(slice) => self.desired.slice_applied(&slice),
+            Event::Deleted(key) => self.desired.slice_deleted(&key),
             Event::Synced => self.synced(EndpointSlice::KIND),
             Event::Malformed { key, error } => malformed(EndpointSlice::KIND, &key, &error),
         }
     }
 
-    fn take_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
+    fn process_service(&mut self, event: Event<Service>) -> BTreeSet<IpAddr> {
         match event {
-            Event::Applied(service) => self.demand.service_applied(&service),
-            Event::Deleted(key) => self.demand.service_deleted(&key),
+            Event::Applied(service) => self.desired.service_applied(&service),
+            Event::Deleted(key) => self.desired.service_deleted(&key),
             Event::Synced => self.synced(Service::KIND),
             Event::Malformed { key, error } => malformed(Service::KIND, &key, &error),
         }
     }
 
-    /// A kind was told as a whole; with the last of them all addresses are looked at.
+    /// Processes the end of an initial list. The last one affects all addresses.
     fn synced(&mut self, kind: &'static str) -> BTreeSet<IpAddr> {
         if self.unsynced.remove(kind) && self.unsynced.is_empty() {
-            return self.demand.addresses().collect();
+            return self.desired.addresses().collect();
         }
         BTreeSet::new()
     }
 }
 
-fn follow<T: Resource>(client: &Client) -> Receiver<Event<T>> {
-    client::watch(client, Query::default()).into_channel(EVENTS_WAITING_MAX)
+fn watch_all<T: Resource>(client: &Client) -> Receiver<Event<T>> {
+    client::watch(client, Query::default()).into_channel(EVENTS_QUEUED_MAX)
 }
 
-/// Why pools cannot be read: for want of the right, or of the kind. Never if they can.
-async fn refusal(client: Client) -> ClientError {
+/// Resolves with the error if AddressPools cannot be read because the right or the kind is missing. Never resolves otherwise.
+async fn pool_error(client: Client) -> ClientError {
     let path = format!("{}?limit=1", AddressPool::collection(None));
     loop {
         match client.get::<Value>(&path).await {
             Ok(_) => pending().await,
             Err(error) if matches!(error.code(), Some(403 | 404)) => return error,
-            // The watch tells what is wrong.
-            Err(error) => tracing::debug!(%error, "it is not clear yet whether AddressPools can be read"),
+            // The watch reports the error.
+            Err(error) => tracing::debug!(%error, "failed to check the right to read AddressPools"),
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }
 }
 
 fn malformed(kind: &'static str, key: &ObjectKey, error: &str) -> BTreeSet<IpAddr> {
-    tracing::error!(kind, object = %key, error, "the object cannot be read and is skipped");
+    tracing::error!(kind, object = %key, error, "malformed object ignored");
     BTreeSet::new()
 }

@@ -1,12 +1,13 @@
-//! Which addresses are to be answered for, and which nodes may: from Services, EndpointSlices, Nodes and AddressPools.
+//! Desired announcements: addresses and their candidates, from Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! Addresses are those that lie in an AddressPool and that the assigner has recorded in the Service's status; what a cloud's
-//! controller has assigned is not announced. Portolan's API server lets only users with the right to write
-//! `addresspools/status` record them. Some are withheld nevertheless ([`withheld`]). With
-//! `externalTrafficPolicy: Local` nodes with ready endpoints may answer, or, if there are none, those whose endpoints
-//! still serve while they end (KEP-1669); with `Cluster` all may, also without any endpoint: then clients are refused
-//! at once instead of looking for the address in vain. Annotations (LBC-13) and the address's pools may name the nodes; pools
-//! may name links too. All of it holds together.
+//! An address is desired if it lies in an AddressPool and the assigner has recorded it in the Service's status. Addresses of
+//! cloud controllers are not announced. Portolan's API server lets only users with the right to write `addresspools/status`
+//! record them. Some addresses are [`withheld`].
+//!
+//! With `externalTrafficPolicy: Local`, nodes with ready endpoints are candidates, or, without any, nodes whose endpoints
+//! still serve while they terminate (KEP-1669). With `Cluster` all nodes are candidates, even without endpoints: a client gets
+//! a reset at once instead of an unanswered address resolution. Annotations (LBC-13) and AddressPools restrict the nodes; pools
+//! also restrict the links. All restrictions apply together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -20,72 +21,73 @@ use api::selector::LabelSelector;
 
 use crate::NodeName;
 use crate::election::Candidates;
-use crate::election::capabilities::{LinksId, Needs};
+use crate::election::capabilities::{LinkSetId, Requirements};
 use crate::l2::links::AddressLinks;
 use balancer::annotations;
 use balancer::core::{CONDITION, IngressMode, takes_traffic};
 use balancer::pools::{Placement, Placements};
 
-pub mod withheld;
+pub(crate) mod withheld;
 
-use withheld::{Foreign, Withheld};
+use withheld::{HostAddresses, Withheld};
 
 #[cfg(test)]
 mod tests;
 
-/// Everything that decides about addresses.
+/// Inputs of the decision about each address.
 #[derive(Debug, Default)]
-pub struct Demand {
-    services: HashMap<ObjectKey, Announced>,
-    /// The Services of an address: several may share one.
+pub(crate) struct DesiredAnnouncements {
+    services: HashMap<ObjectKey, AnnouncedService>,
+    /// Services by address; several may share one.
     holders: BTreeMap<IpAddr, BTreeSet<ObjectKey>>,
-    slices: HashMap<ObjectKey, HashMap<ObjectKey, Ready>>,
-    /// The Service of a slice.
+    slices: HashMap<ObjectKey, HashMap<ObjectKey, EndpointNodes>>,
+    /// Services by EndpointSlice.
     slice_owners: HashMap<ObjectKey, ObjectKey>,
-    /// The nodes that take traffic.
-    nodes: BTreeMap<NodeName, Host>,
-    /// What pools say of nodes and links.
+    /// Nodes that accept external traffic.
+    nodes: BTreeMap<NodeName, CandidateNode>,
+    /// Nodes and links of AddressPools.
     placements: Placements,
-    /// The addresses that belong to machines.
-    foreign: Foreign,
-    all: Arc<Candidates>,
+    /// Addresses of hosts and gateways.
+    host_addresses: HostAddresses,
+    /// Candidates of addresses without restrictions.
+    unrestricted: Arc<Candidates>,
 }
 
-/// A Service with addresses.
+/// Service with assigned addresses.
 #[derive(Debug, PartialEq, Eq)]
-struct Announced {
+struct AnnouncedService {
     uid: String,
     addresses: BTreeSet<IpAddr>,
     is_local: bool,
-    /// Whether the edge takes its traffic.
+    /// The edge serves the Service.
     needs_edge: bool,
-    /// What all nodes that take its traffic match (LBC-13).
+    /// Selectors that all candidates match (LBC-13).
     nodes: Vec<LabelSelector>,
 }
 
-/// A node that takes traffic.
+/// Node that accepts external traffic.
 #[derive(Debug, PartialEq, Eq)]
-struct Host {
+struct CandidateNode {
     is_cordoned: bool,
     labels: Labels,
 }
 
-/// The nodes of a slice's endpoints.
+/// Nodes of the endpoints of a slice.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Ready {
+struct EndpointNodes {
     ready: BTreeSet<NodeName>,
     serving: BTreeSet<NodeName>,
 }
 
-impl Demand {
-    /// A Service is there; the addresses that are concerned.
-    pub fn service_applied(&mut self, service: &Service) -> BTreeSet<IpAddr> {
+impl DesiredAnnouncements {
+    /// Processes an added or modified Service. Returns the affected addresses.
+    pub(crate) fn service_applied(&mut self, service: &Service) -> BTreeSet<IpAddr> {
         let key = service.metadata.key();
         let addresses = assigned(service);
         if addresses.is_empty() {
             return self.service_deleted(&key);
         }
-        let announced = Announced {
+        let announced = AnnouncedService {
             uid: service.metadata.uid.clone(),
             addresses,
             is_local: service.spec.external_traffic_policy == "Local",
@@ -95,17 +97,17 @@ impl Demand {
         if self.services.get(&key) == Some(&announced) {
             return BTreeSet::new();
         }
-        let mut touched = self.service_deleted(&key);
-        touched.extend(&announced.addresses);
+        let mut changed = self.service_deleted(&key);
+        changed.extend(&announced.addresses);
         for address in &announced.addresses {
             self.holders.entry(*address).or_default().insert(key.clone());
         }
         self.services.insert(key, announced);
-        touched
+        changed
     }
 
-    /// A Service is gone; the addresses that are concerned.
-    pub fn service_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
+    /// Processes a deleted Service. Returns the affected addresses.
+    pub(crate) fn service_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
         let addresses = self.services.remove(key).map(|service| service.addresses);
         let addresses = addresses.unwrap_or_default();
         for address in &addresses {
@@ -119,14 +121,14 @@ impl Demand {
         addresses
     }
 
-    /// A slice is there; the addresses that are concerned.
-    pub fn slice_applied(&mut self, slice: &EndpointSlice) -> BTreeSet<IpAddr> {
+    /// Processes an added or modified EndpointSlice. Returns the affected addresses.
+    pub(crate) fn slice_applied(&mut self, slice: &EndpointSlice) -> BTreeSet<IpAddr> {
         let key = slice.metadata.key();
         let Some(name) = slice.metadata.labels.get(SERVICE_NAME_LABEL) else {
             return self.slice_deleted(&key);
         };
         let owner = ObjectKey::new(&slice.metadata.namespace, name);
-        let mut ready = Ready::default();
+        let mut ready = EndpointNodes::default();
         for endpoint in &slice.endpoints {
             let Some(node) = &endpoint.node_name else { continue };
             let conditions = &endpoint.conditions;
@@ -137,21 +139,21 @@ impl Demand {
                 ready.serving.insert(Arc::clone(node));
             }
         }
-        let mut touched = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         if self.slice_owners.get(&key).is_some_and(|before| *before != owner) {
-            touched = self.slice_deleted(&key);
+            changed = self.slice_deleted(&key);
         }
         self.slice_owners.insert(key.clone(), owner.clone());
         let slices = self.slices.entry(owner.clone()).or_default();
         if slices.get(&key) != Some(&ready) {
             slices.insert(key, ready);
-            touched.extend(self.local_addresses(&owner));
+            changed.extend(self.local_addresses(&owner));
         }
-        touched
+        changed
     }
 
-    /// A slice is gone; the addresses that are concerned.
-    pub fn slice_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
+    /// Processes a deleted EndpointSlice. Returns the affected addresses.
+    pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) -> BTreeSet<IpAddr> {
         let Some(owner) = self.slice_owners.remove(key) else {
             return BTreeSet::new();
         };
@@ -164,90 +166,96 @@ impl Demand {
         self.local_addresses(&owner)
     }
 
-    /// A Node is there; the addresses that are concerned.
-    pub fn node_applied(&mut self, node: &Node) -> BTreeSet<IpAddr> {
+    /// Processes an added or modified Node. Returns the affected addresses.
+    pub(crate) fn node_applied(&mut self, node: &Node) -> BTreeSet<IpAddr> {
         let name = NodeName::from(node.metadata.name.as_str());
-        let changed = self.foreign.set_node(&name, withheld::addresses_of(node));
-        let mut touched = self.announced_among(changed);
-        touched.extend(self.host_applied(name, node));
-        touched
+        let updated = self.host_addresses.set_node(&name, withheld::addresses_of(node));
+        let mut changed = self.recorded_among(updated);
+        changed.extend(self.candidate_applied(name, node));
+        changed
     }
 
-    fn host_applied(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
+    fn candidate_applied(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
         if !takes_traffic(node) {
-            return self.host_deleted(&name);
+            return self.candidate_deleted(&name);
         }
-        let host = Host {
+        let candidate = CandidateNode {
             is_cordoned: node.spec.unschedulable,
             labels: node.metadata.labels.clone(),
         };
         let before = self.nodes.get(&name);
-        let is_as_before = before == Some(&host);
-        let is_cordoned_as_before = before.is_some_and(|before| before.is_cordoned == host.is_cordoned);
+        let is_as_before = before == Some(&candidate);
+        let is_cordoned_as_before = before.is_some_and(|before| before.is_cordoned == candidate.is_cordoned);
         if is_as_before {
             return BTreeSet::new();
         }
-        self.nodes.insert(name, host);
-        match is_cordoned_as_before {
-            true => self.chosen_by_labels(),
-            false => self.nodes_changed(true),
+        self.nodes.insert(name, candidate);
+        if is_cordoned_as_before {
+            self.addresses_with_node_selectors()
+        } else {
+            self.nodes_changed(true)
         }
     }
 
-    /// A Node is gone; the addresses that are concerned.
-    pub fn node_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
-        let changed = self.foreign.set_node(name, BTreeSet::new());
-        let mut touched = self.announced_among(changed);
-        touched.extend(self.host_deleted(name));
-        touched
+    /// Processes a deleted Node. Returns the affected addresses.
+    pub(crate) fn node_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
+        let updated = self.host_addresses.set_node(name, BTreeSet::new());
+        let mut changed = self.recorded_among(updated);
+        changed.extend(self.candidate_deleted(name));
+        changed
     }
 
-    fn host_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
+    fn candidate_deleted(&mut self, name: &str) -> BTreeSet<IpAddr> {
         let is_changed = self.nodes.remove(name).is_some();
         self.nodes_changed(is_changed)
     }
 
-    /// The addresses of this machine's links and its gateways are these; the addresses that are concerned.
-    pub fn own_applied(&mut self, own: BTreeSet<IpAddr>, gateways: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
-        let changed = self.foreign.set_own(own, gateways);
-        self.announced_among(changed)
+    /// Sets the addresses of this host's links and its gateways. Returns the affected addresses.
+    pub(crate) fn set_host_addresses(
+        &mut self,
+        own: BTreeSet<IpAddr>,
+        gateways: BTreeSet<IpAddr>,
+    ) -> BTreeSet<IpAddr> {
+        let changed = self.host_addresses.set_own(own, gateways);
+        self.recorded_among(changed)
     }
 
-    /// The reason why an address is not announced although the assigner recorded it; `None` if it is.
-    pub fn withheld(&self, address: IpAddr) -> Option<Withheld> {
-        match self.placements.have(address) {
-            true => self.foreign.reason(address),
-            false => Some(Withheld::NoPool),
+    /// Returns the reason why a recorded address is not announced; `None` if it is.
+    pub(crate) fn withheld(&self, address: IpAddr) -> Option<Withheld> {
+        if self.placements.have(address) {
+            self.host_addresses.reason(address)
+        } else {
+            Some(Withheld::NoPool)
         }
     }
 
-    /// A pool is there; the addresses that are concerned, nothing if its addresses, nodes and links are those of before.
-    pub fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
+    /// Processes an added or modified AddressPool. Returns the affected addresses; `None` without a relevant change.
+    pub(crate) fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
         let placement = Placement::read(pool).map_err(|error| {
-            tracing::error!(%error, "addresses of the pool are not announced until it is changed");
+            tracing::error!(%error, "AddressPool ignored; its addresses are not announced until it is corrected");
         });
-        let concerned = self.placements.set(&pool.metadata.name, placement.ok());
-        (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
+        let affected = self.placements.set(&pool.metadata.name, placement.ok());
+        (!affected.is_empty()).then(|| self.in_blocks(&affected))
     }
 
-    /// A pool is gone; the addresses that are concerned, nothing if it was not known.
-    pub fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
-        let concerned = self.placements.set(name, None);
-        (!concerned.is_empty()).then(|| self.in_blocks(&concerned))
+    /// Processes a deleted AddressPool. Returns the affected addresses; `None` if the pool was unknown.
+    pub(crate) fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
+        let affected = self.placements.set(name, None);
+        (!affected.is_empty()).then(|| self.in_blocks(&affected))
     }
 
-    /// The links that an address is announced on.
-    pub fn links(&self, address: IpAddr) -> AddressLinks {
+    /// Returns the links of an address.
+    pub(crate) fn links(&self, address: IpAddr) -> AddressLinks {
         AddressLinks::of(self.placements.of(address).map(Placement::links))
     }
 
-    /// All links that pools name.
-    pub fn named_links(&self) -> Vec<LinkPattern> {
+    /// Returns the links that AddressPools name.
+    pub(crate) fn pool_links(&self) -> Vec<LinkPattern> {
         self.placements.links().cloned().collect()
     }
 
-    /// The links that pools name for addresses that there are.
-    pub fn needed_links(&self) -> BTreeMap<LinksId, AddressLinks> {
+    /// Returns the link sets that AddressPools require for recorded addresses.
+    pub(crate) fn required_links(&self) -> BTreeMap<LinkSetId, AddressLinks> {
         if self.placements.links().next().is_none() {
             return BTreeMap::new();
         }
@@ -255,8 +263,8 @@ impl Demand {
         links.filter_map(|links| Some((links.id()?, links))).collect()
     }
 
-    /// Who may answer for an address; `None` if no Service has it, or if it is withheld.
-    pub fn candidates(&self, address: IpAddr) -> Option<Arc<Candidates>> {
+    /// Returns the candidates of an address; `None` if no Service has it, or if it is withheld.
+    pub(crate) fn candidates(&self, address: IpAddr) -> Option<Arc<Candidates>> {
         let holders = self.holders.get(&address)?;
         if self.withheld(address).is_some() {
             return None;
@@ -265,17 +273,19 @@ impl Demand {
             .iter()
             .filter_map(|key| Some((key, self.services.get(key)?)));
         // Services that share an address with policy Local have the same endpoints.
-        let mut able: Option<BTreeSet<NodeName>> = None;
-        let mut narrow = |of_one: BTreeSet<NodeName>| match &mut able {
-            None => able = Some(of_one),
-            Some(able) => able.retain(|name| of_one.contains(name)),
+        let mut allowed: Option<BTreeSet<NodeName>> = None;
+        let mut restrict = |nodes: BTreeSet<NodeName>| match &mut allowed {
+            None => allowed = Some(nodes),
+            Some(allowed) => allowed.retain(|name| nodes.contains(name)),
         };
         for (key, service) in services {
             if service.is_local {
-                narrow(self.nodes_of(key));
+                restrict(self.nodes_of(key));
             }
             for selector in &service.nodes {
-                narrow(self.nodes_with(|labels| selector.matches(|key| labels.get(key).map(String::as_str))));
+                restrict(
+                    self.nodes_with(|labels| selector.matches(|key| labels.get(key).map(String::as_str))),
+                );
             }
         }
         for placement in self
@@ -283,49 +293,49 @@ impl Demand {
             .of(address)
             .filter(|placement| placement.names_nodes())
         {
-            narrow(self.nodes_with(|labels| placement.is_for_node(labels)));
+            restrict(self.nodes_with(|labels| placement.is_for_node(labels)));
         }
-        let needs = Needs {
+        let requirements = Requirements {
             edge: self.needs_edge(address),
             links: self.links(address).id(),
         };
-        if able.is_none() && needs.are_none() {
-            return Some(Arc::clone(&self.all));
+        if allowed.is_none() && requirements.is_empty() {
+            return Some(Arc::clone(&self.unrestricted));
         }
-        let keep = |names: &BTreeSet<NodeName>| match &able {
-            Some(able) => names.intersection(able).cloned().collect(),
+        let select = |names: &BTreeSet<NodeName>| match &allowed {
+            Some(allowed) => names.intersection(allowed).cloned().collect(),
             None => names.clone(),
         };
         Some(Arc::new(Candidates {
-            preferred: keep(&self.all.preferred),
-            otherwise: keep(&self.all.otherwise),
-            needs,
+            preferred: select(&self.unrestricted.preferred),
+            otherwise: select(&self.unrestricted.otherwise),
+            requirements,
         }))
     }
 
-    /// Whether the edge takes the traffic of an address, or some of it.
-    pub fn needs_edge(&self, address: IpAddr) -> bool {
+    /// Returns true if the edge serves a Service of the address.
+    pub(crate) fn needs_edge(&self, address: IpAddr) -> bool {
         let mut holders = self.holders.get(&address).into_iter().flatten();
         holders.any(|key| self.services.get(key).is_some_and(|service| service.needs_edge))
     }
 
-    /// The Services that have an address, with their UIDs.
-    pub fn services_of(&self, address: IpAddr) -> impl Iterator<Item = (&ObjectKey, &str)> {
+    /// Returns the Services of an address, with their UIDs.
+    pub(crate) fn services_of(&self, address: IpAddr) -> impl Iterator<Item = (&ObjectKey, &str)> {
         let holders = self.holders.get(&address).into_iter().flatten();
         holders.filter_map(|key| self.services.get(key).map(|service| (key, service.uid.as_str())))
     }
 
-    /// The nodes that take traffic and are not cordoned.
-    pub fn uncordoned(&self) -> &BTreeSet<NodeName> {
-        &self.all.preferred
+    /// Returns the nodes that accept external traffic and are not cordoned.
+    pub(crate) fn uncordoned(&self) -> &BTreeSet<NodeName> {
+        &self.unrestricted.preferred
     }
 
-    /// All addresses that the assigner recorded.
-    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+    /// Returns the addresses that the assigner recorded.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.holders.keys().copied()
     }
 
-    /// The nodes whose endpoints of a Service take traffic.
+    /// Returns the nodes whose endpoints of a Service accept traffic.
     fn nodes_of(&self, service: &ObjectKey) -> BTreeSet<NodeName> {
         let slices = || {
             self.slices
@@ -341,14 +351,14 @@ impl Demand {
         ready
     }
 
-    /// The nodes with such labels.
-    fn nodes_with(&self, is_meant: impl Fn(&Labels) -> bool) -> BTreeSet<NodeName> {
-        let matching = self.nodes.iter().filter(|(_, host)| is_meant(&host.labels));
+    /// Returns the nodes whose labels match.
+    fn nodes_with(&self, is_match: impl Fn(&Labels) -> bool) -> BTreeSet<NodeName> {
+        let matching = self.nodes.iter().filter(|(_, node)| is_match(&node.labels));
         matching.map(|(name, _)| NodeName::clone(name)).collect()
     }
 
-    /// The addresses whose Services or pools name nodes by their labels.
-    fn chosen_by_labels(&self) -> BTreeSet<IpAddr> {
+    /// Returns the addresses whose Services or AddressPools select nodes by labels.
+    fn addresses_with_node_selectors(&self) -> BTreeSet<IpAddr> {
         let choosing = self.services.values().filter(|service| !service.nodes.is_empty());
         let by_services = choosing.flat_map(|service| &service.addresses).copied();
         let by_pools = self
@@ -357,8 +367,8 @@ impl Demand {
         by_services.chain(by_pools).collect()
     }
 
-    /// Those of some addresses that Services have.
-    fn announced_among(&self, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+    /// Returns those of the addresses that Services have.
+    fn recorded_among(&self, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         let mut addresses = addresses;
         addresses.retain(|address| self.holders.contains_key(address));
         addresses
@@ -385,25 +395,25 @@ impl Demand {
             let nodes = self
                 .nodes
                 .iter()
-                .filter(|(_, host)| host.is_cordoned == is_cordoned);
+                .filter(|(_, node)| node.is_cordoned == is_cordoned);
             nodes.map(|(name, _)| NodeName::clone(name)).collect()
         };
-        self.all = Arc::new(Candidates {
+        self.unrestricted = Arc::new(Candidates {
             preferred: of(false),
             otherwise: of(true),
-            needs: Needs::default(),
+            requirements: Requirements::default(),
         });
         self.addresses().collect()
     }
 }
 
-/// Whether the assigner left the Service to the edge.
+/// Returns true if the assigner left the Service to the edge.
 fn needs_edge(service: &Service) -> bool {
     let mut ingress = service.status.load_balancer.ingress.iter();
     ingress.any(|ingress| IngressMode::of(ingress) == IngressMode::Proxy)
 }
 
-/// The addresses that the assigner has recorded.
+/// Returns the addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
     let is_ours = |condition: &Condition| condition.kind == CONDITION && condition.status == "True";
     let is_served = service.spec.kind == "LoadBalancer" && service.status.conditions.iter().any(is_ours);

@@ -58,7 +58,7 @@ pub mod status;
 use std::time::Duration;
 
 pub use api::announcers::{MEMBERS_MAX, NodeName};
-pub use election::capabilities::Means;
+pub use election::capabilities::NodeCapabilities;
 pub use election::rendezvous;
 pub use l2::links::LinkSelection;
 pub use metrics::Metrics;
@@ -73,12 +73,12 @@ pub const PROBE_PERIOD: Duration = Duration::from_millis(100);
 /// Silence after which other nodes claim the addresses of a node.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(400);
 /// Time for which a candidate uses a vote, from the moment it sent the probe that last confirmed the vote.
-pub(crate) const VOTE_LASTS: Duration = Duration::from_millis(600);
-/// Fencing interval: time for which a member reserves its vote for a silent node. It exceeds [`VOTE_LASTS`] by more than
+pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(600);
+/// Fencing interval: time for which a member reserves its vote for a silent node. It exceeds [`VOTE_LEASE`] by more than
 /// two clocks can drift apart.
-pub(crate) const FENCE: Duration = Duration::from_millis(700);
+pub(crate) const FENCING_INTERVAL: Duration = Duration::from_millis(700);
 /// Delays of the announcements after an address is acquired. There are several because neighbours can miss some.
-pub(crate) const ANNOUNCED_AFTER: [Duration; 6] = [
+pub(crate) const ANNOUNCEMENT_DELAYS: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(100),
     Duration::from_millis(500),

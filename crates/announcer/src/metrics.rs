@@ -1,4 +1,4 @@
-//! What the announcer tells about itself.
+//! Metrics of the announcer in the Prometheus text format, and its last status.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use tokio::sync::watch;
 use crate::Status;
 use crate::desired_announcements::withheld::Withheld;
 
-/// Counters of an announcer, and how it said last that things are.
+/// Counters of an announcer, its owned addresses and its last status.
 #[derive(Debug, Default)]
 pub struct Metrics {
     pub(crate) requests: AtomicU64,
-    pub(crate) answers: AtomicU64,
+    pub(crate) replies: AtomicU64,
     pub(crate) announcements: AtomicU64,
     pub(crate) gains: AtomicU64,
     pub(crate) losses: AtomicU64,
     pub(crate) probes_sent: AtomicU64,
     pub(crate) probes_received: AtomicU64,
     pub(crate) probes_refused: AtomicU64,
-    pub(crate) forgotten: AtomicU64,
-    led: AtomicUsize,
-    cannot_lead: Mutex<Vec<String>>,
-    /// Addresses that are withheld, by [`Withheld::LABELS`].
+    pub(crate) flushed: AtomicU64,
+    forwarded: AtomicUsize,
+    forwarding_unavailable: Mutex<Vec<String>>,
+    /// Withheld addresses by [`Withheld::LABELS`].
     withheld: [AtomicUsize; Withheld::LABELS.len()],
-    /// Nothing before an announcer has begun.
+    /// `None` before an announcer has started.
     held: watch::Sender<Option<BTreeSet<IpAddr>>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
 }
@@ -45,70 +45,74 @@ impl Metrics {
     pub(crate) fn set_held(&self, address: IpAddr, is_held: bool) {
         self.held.send_if_modified(|held| {
             let held = held.get_or_insert_default();
-            match is_held {
-                true => held.insert(address),
-                false => held.remove(&address),
+            if is_held {
+                held.insert(address)
+            } else {
+                held.remove(&address)
             }
         });
     }
 
-    /// For how many addresses packets are sent on to the node before.
-    pub(crate) fn set_led(&self, count: usize) {
-        self.led.store(count, Ordering::Relaxed);
+    /// Sets the number of addresses with forwarding to a previous owner.
+    pub(crate) fn set_forwarded(&self, count: usize) {
+        self.forwarded.store(count, Ordering::Relaxed);
     }
 
-    /// The reasons of all addresses that are withheld.
+    /// Counts the withheld addresses by reason.
     pub(crate) fn set_withheld<'w>(&self, withheld: impl Iterator<Item = &'w Withheld>) {
         let mut counts = [0; Withheld::LABELS.len()];
         for reason in withheld {
-            let place = Withheld::LABELS.iter().position(|label| *label == reason.label());
-            counts[place.unwrap_or_default()] += 1;
+            let index = Withheld::LABELS.iter().position(|label| *label == reason.label());
+            counts[index.unwrap_or_default()] += 1;
         }
         for (counter, count) in self.withheld.iter().zip(counts) {
             counter.store(count, Ordering::Relaxed);
         }
     }
 
-    /// What the kernel cannot lead, and why.
-    pub(crate) fn tell_cannot_lead(&self, why: Vec<String>) {
-        *self.cannot_lead.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    /// Sets the IP families without forwarding, with reasons.
+    pub(crate) fn set_forwarding_unavailable(&self, reasons: Vec<String>) {
+        *self
+            .forwarding_unavailable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = reasons;
     }
 
-    /// Families of addresses whose connections do not go on when they move, each with the reason.
-    pub fn cannot_lead(&self) -> Vec<String> {
-        self.cannot_lead
+    /// Returns the IP families without forwarding, each with the reason. Their connections break when addresses move.
+    pub fn forwarding_unavailable(&self) -> Vec<String> {
+        self.forwarding_unavailable
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    /// An announcer has begun; it answers for nothing yet.
+    /// Notes that an announcer has started; it owns no address yet.
     pub(crate) fn begin(&self) {
         self.held.send_replace(Some(BTreeSet::new()));
     }
 
-    pub(crate) fn tell_status(&self, status: Status) {
-        let told = Some((Instant::now(), Arc::new(status)));
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    pub(crate) fn set_status(&self, status: Status) {
+        let entry = Some((Instant::now(), Arc::new(status)));
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = entry;
     }
 
-    /// How things are, and how long ago the announcer said so; `None` if it never did.
+    /// Returns the last status and its age; `None` before the first one.
     pub fn status(&self) -> Option<(Duration, Arc<Status>)> {
-        let told = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        told.map(|(at, status)| (at.elapsed(), status))
+        let entry = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        entry.map(|(at, status)| (at.elapsed(), status))
     }
 
-    /// The addresses that this node answers for.
+    /// Returns the addresses that this node owns.
     pub fn held(&self) -> BTreeSet<IpAddr> {
         self.held.borrow().clone().unwrap_or_default()
     }
 
-    /// The addresses that this node answers for, and news of them; nothing as long as no announcer has begun.
-    pub fn follow_held(&self) -> watch::Receiver<Option<BTreeSet<IpAddr>>> {
+    /// Subscribes to the addresses that this node owns; `None` until an announcer has started.
+    pub fn subscribe_held(&self) -> watch::Receiver<Option<BTreeSet<IpAddr>>> {
         self.held.subscribe()
     }
 
-    /// All in Prometheus' text format.
+    /// Renders all metrics in the Prometheus text format.
     pub fn render(&self) -> String {
         let mut text = MetricsText::default();
         let counters = [
@@ -120,7 +124,7 @@ impl Metrics {
             (
                 "portolan_announcer_responses_sent_total",
                 "Number of ARP replies and neighbour advertisements sent in response to requests.",
-                &self.answers,
+                &self.replies,
             ),
             (
                 "portolan_announcer_gratuitous_sent_total",
@@ -155,7 +159,7 @@ impl Metrics {
             (
                 "portolan_announcer_connections_forgotten_total",
                 "Number of stale connection tracking entries deleted.",
-                &self.forgotten,
+                &self.flushed,
             ),
         ];
         for (name, help, counter) in counters {
@@ -165,12 +169,12 @@ impl Metrics {
             (
                 "portolan_announcer_led_addresses",
                 "Number of addresses for which this node forwards packets of earlier connections to previous owners.",
-                self.led.load(Ordering::Relaxed),
+                self.forwarded.load(Ordering::Relaxed),
             ),
             (
                 "portolan_announcer_families_not_led",
                 "Number of IP families for which the kernel cannot forward packets of earlier connections.",
-                self.cannot_lead().len(),
+                self.forwarding_unavailable().len(),
             ),
         ];
         for (name, help, value) in gauges {

@@ -1,90 +1,96 @@
-//! What an announcer knows of the members and of who has which address, for people and for programs that look after it.
+//! Status of an announcer: members, and owners of addresses in its view.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired_announcements::Demand;
-use crate::election::Core;
+use crate::desired_announcements::DesiredAnnouncements;
+use crate::election::Election;
 use crate::{NodeName, Time};
 
-/// How an announcer sees the cluster.
+/// The cluster in the view of one announcer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Whether enough members hear this node that it could have addresses.
+    /// A majority of the members leases votes to this node.
     pub is_quorate: bool,
-    /// The members, this node among them, and those who join.
+    /// Members and joining nodes, including this one.
     pub members: Vec<MemberStatus>,
-    /// Families of addresses whose connections do not go on when they move as planned, each with the reason.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cannot_lead: Vec<String>,
-    /// All addresses that are to be announced.
+    /// IP families without forwarding, each with the reason. Their connections break when an address moves.
+    #[serde(rename = "cannotLead", default, skip_serializing_if = "Vec::is_empty")]
+    pub forwarding_unavailable: Vec<String>,
+    /// Addresses that the assigner has recorded.
     pub addresses: Vec<AddressStatus>,
 }
 
-/// How another node is, as seen from here.
+/// A member in the view of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
-    /// The Node.
+    /// Name of the Node.
     pub node: NodeName,
-    /// Where its probes go.
+    /// Address of its UDP socket for probes.
     pub address: SocketAddr,
-    /// Whether it is this node.
+    /// The member is this node.
     pub is_this: bool,
-    /// Whether it is on the list only as one that is to become a member.
+    /// The node is not a member yet.
     pub is_joining: bool,
-    /// Milliseconds since it was heard last; `None` if it never was, and for this node.
+    /// Milliseconds since the last probe; `None` without a probe, and for this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_milliseconds_ago: Option<u64>,
-    /// Whether it was heard lately, so that it counts as there; this node always is.
+    /// The node is not suspected; always true for this node.
     pub is_heard: bool,
-    /// Whether it is about to end, and gives its addresses away.
+    /// The node shuts down and hands its addresses over.
     pub is_leaving: bool,
 }
 
-/// Who has an address.
+/// An address in the view of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressStatus {
     /// The address.
     pub ip: IpAddr,
-    /// The node that announces it: this one, or the one that this node's vote is lent to.
+    /// The owner: this node, or the holder of this node's vote.
     pub node: Option<NodeName>,
-    /// The node that this one sends packets of connections on to that it does not know: one that had the address before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub led_to: Option<NodeName>,
-    /// The reason why it is not announced from here although a Service has it.
+    /// Previous owner that this node forwards packets of unknown connections to.
+    #[serde(rename = "ledTo", default, skip_serializing_if = "Option::is_none")]
+    pub forwarded_to: Option<NodeName>,
+    /// Reason why this node does not announce the address although a Service has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// How many nodes may announce it. Without any, nobody does.
+    /// Number of candidates.
     pub candidates: usize,
-    /// The Services that have it, as `namespace/name`.
+    /// Services with the address, as `namespace/name`.
     pub services: Vec<String>,
-    /// Whether this node has it and answers for it only when its edge serves it, which it does not yet.
+    /// This node owns the address and does not announce it until its edge serves it.
     pub waits_for_edge: bool,
 }
 
 impl Status {
-    /// How things are now. `may_answer` says whether this node answers for an address, where its edge has to serve it first.
-    pub(crate) fn of(core: &Core, demand: &Demand, now: Time, may_answer: impl Fn(IpAddr) -> bool) -> Self {
-        let addresses = demand.addresses().map(|address| AddressStatus {
+    /// Reports the current state. `may_answer` returns true if this node answers for an address, served by its edge if
+    /// necessary.
+    pub(crate) fn new(
+        election: &Election,
+        desired: &DesiredAnnouncements,
+        now: Time,
+        may_answer: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let addresses = desired.addresses().map(|address| AddressStatus {
             ip: address,
-            node: core.owner(now, address).cloned(),
-            led_to: core.led_to(address).cloned(),
-            withheld: demand.withheld(address).map(|reason| reason.to_string()),
-            candidates: core.candidates(address),
-            services: demand
+            node: election.owner(now, address).cloned(),
+            forwarded_to: election.forwarded_to(address).cloned(),
+            withheld: desired.withheld(address).map(|reason| reason.to_string()),
+            candidates: election.candidate_count(address),
+            services: desired
                 .services_of(address)
                 .map(|(key, _)| key.to_string())
                 .collect(),
-            waits_for_edge: core.may_answer(now, address) && !may_answer(address),
+            waits_for_edge: election.may_answer(now, address) && !may_answer(address),
         });
         Self {
-            is_quorate: core.is_quorate(),
-            members: core.members(now),
-            cannot_lead: Vec::new(),
+            is_quorate: election.is_quorate(),
+            members: election.members(now),
+            forwarding_unavailable: Vec::new(),
             addresses: addresses.collect(),
         }
     }

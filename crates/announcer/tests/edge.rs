@@ -78,7 +78,7 @@ fn start_load_balancer(
             );
             let settings = serving::Settings {
                 node_name: "node-1".to_owned(),
-                owned: Some(metrics.follow_held()),
+                owned: Some(metrics.subscribe_held()),
                 served,
                 log_places: edge::log::Places {
                     directory: Some(logs),

@@ -44,102 +44,102 @@ fn names(nodes: &BTreeSet<NodeName>) -> Vec<&str> {
 }
 
 /// Three nodes, and a pool of all addresses of the tests.
-fn three_nodes() -> Demand {
-    let mut demand = Demand::default();
+fn three_nodes() -> DesiredAnnouncements {
+    let mut desired = DesiredAnnouncements::default();
     let pool =
         json!({"metadata": {"name": "all"}, "spec": {"addresses": ["192.0.2.0/24", "198.51.100.0/24"]}});
-    demand.pool_applied(&serde_json::from_value(pool).unwrap());
+    desired.pool_applied(&serde_json::from_value(pool).unwrap());
     for name in ["a", "b", "c"] {
-        demand.node_applied(&node(name, false, json!({})));
+        desired.node_applied(&node(name, false, json!({})));
     }
-    demand
+    desired
 }
 
 #[test]
 fn only_what_the_balancer_assigned_is_announced() {
-    let mut demand = three_nodes();
+    let mut desired = three_nodes();
     assert!(
-        demand
+        desired
             .service_applied(&service("s", "Cluster", "192.0.2.1", false))
             .is_empty()
     );
-    assert_eq!(demand.candidates(ip("192.0.2.1")), None);
-    let touched = demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    assert_eq!(desired.candidates(ip("192.0.2.1")), None);
+    let touched = desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
     assert!(
-        demand
+        desired
             .service_applied(&service("s", "Cluster", "192.0.2.1", true))
             .is_empty()
     );
-    let moved = demand.service_applied(&service("s", "Cluster", "192.0.2.2", true));
+    let moved = desired.service_applied(&service("s", "Cluster", "192.0.2.2", true));
     assert_eq!(moved.len(), 2);
-    assert_eq!(demand.candidates(ip("192.0.2.1")), None);
-    assert_eq!(demand.service_deleted(&ObjectKey::new("d", "s")).len(), 1);
-    assert_eq!(demand.candidates(ip("192.0.2.2")), None);
+    assert_eq!(desired.candidates(ip("192.0.2.1")), None);
+    assert_eq!(desired.service_deleted(&ObjectKey::new("d", "s")).len(), 1);
+    assert_eq!(desired.candidates(ip("192.0.2.2")), None);
 }
 
 #[test]
 fn cordoned_nodes_are_the_last_choice_and_excluded_ones_none() {
-    let mut demand = three_nodes();
-    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
     let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
-    assert_eq!(demand.node_applied(&node("a", false, excluded)).len(), 1);
-    assert_eq!(demand.node_applied(&node("b", true, json!({}))).len(), 1);
+    assert_eq!(desired.node_applied(&node("a", false, excluded)).len(), 1);
+    assert_eq!(desired.node_applied(&node("b", true, json!({}))).len(), 1);
     assert!(
-        demand
+        desired
             .node_applied(&node("b", true, json!({"x": "y"})))
             .is_empty()
     );
-    let candidates = demand.candidates(ip("192.0.2.1")).unwrap();
+    let candidates = desired.candidates(ip("192.0.2.1")).unwrap();
     assert_eq!(names(&candidates.preferred), ["c"]);
     assert_eq!(names(&candidates.otherwise), ["b"]);
-    assert_eq!(demand.node_deleted("c").len(), 1);
-    assert!(demand.candidates(ip("192.0.2.1")).unwrap().preferred.is_empty());
+    assert_eq!(desired.node_deleted("c").len(), 1);
+    assert!(desired.candidates(ip("192.0.2.1")).unwrap().preferred.is_empty());
 }
 
 #[test]
 fn with_policy_local_nodes_with_endpoints_may_answer() {
-    let mut demand = three_nodes();
-    demand.service_applied(&service("s", "Local", "192.0.2.1", true));
-    let preferred = |demand: &Demand| -> Vec<String> {
-        let candidates = demand.candidates(ip("192.0.2.1")).unwrap();
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Local", "192.0.2.1", true));
+    let preferred = |desired: &DesiredAnnouncements| -> Vec<String> {
+        let candidates = desired.candidates(ip("192.0.2.1")).unwrap();
         names(&candidates.preferred)
             .into_iter()
             .map(str::to_owned)
             .collect()
     };
-    assert_eq!(preferred(&demand), [""; 0]);
+    assert_eq!(preferred(&desired), [""; 0]);
     let ready = slice("s-1", "s", &[("a", true, true), ("b", false, true)]);
-    assert_eq!(demand.slice_applied(&ready).len(), 1);
-    assert!(demand.slice_applied(&ready).is_empty(), "nothing is new");
-    assert_eq!(preferred(&demand), ["a"]);
-    demand.slice_applied(&slice(
+    assert_eq!(desired.slice_applied(&ready).len(), 1);
+    assert!(desired.slice_applied(&ready).is_empty(), "nothing is new");
+    assert_eq!(preferred(&desired), ["a"]);
+    desired.slice_applied(&slice(
         "s-2",
         "s",
         &[("c", true, true), ("elsewhere", true, true)],
     ));
-    assert_eq!(preferred(&demand), ["a", "c"]);
-    demand.slice_applied(&slice("s-1", "s", &[("a", false, true)]));
-    assert_eq!(demand.slice_deleted(&ObjectKey::new("d", "s-2")).len(), 1);
-    assert_eq!(preferred(&demand), ["a"], "it still serves");
-    demand.slice_applied(&slice("s-1", "s", &[("a", false, false)]));
-    assert_eq!(preferred(&demand), [""; 0]);
+    assert_eq!(preferred(&desired), ["a", "c"]);
+    desired.slice_applied(&slice("s-1", "s", &[("a", false, true)]));
+    assert_eq!(desired.slice_deleted(&ObjectKey::new("d", "s-2")).len(), 1);
+    assert_eq!(preferred(&desired), ["a"], "it still serves");
+    desired.slice_applied(&slice("s-1", "s", &[("a", false, false)]));
+    assert_eq!(preferred(&desired), [""; 0]);
 }
 
 #[test]
 fn services_that_share_an_address_are_announced_together() {
-    let mut demand = three_nodes();
-    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
-    demand.service_applied(&service("t", "Cluster", "192.0.2.1", true));
-    let told: Vec<&str> = demand.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    desired.service_applied(&service("t", "Cluster", "192.0.2.1", true));
+    let told: Vec<&str> = desired.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
     assert_eq!(told, ["s", "t"]);
-    demand.service_deleted(&ObjectKey::new("d", "s"));
-    assert!(demand.candidates(ip("192.0.2.1")).is_some());
+    desired.service_deleted(&ObjectKey::new("d", "s"));
+    assert!(desired.candidates(ip("192.0.2.1")).is_some());
 }
 
 #[test]
 fn annotations_name_nodes_by_their_labels() {
-    let mut demand = three_nodes();
+    let mut desired = three_nodes();
     let mut chosen = service("s", "Cluster", "192.0.2.1", true);
     for (name, value) in [
         (
@@ -153,31 +153,31 @@ fn annotations_name_nodes_by_their_labels() {
             .annotations
             .insert(name.to_owned(), value.to_owned());
     }
-    demand.service_applied(&chosen);
-    demand.service_applied(&service("t", "Cluster", "192.0.2.2", true));
-    let preferred = |demand: &Demand, address: &str| {
-        let candidates = demand.candidates(ip(address)).unwrap();
+    desired.service_applied(&chosen);
+    desired.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    let preferred = |desired: &DesiredAnnouncements, address: &str| {
+        let candidates = desired.candidates(ip(address)).unwrap();
         names(&candidates.preferred).join(" ")
     };
-    assert_eq!(preferred(&demand, "192.0.2.1"), "");
-    let touched = demand.node_applied(&node("b", false, json!({"role": "edge", "zone": "y"})));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "");
+    let touched = desired.node_applied(&node("b", false, json!({"role": "edge", "zone": "y"})));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
-    demand.node_applied(&node("c", false, json!({"role": "edge", "zone": "z"})));
-    assert_eq!(preferred(&demand, "192.0.2.1"), "b");
-    assert_eq!(preferred(&demand, "192.0.2.2"), "a b c");
+    desired.node_applied(&node("c", false, json!({"role": "edge", "zone": "z"})));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "b");
+    assert_eq!(preferred(&desired, "192.0.2.2"), "a b c");
 }
 
 #[test]
 fn the_edges_addresses_are_known() {
-    let mut demand = three_nodes();
+    let mut desired = three_nodes();
     let mut proxied = service("s", "Cluster", "192.0.2.1", true);
     proxied.status.load_balancer.ingress[0].ip_mode = Some("Proxy".to_owned());
-    demand.service_applied(&proxied);
-    demand.service_applied(&service("t", "Cluster", "192.0.2.2", true));
-    assert!(demand.needs_edge(ip("192.0.2.1")));
-    assert!(!demand.needs_edge(ip("192.0.2.2")));
-    let needs = |address: &str| demand.candidates(ip(address)).unwrap().needs;
-    assert!(needs("192.0.2.1").edge && needs("192.0.2.2").are_none());
+    desired.service_applied(&proxied);
+    desired.service_applied(&service("t", "Cluster", "192.0.2.2", true));
+    assert!(desired.needs_edge(ip("192.0.2.1")));
+    assert!(!desired.needs_edge(ip("192.0.2.2")));
+    let requirements = |address: &str| desired.candidates(ip(address)).unwrap().requirements;
+    assert!(requirements("192.0.2.1").edge && requirements("192.0.2.2").is_empty());
 }
 
 fn pool(name: &str, spec: Value) -> AddressPool {
@@ -186,12 +186,12 @@ fn pool(name: &str, spec: Value) -> AddressPool {
 
 #[test]
 fn pools_name_nodes_by_their_labels() {
-    let mut demand = three_nodes();
+    let mut desired = three_nodes();
     for (service_name, address) in [("s", "192.0.2.1"), ("t", "198.51.100.1")] {
-        demand.service_applied(&service(service_name, "Cluster", address, true));
+        desired.service_applied(&service(service_name, "Cluster", address, true));
     }
-    let preferred = |demand: &Demand, address: &str| {
-        let candidates = demand.candidates(ip(address)).unwrap();
+    let preferred = |desired: &DesiredAnnouncements, address: &str| {
+        let candidates = desired.candidates(ip(address)).unwrap();
         names(&candidates.preferred).join(" ")
     };
     let selectors = json!([{"matchLabels": {"role": "edge"}}, {"matchLabels": {"zone": "x"}}]);
@@ -200,7 +200,7 @@ fn pools_name_nodes_by_their_labels() {
         json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": selectors}),
     );
     assert_eq!(
-        demand.pool_applied(&office),
+        desired.pool_applied(&office),
         Some(BTreeSet::from([ip("192.0.2.1")]))
     );
     let mut counted = office.clone();
@@ -208,50 +208,54 @@ fn pools_name_nodes_by_their_labels() {
         .status
         .usage
         .push(api::object::AddressPoolUsage::default());
-    assert_eq!(demand.pool_applied(&counted), None, "nothing is new");
-    assert_eq!(preferred(&demand, "192.0.2.1"), "");
-    assert_eq!(preferred(&demand, "198.51.100.1"), "a b c");
-    let touched = demand.node_applied(&node("b", false, json!({"role": "edge"})));
+    assert_eq!(desired.pool_applied(&counted), None, "nothing is new");
+    assert_eq!(preferred(&desired, "192.0.2.1"), "");
+    assert_eq!(preferred(&desired, "198.51.100.1"), "a b c");
+    let touched = desired.node_applied(&node("b", false, json!({"role": "edge"})));
     assert_eq!(touched, BTreeSet::from([ip("192.0.2.1")]));
     assert!(
-        demand
+        desired
             .node_applied(&node("b", false, json!({"role": "edge"})))
             .is_empty()
     );
-    demand.node_applied(&node("c", false, json!({"zone": "x"})));
-    assert_eq!(preferred(&demand, "192.0.2.1"), "b c");
+    desired.node_applied(&node("c", false, json!({"zone": "x"})));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
 
     // What a second pool with the address and what endpoints say holds too.
     let inner = pool(
         "inner",
         json!({"addresses": ["192.0.2.1/32"], "nodeSelectors": [{"matchLabels": {"zone": "x"}}]}),
     );
-    assert_eq!(demand.pool_applied(&inner).map(|touched| touched.len()), Some(1));
-    assert_eq!(preferred(&demand, "192.0.2.1"), "c");
-    demand.service_applied(&service("s", "Local", "192.0.2.1", true));
-    assert_eq!(preferred(&demand, "192.0.2.1"), "");
-    demand.slice_applied(&slice("s-1", "s", &[("b", true, true), ("c", true, true)]));
-    assert_eq!(preferred(&demand, "192.0.2.1"), "c");
-    assert_eq!(demand.pool_deleted("inner").map(|touched| touched.len()), Some(1));
-    assert_eq!(demand.pool_deleted("inner"), None);
-    assert_eq!(preferred(&demand, "192.0.2.1"), "b c");
+    assert_eq!(desired.pool_applied(&inner).map(|touched| touched.len()), Some(1));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "c");
+    desired.service_applied(&service("s", "Local", "192.0.2.1", true));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "");
+    desired.slice_applied(&slice("s-1", "s", &[("b", true, true), ("c", true, true)]));
+    assert_eq!(preferred(&desired, "192.0.2.1"), "c");
+    assert_eq!(
+        desired.pool_deleted("inner").map(|touched| touched.len()),
+        Some(1)
+    );
+    assert_eq!(desired.pool_deleted("inner"), None);
+    assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
     // One that cannot be read says nothing any more.
     let unreadable = pool(
         "office",
         json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": [{"matchLabels": {"-": "x"}}]}),
     );
     assert_eq!(
-        demand.pool_applied(&unreadable).map(|touched| touched.len()),
+        desired.pool_applied(&unreadable).map(|touched| touched.len()),
         Some(1)
     );
 }
 
 #[test]
 fn pools_name_links() {
-    let mut demand = three_nodes();
-    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
-    let needs = |demand: &Demand| demand.candidates(ip("192.0.2.1")).unwrap().needs;
-    assert!(needs(&demand).are_none() && demand.needed_links().is_empty());
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    let requirements =
+        |desired: &DesiredAnnouncements| desired.candidates(ip("192.0.2.1")).unwrap().requirements;
+    assert!(requirements(&desired).is_empty() && desired.required_links().is_empty());
     let office = pool(
         "office",
         json!({"addresses": ["192.0.2.0/24"], "interfaces": ["eth1"]}),
@@ -260,39 +264,42 @@ fn pools_name_links() {
         "far",
         json!({"addresses": ["198.51.100.0/24"], "interfaces": ["eth2"]}),
     );
-    assert_eq!(demand.pool_applied(&far), Some(BTreeSet::new()));
-    demand.pool_applied(&office);
-    let id = demand.links(ip("192.0.2.1")).id();
-    assert!(id.is_some() && needs(&demand).links == id);
+    assert_eq!(desired.pool_applied(&far), Some(BTreeSet::new()));
+    desired.pool_applied(&office);
+    let id = desired.links(ip("192.0.2.1")).id();
+    assert!(id.is_some() && requirements(&desired).links == id);
     assert_eq!(
-        demand.needed_links().into_keys().next(),
+        desired.required_links().into_keys().next(),
         id,
         "of addresses that there are"
     );
-    assert_eq!((demand.needed_links().len(), demand.named_links().len()), (1, 2));
-    assert_eq!(demand.links(ip("192.0.3.1")), AddressLinks::default());
+    assert_eq!(
+        (desired.required_links().len(), desired.pool_links().len()),
+        (1, 2)
+    );
+    assert_eq!(desired.links(ip("192.0.3.1")), AddressLinks::default());
 }
 
 #[test]
 fn withholds_addresses_outside_of_pools() {
-    let mut demand = three_nodes();
-    demand.service_applied(&service("s", "Cluster", "203.0.113.7", true));
-    assert_eq!(demand.candidates(ip("203.0.113.7")), None);
-    assert_eq!(demand.withheld(ip("203.0.113.7")), Some(Withheld::NoPool));
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    assert_eq!(desired.candidates(ip("203.0.113.7")), None);
+    assert_eq!(desired.withheld(ip("203.0.113.7")), Some(Withheld::NoPool));
     let pool = json!({"metadata": {"name": "more"}, "spec": {"addresses": ["203.0.113.0/24"]}});
     let pool = serde_json::from_value(pool).unwrap();
-    assert_eq!(demand.pool_applied(&pool).unwrap().len(), 1);
-    assert_eq!(demand.pool_applied(&pool), None, "nothing is new");
-    assert!(demand.candidates(ip("203.0.113.7")).is_some());
-    assert_eq!(demand.pool_deleted("more").unwrap().len(), 1);
-    assert_eq!(demand.candidates(ip("203.0.113.7")), None);
+    assert_eq!(desired.pool_applied(&pool).unwrap().len(), 1);
+    assert_eq!(desired.pool_applied(&pool), None, "nothing is new");
+    assert!(desired.candidates(ip("203.0.113.7")).is_some());
+    assert_eq!(desired.pool_deleted("more").unwrap().len(), 1);
+    assert_eq!(desired.candidates(ip("203.0.113.7")), None);
 }
 
 #[test]
 fn withholds_addresses_of_nodes_of_this_machine_and_of_its_gateway() {
-    let mut demand = three_nodes();
+    let mut desired = three_nodes();
     let address = ip("192.0.2.1");
-    demand.service_applied(&service("s", "Cluster", "192.0.2.1", true));
+    desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
     let mut claiming = node(
         "b",
         false,
@@ -302,22 +309,22 @@ fn withholds_addresses_of_nodes_of_this_machine_and_of_its_gateway() {
         kind: "ExternalIP".to_owned(),
         address: "192.0.2.1".to_owned(),
     }];
-    assert!(demand.node_applied(&claiming).contains(&address));
-    assert_eq!(demand.withheld(address), Some(Withheld::OfNode("b".into())));
-    assert_eq!(demand.candidates(address), None);
-    assert!(demand.node_deleted("b").contains(&address));
-    assert!(demand.candidates(address).is_some());
+    assert!(desired.node_applied(&claiming).contains(&address));
+    assert_eq!(desired.withheld(address), Some(Withheld::OfNode("b".into())));
+    assert_eq!(desired.candidates(address), None);
+    assert!(desired.node_deleted("b").contains(&address));
+    assert!(desired.candidates(address).is_some());
 
     let (none, some) = (BTreeSet::new(), BTreeSet::from([address]));
-    assert_eq!(demand.own_applied(some.clone(), none.clone()), some);
-    assert_eq!(demand.withheld(address), Some(Withheld::OfThisMachine));
-    assert_eq!(demand.own_applied(none.clone(), some.clone()), some);
-    assert_eq!(demand.withheld(address), Some(Withheld::OfGateway));
+    assert_eq!(desired.set_host_addresses(some.clone(), none.clone()), some);
+    assert_eq!(desired.withheld(address), Some(Withheld::OfThisMachine));
+    assert_eq!(desired.set_host_addresses(none.clone(), some.clone()), some);
+    assert_eq!(desired.withheld(address), Some(Withheld::OfGateway));
     assert_eq!(
-        demand.own_applied(none.clone(), some.clone()),
+        desired.set_host_addresses(none.clone(), some.clone()),
         none,
         "nothing is new"
     );
-    assert_eq!(demand.own_applied(none.clone(), none), some);
-    assert!(demand.candidates(address).is_some());
+    assert_eq!(desired.set_host_addresses(none.clone(), none), some);
+    assert!(desired.candidates(address).is_some());
 }

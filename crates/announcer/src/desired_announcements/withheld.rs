@@ -1,5 +1,5 @@
-//! Addresses that are not announced although a Service has them: those outside of all pools, and those of machines. To
-//! answer for an address of a Node or of a gateway would lead others' traffic here.
+//! Withheld addresses: recorded for a Service and not announced, because they lie outside of all AddressPools or belong to a
+//! host. Announcing the address of a Node or gateway would hijack its traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,25 +9,25 @@ use api::object::Node;
 
 use crate::NodeName;
 
-/// The reason why an address is not announced.
+/// Reason why an address is not announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Withheld {
-    /// No AddressPool has it.
+pub(crate) enum Withheld {
+    /// No AddressPool contains the address.
     NoPool,
-    /// A Node has it, as its status says.
+    /// A Node reports the address in its status.
     OfNode(NodeName),
-    /// A link of this machine has it.
+    /// A link of this host has the address.
     OfThisMachine,
-    /// It is a gateway of this machine.
+    /// The address is a gateway of this host.
     OfGateway,
 }
 
 impl Withheld {
-    /// All reasons as metrics label them.
-    pub const LABELS: [&'static str; 4] = ["no-pool", "node", "this-machine", "gateway"];
+    /// Metric labels of all reasons.
+    pub(crate) const LABELS: [&'static str; 4] = ["no-pool", "node", "this-machine", "gateway"];
 
-    /// The reason as metrics label it.
-    pub fn label(&self) -> &'static str {
+    /// Returns the metric label of the reason.
+    pub(crate) fn label(&self) -> &'static str {
         let [no_pool, node, this_machine, gateway] = Self::LABELS;
         match self {
             Self::NoPool => no_pool,
@@ -41,27 +41,27 @@ impl Withheld {
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoPool => f.write_str("no AddressPool has it"),
+            Self::NoPool => f.write_str("no AddressPool contains it"),
             Self::OfNode(name) => write!(f, "it is an address of Node {name:?}"),
-            Self::OfThisMachine => f.write_str("it is an address of a link of this machine"),
-            Self::OfGateway => f.write_str("it is a gateway of this machine"),
+            Self::OfThisMachine => f.write_str("it is an address of a link of this host"),
+            Self::OfGateway => f.write_str("it is a gateway of this host"),
         }
     }
 }
 
-/// The addresses of machines.
+/// Addresses of Nodes, of this host and of its gateways.
 #[derive(Debug, Default)]
-pub struct Foreign {
+pub(crate) struct HostAddresses {
     nodes: BTreeMap<NodeName, BTreeSet<IpAddr>>,
-    /// The Nodes of an address: two Nodes may claim the same.
+    /// Nodes by address; two Nodes may report the same.
     holders: BTreeMap<IpAddr, BTreeSet<NodeName>>,
     own: BTreeSet<IpAddr>,
     gateways: BTreeSet<IpAddr>,
 }
 
-impl Foreign {
-    /// A Node has these addresses; those that it did not have before, and those that it has no more.
-    pub fn set_node(&mut self, name: &str, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+impl HostAddresses {
+    /// Sets the addresses of a Node. Returns the added and removed ones.
+    pub(crate) fn set_node(&mut self, name: &str, addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         let before = self.nodes.remove(name).unwrap_or_default();
         let changed: BTreeSet<IpAddr> = before.symmetric_difference(&addresses).copied().collect();
         let name = NodeName::from(name);
@@ -82,16 +82,16 @@ impl Foreign {
         changed
     }
 
-    /// This machine has these addresses and gateways; those that came or went.
-    pub fn set_own(&mut self, own: BTreeSet<IpAddr>, gateways: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+    /// Sets the addresses of this host and its gateways. Returns the added and removed ones.
+    pub(crate) fn set_own(&mut self, own: BTreeSet<IpAddr>, gateways: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         let mut changed: BTreeSet<IpAddr> = self.own.symmetric_difference(&own).copied().collect();
         changed.extend(self.gateways.symmetric_difference(&gateways));
         (self.own, self.gateways) = (own, gateways);
         changed
     }
 
-    /// The reason why the address is not announced, if it is a machine's.
-    pub fn reason(&self, address: IpAddr) -> Option<Withheld> {
+    /// Returns the reason to withhold an address; `None` if it belongs to no host.
+    pub(crate) fn reason(&self, address: IpAddr) -> Option<Withheld> {
         if let Some(name) = self.holders.get(&address).and_then(BTreeSet::first) {
             return Some(Withheld::OfNode(NodeName::clone(name)));
         }
@@ -102,8 +102,8 @@ impl Foreign {
     }
 }
 
-/// The addresses that a Node's status says.
-pub fn addresses_of(node: &Node) -> BTreeSet<IpAddr> {
+/// Returns the addresses in a Node's status.
+pub(crate) fn addresses_of(node: &Node) -> BTreeSet<IpAddr> {
     let addresses = node.status.addresses.iter();
     addresses
         .filter_map(|address| address.address.parse().ok())

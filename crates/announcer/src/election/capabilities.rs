@@ -1,54 +1,61 @@
-//! What not every node has, and some addresses need: an edge, and the links that pools name.
+//! Node capabilities: the edge and the links that some addresses require and not every node has.
 //!
-//! A node that should have an address by its labels and its endpoints cannot answer for it without these. So nodes tell
-//! each other what they have, and only those that have what it takes come into question.
+//! A candidate by labels and endpoints cannot announce an address without them. Nodes therefore advertise their
+//! capabilities to each other, and only nodes that satisfy the requirements of an address claim it.
 
 use std::collections::BTreeSet;
 
-/// Most links that a node tells it lacks: datagrams have room for no more. What is beyond it is taken to have.
-pub const LACKS_MAX: usize = 8;
+/// Maximum number of missing links in an advertisement, bounded by the datagram size. Links beyond it count as present.
+pub(crate) const MISSING_LINKS_MAX: usize = 8;
 
-/// Which links are meant: the same number on all machines for the same names ([`crate::l2::links::AddressLinks`]).
+/// Identifier of a set of link names, equal on all nodes for the same names ([`crate::l2::links::AddressLinks`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LinksId(pub u64);
+pub struct LinkSetId(pub u64);
 
-/// What an address needs.
+/// Requirements of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// The edge takes its traffic, or some of it.
-    pub edge: bool,
-    /// It is announced on these links, and not on those that announcers were told to use.
-    pub links: Option<LinksId>,
+pub(crate) struct Requirements {
+    /// The edge serves at least one port of the address.
+    pub(crate) edge: bool,
+    /// Links of the AddressPool; `None` selects the default links of the announcer.
+    pub(crate) links: Option<LinkSetId>,
 }
 
-impl Needs {
-    /// Whether every node has it.
-    pub fn are_none(&self) -> bool {
+impl Requirements {
+    /// Returns true if every node satisfies the requirements.
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a node has.
+/// Capabilities of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Means {
-    /// Whether its process has an edge.
+pub struct NodeCapabilities {
+    /// The process runs an edge.
     pub has_edge: bool,
-    /// Those links that addresses are announced on of which it has none.
-    pub lacks: BTreeSet<LinksId>,
+    /// Required link sets of which the node has no link.
+    pub missing_links: BTreeSet<LinkSetId>,
 }
 
-impl Means {
-    /// Whether it has what an address needs.
-    pub fn meet(&self, needs: &Needs) -> bool {
-        let has_links = needs.links.is_none_or(|links| !self.lacks.contains(&links));
-        has_links && (self.has_edge || !needs.edge)
+impl NodeCapabilities {
+    /// Returns true if the node can announce an address with these requirements.
+    pub(crate) fn satisfy(&self, requirements: &Requirements) -> bool {
+        let has_links = requirements
+            .links
+            .is_none_or(|links| !self.missing_links.contains(&links));
+        has_links && (self.has_edge || !requirements.edge)
     }
 
-    /// As others hear of it.
-    pub fn told(&self) -> Self {
+    /// Returns the capabilities as other nodes receive them, with at most [`MISSING_LINKS_MAX`] missing links.
+    pub(crate) fn advertised(&self) -> Self {
         Self {
             has_edge: self.has_edge,
-            lacks: self.lacks.iter().take(LACKS_MAX).copied().collect(),
+            missing_links: self
+                .missing_links
+                .iter()
+                .take(MISSING_LINKS_MAX)
+                .copied()
+                .collect(),
         }
     }
 }

@@ -1,170 +1,176 @@
-//! Messages in, votes lent, messages out.
+//! Messages in, votes granted, messages out.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Core, Effect};
-use crate::election::vote_leases::Voted;
-use crate::protocol::message::{Entry, Message, Stamp};
-use crate::{FENCE, NodeName, PROBE_PERIOD, Time};
+use super::state::{Effect, Election};
+use super::vote_leases::LeaseHolder;
+use crate::protocol::message::{Entry, Message};
+use crate::{FENCING_INTERVAL, NodeName, PROBE_PERIOD, Time};
 
-impl Core {
-    /// A message came from an address. One that is not for this process, from a stranger or from elsewhere, a copy, or late is
-    /// dropped.
-    pub fn receive(&mut self, now: Time, source: SocketAddr, message: &Message) {
+impl Election {
+    /// Processes a message from a source address. Messages to other processes, from non-members or wrong addresses, replays
+    /// and late messages are dropped.
+    pub(crate) fn receive(&mut self, now: Time, source: SocketAddr, message: &Message) {
         self.expire(now);
-        if message.to != self.identity.name {
+        if message.to != *self.node.name() {
             return;
         }
         let Some(peer) = self.peers.get_mut(&message.from) else {
             return;
         };
-        let me = self.identity.incarnation;
-        if !peer.hear(now, source, message, me) {
+        let incarnation = self.node.identity.incarnation;
+        if !peer.receive(now, source, message, incarnation) {
             return;
         }
-        let heard = message.heard.filter(|heard| heard.incarnation == me);
-        let grant = message.grant.zip(heard);
-        if let Some((generation, heard)) = grant {
-            peer.take_grant(now, message.incarnation, heard.stamp, generation);
+        let echo = message.echo.filter(|echo| echo.incarnation == incarnation);
+        let lease = message.lease_generation.zip(echo);
+        if let Some((generation, echo)) = lease {
+            peer.renew_lease(now, message.incarnation, echo.timestamp, generation);
         }
-        // To know an older list is to be lent nothing: see `membership`.
-        peer.is_granted = now >= self.quiet_until && message.epoch >= self.membership.refuses_below();
-        let sender = Voted {
+        // A sender with an outdated member list gets no votes: see `proposals`.
+        peer.receives_votes = now >= self.node.silent_until && message.epoch >= self.membership.min_epoch;
+        let sender = LeaseHolder {
             name: NodeName::clone(&message.from),
             incarnation: message.incarnation,
         };
-        if peer.is_granted {
-            self.ballot.heard(&sender, now + FENCE);
+        if peer.receives_votes {
+            self.votes.renew(&sender, now + FENCING_INTERVAL);
         }
         for entry in &message.entries {
-            self.take_entry(now, &sender, *entry, grant.map(|(generation, _)| generation));
+            self.process_entry(now, &sender, *entry, lease.map(|(generation, _)| generation));
         }
         self.settle(now);
     }
 
-    fn take_entry(&mut self, now: Time, sender: &Voted, entry: Entry, generation: Option<u64>) {
+    fn process_entry(&mut self, now: Time, sender: &LeaseHolder, entry: Entry, generation: Option<u64>) {
         match entry {
-            Entry::Ask(address) => {
-                if self.gives_way(address, &sender.name) {
-                    self.drop_claim(now, address, Some(&sender.name));
+            Entry::RequestVote(address) => self.process_request(now, sender, address),
+            Entry::ReleaseVote(address) => self.process_release(now, sender, address),
+            Entry::ReleaseAddress(address) => {
+                if self.candidates.contains_key(&address) {
+                    self.record_release(now, sender, address);
                 }
-                if !self.claims.is_held(address) {
-                    self.predecessors.asked(address, &sender.name);
-                }
-                let is_granted = self.peers.get(&sender.name).is_some_and(|peer| peer.is_granted);
-                if is_granted && self.ballot.ask(now, sender, address) {
-                    self.predecessors.lent(address, &sender.name);
-                    self.tenures.lent(address, sender);
-                    self.answer(now, &sender.name, Entry::Vote(address));
-                }
+                self.process_release(now, sender, address);
             }
-            Entry::Release(address) | Entry::GaveUp(address) => {
-                if matches!(entry, Entry::GaveUp(_)) && self.demand.contains_key(&address) {
-                    self.gave_up(now, sender, address);
-                }
-                let next = self.ballot.release(now, sender, address);
-                self.answer(now, &sender.name, Entry::Released(address));
-                match next {
-                    Some(next) => self.lent(now, &next, address),
-                    // It asked itself too long ago. A vote that nobody has could go to somebody else, who then would not
-                    // ask this node again to give way.
-                    None => self.claims.are_own_votes_stale |= self.claims.is_claimed(address),
-                }
-            }
-            Entry::Vote(address) => {
+            Entry::GrantVote(address) => {
                 let peer = self.peers.get_mut(&sender.name);
-                if peer.is_some_and(|peer| peer.voted(now, address, generation)) {
+                if peer.is_some_and(|peer| peer.vote_granted(now, address, generation)) {
                     self.claims.are_votes_stale = true;
                 }
             }
-            Entry::Released(address) => {
+            Entry::ConfirmRelease(address) => {
                 let is_claimed = self.claims.is_claimed(address);
                 if let Some(peer) = self.peers.get_mut(&sender.name) {
-                    peer.released(address);
+                    peer.release_confirmed(address);
                     if is_claimed {
-                        peer.ask(now, address);
+                        peer.request_vote(now, address);
                     }
                 }
             }
         }
     }
 
-    /// Another node answered for an address, and gave it up on purpose.
-    fn gave_up(&mut self, now: Time, by: &Voted, address: IpAddr) {
-        let is_here = self.claims.is_held(address);
-        self.predecessors.gave_up(now, address, &by.name, is_here);
-        let is_ending = self.peers.get(&by.name).is_some_and(|peer| peer.is_leaving);
-        if let Some(forgotten) = self.tenures.gave_up(now, address, by, is_ending) {
-            self.effects.push(Effect::Forget(address, forgotten));
+    fn process_request(&mut self, now: Time, sender: &LeaseHolder, address: IpAddr) {
+        if self.claims.is_won_by(address, &sender.name) {
+            self.withdraw_claim(now, address, Some(&sender.name));
+        }
+        if !self.claims.is_held(address) {
+            self.handoff.previous_owners.vote_requested(address, &sender.name);
+        }
+        let receives_votes = self.peers.is(&sender.name, |peer| peer.receives_votes);
+        if receives_votes && self.votes.request(now, sender, address) {
+            self.handoff.vote_granted(address, sender);
+            self.reply(now, &sender.name, Entry::GrantVote(address));
         }
     }
 
-    /// Takes back votes from the silent, and stops using votes of the silent.
-    pub(crate) fn expire(&mut self, now: Time) {
-        let expired = self.ballot.expire(now);
-        self.claims.are_own_votes_stale |= !expired.freed.is_empty();
-        for (voted, address) in &expired.freed {
-            self.tenures.gone(now, *address, voted);
+    fn process_release(&mut self, now: Time, sender: &LeaseHolder, address: IpAddr) {
+        let next = self.votes.release(now, sender, address);
+        self.reply(now, &sender.name, Entry::ConfirmRelease(address));
+        match next {
+            Some(next) => self.vote_granted(now, &next, address),
+            // The request of this node itself may be too old to count as waiting. A free vote could go to another node,
+            // which would not ask this node to give way.
+            None => self.claims.are_own_votes_stale |= self.claims.is_claimed(address),
         }
-        for (voted, address) in expired.lent {
-            self.lent(now, &voted, address);
+    }
+
+    /// Records that another node released an address that it announced.
+    fn record_release(&mut self, now: Time, by: &LeaseHolder, address: IpAddr) {
+        let is_owner = self.claims.is_held(address);
+        self.handoff
+            .previous_owners
+            .record_release(now, address, &by.name, is_owner);
+        let is_leaving = self.peers.is(&by.name, |peer| peer.is_leaving);
+        if let Some(flush) = self.handoff.history.record_release(now, address, by, is_leaving) {
+            self.effects.push(Effect::FlushConntrack(address, flush));
+        }
+    }
+
+    /// Revokes votes of silent nodes, and ends expired leases of this node.
+    pub(super) fn expire(&mut self, now: Time) {
+        let expired = self.votes.expire(now);
+        self.claims.are_own_votes_stale |= !expired.revoked.is_empty();
+        for (holder, address) in &expired.revoked {
+            self.handoff.history.successor_lost(now, *address, holder);
+        }
+        for (holder, address) in expired.granted {
+            self.vote_granted(now, &holder, address);
         }
         for peer in self.peers.values_mut() {
-            self.claims.are_votes_stale |= peer.lapse(now);
+            self.claims.are_votes_stale |= peer.expire_lease(now);
         }
     }
 
-    /// A vote went to somebody who waited for it.
-    pub(crate) fn lent(&mut self, now: Time, to: &Voted, address: IpAddr) {
-        if *to == self.me() {
+    /// Processes a vote of this node that went to a waiting candidate.
+    pub(super) fn vote_granted(&mut self, now: Time, to: &LeaseHolder, address: IpAddr) {
+        if *to == self.node.holder() {
             self.claims.are_votes_stale = true;
         } else {
-            self.predecessors.lent(address, &to.name);
-            self.tenures.lent(address, to);
-            self.answer(now, &to.name, Entry::Vote(address));
+            self.handoff.vote_granted(address, to);
+            self.reply(now, &to.name, Entry::GrantVote(address));
         }
     }
 
-    fn answer(&mut self, now: Time, to: &NodeName, entry: Entry) {
+    fn reply(&mut self, now: Time, to: &NodeName, entry: Entry) {
         if let Some(peer) = self.peers.get_mut(to) {
-            peer.answer(now, entry);
+            peer.reply(now, entry);
         }
     }
 
-    /// Sends to everybody whom something is due.
-    pub(crate) fn send_due(&mut self, now: Time) {
-        let (epoch, refuses_below) = self.membership.epochs();
-        let told = self.means.told();
-        for (name, peer) in &mut self.peers {
-            if peer.due > now {
+    /// Sends the probes that are due.
+    pub(super) fn send_due(&mut self, now: Time) {
+        let (epoch, min_epoch) = self.membership.epochs();
+        let capabilities = self.node.capabilities.advertised();
+        for (name, peer) in self.peers.iter_mut() {
+            if peer.next_probe > now {
                 continue;
             }
-            peer.due = now + PROBE_PERIOD.mul_f64(0.8 + 0.4 * self.random.f64());
-            let heard = peer.echo();
-            let grant = heard.filter(|_| peer.is_granted).and_then(|heard| {
-                let voted = Voted {
+            // Jitter keeps the probes of the members from synchronizing.
+            peer.next_probe = now + PROBE_PERIOD.mul_f64(0.8 + 0.4 * self.random.f64());
+            let echo = peer.echo();
+            let lease_generation = echo.filter(|_| peer.receives_votes).and_then(|echo| {
+                let holder = LeaseHolder {
                     name: NodeName::clone(name),
-                    incarnation: heard.incarnation,
+                    incarnation: echo.incarnation,
                 };
-                self.ballot.generation(&voted)
+                self.votes.generation(&holder)
             });
             for entries in peer.take_entries() {
-                let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-                self.last_stamp = nanoseconds.max(self.last_stamp + 1);
                 let message = Message {
-                    from: NodeName::clone(&self.identity.name),
+                    from: NodeName::clone(&self.node.identity.name),
                     to: NodeName::clone(name),
-                    incarnation: self.identity.incarnation,
-                    stamp: Stamp(self.last_stamp),
+                    incarnation: self.node.identity.incarnation,
+                    timestamp: self.node.next_timestamp(now),
                     epoch,
-                    refuses_below,
+                    min_epoch,
                     is_quorate: self.claims.is_quorate,
-                    is_leaving: self.is_leaving,
-                    heard,
-                    grant,
+                    is_leaving: self.node.is_leaving,
+                    echo,
+                    lease_generation,
                     entries,
-                    means: told.clone(),
-                    entrances: self.entrances.clone(),
+                    capabilities: capabilities.clone(),
+                    link_addresses: self.node.link_addresses.clone(),
                 };
                 self.effects.push(Effect::Send(peer.address, message));
             }

@@ -1,4 +1,4 @@
-//! The record of members in the API: an annotation of a Lease.
+//! The member list in the API: an annotation of a Lease.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use client::{Client, ClientError, JSON, Query};
 use http::Method;
 use serde_json::json;
 
+use super::membership::{MembershipWrite, WriteResult};
 use crate::Time;
-use crate::election::{Write, Written};
 
-/// How long a write may take. The casting vote does not wait longer for a slow server.
+/// Timeout of a write. The tie-breaker vote cannot wait longer for a slow server.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to watch for news of the record.
+/// Returns the query to watch the Lease.
 pub(crate) fn query() -> Query {
     Query {
         namespace: Some(NAMESPACE.to_owned()),
@@ -23,72 +23,70 @@ pub(crate) fn query() -> Query {
     }
 }
 
-/// Reads the record out of its Lease, with the version that a write is based on.
+/// Reads the member list of a Lease, with the resourceVersion for the next write.
+///
+/// # Errors
+/// Returns an error if the annotation is missing or malformed.
 pub(crate) fn read(lease: &Lease) -> Result<(String, Record), RecordError> {
     let text = lease.metadata.annotations.get(ANNOTATION);
     let record = Record::from_json(text.map_or("", String::as_str))?;
     Ok((lease.metadata.resource_version.clone(), record))
 }
 
-/// What a write came to, and what the record is afterwards, as far as the server said.
-pub(crate) struct Outcome {
-    pub(crate) written: Written,
+/// Result of a write, and the Lease that the server returned.
+pub(crate) struct WriteOutcome {
+    pub(crate) result: WriteResult,
     pub(crate) lease: Option<Lease>,
 }
 
-/// Carries out a write that is sent at the moment `sent`.
-pub(crate) async fn write(client: Client, write: Write, sent: Time) -> Outcome {
-    let answer = match tokio::time::timeout(WRITE_TIMEOUT, send(&client, &write)).await {
-        Ok(answer) => answer,
-        Err(_) => {
-            tracing::warn!(timeout = ?WRITE_TIMEOUT, "the API server does not answer a change of the members");
-            return failed(None);
+impl WriteOutcome {
+    fn failed(lease: Option<Lease>) -> Self {
+        Self {
+            result: WriteResult::Failed,
+            lease,
         }
+    }
+}
+
+/// Executes a write that is sent at the time `sent`. After a conflict it reads the Lease again.
+pub(crate) async fn write(client: Client, write: MembershipWrite, sent: Time) -> WriteOutcome {
+    let Ok(response) = tokio::time::timeout(WRITE_TIMEOUT, send(&client, &write)).await else {
+        tracing::warn!(timeout = ?WRITE_TIMEOUT, "write of the member list timed out");
+        return WriteOutcome::failed(None);
     };
-    match answer {
-        Ok(lease) => Outcome {
-            written: Written::Accepted(sent),
+    match response {
+        Ok(lease) => WriteOutcome {
+            result: WriteResult::Accepted(sent),
             lease: Some(lease),
         },
         Err(error) if error.is_conflict() => {
-            tracing::debug!(%error, "another node was quicker");
+            tracing::debug!(%error, "conflict on the member list");
             let path = path();
-            let reading = tokio::time::timeout(WRITE_TIMEOUT, client.get::<Lease>(&path)).await;
-            failed(reading.ok().and_then(Result::ok))
+            let read = tokio::time::timeout(WRITE_TIMEOUT, client.get::<Lease>(&path)).await;
+            WriteOutcome::failed(read.ok().and_then(Result::ok))
         }
         Err(error) => {
-            tracing::warn!(%error, "the members could not be written");
-            failed(None)
+            tracing::warn!(%error, "failed to write the member list");
+            WriteOutcome::failed(None)
         }
     }
 }
 
-fn failed(lease: Option<Lease>) -> Outcome {
-    Outcome {
-        written: Written::Failed,
-        lease,
-    }
-}
-
-async fn send(client: &Client, write: &Write) -> Result<Lease, ClientError> {
+async fn send(client: &Client, write: &MembershipWrite) -> Result<Lease, ClientError> {
     let path = path();
     let decode = |source| ClientError::Decode {
         path: path.clone(),
         source,
     };
     let annotation = write.record.to_json().map_err(decode)?;
-    // For people: who has the casting vote.
-    let holder = write
-        .record
-        .witness
-        .as_ref()
-        .map(|witness| witness.holder.as_str());
+    // For operators: the holder of the tie-breaker vote.
+    let holder = write.record.witness.as_ref().map(|vote| vote.holder.as_str());
     let mut lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": NAMESPACE, "name": NAME, "annotations": {ANNOTATION: annotation}},
         "spec": {"holderIdentity": holder},
     });
-    let answer = match &write.version {
+    let response = match &write.version {
         None => {
             let collection = Lease::collection(Some(NAMESPACE));
             client
@@ -100,7 +98,7 @@ async fn send(client: &Client, write: &Write) -> Result<Lease, ClientError> {
             client.request(Method::PUT, &path, JSON, Some(&lease)).await?
         }
     };
-    serde_json::from_value(answer).map_err(decode)
+    serde_json::from_value(response).map_err(decode)
 }
 
 fn path() -> String {

@@ -1,4 +1,4 @@
-//! What a node knows of another one: when it was heard, what it grants, and how its votes stand.
+//! Another member: liveness, the vote lease that it grants to this node, and its votes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,314 +6,319 @@ use std::time::Duration;
 
 use api::announcers::Member;
 
-use crate::election::capabilities::Means;
-use crate::handoff::next_hop::Entrance;
-use crate::protocol::message::{ENTRIES_SENT_MAX, Echo, Entry, Message, Stamp};
-use crate::{SUSPECT_AFTER, Time, VOTE_LASTS};
+use crate::election::capabilities::NodeCapabilities;
+use crate::handoff::next_hop::LinkAddress;
+use crate::protocol::message::{ENTRIES_SENT_MAX, Echo, Entry, Message, Timestamp};
+use crate::{SUSPECT_AFTER, Time, VOTE_LEASE};
 
-/// How old what a message proves to have been heard may be. An older message was held up on its way, or its sender hears nothing.
-/// Votes are not used for as long.
-const FRESH_FOR: Duration = Duration::from_secs(1);
-/// Answers that wait for the next datagram. Who gets none asks again.
-const ANSWERS_MAX: usize = 4_096;
+/// Maximum age of the echoed message. An older echo means a delayed message, or a sender that receives nothing. It exceeds the
+/// lifetime of votes.
+const ECHO_AGE_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of queued replies. Peers repeat requests without a reply.
+const REPLIES_MAX: usize = 4_096;
 
-/// How the vote of a peer for an address stands.
+/// State of a peer's vote for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// It was asked for, and may have been lent.
-    Asking,
-    /// It is lent to this node.
-    Voted,
-    /// It was given back, and the peer has not said yet that it knows. Until then it is not asked for again: an answer
-    /// to an older request could still be on its way.
+enum VoteState {
+    /// Requested; the peer may have granted it.
+    Requested,
+    /// Granted to this node.
+    Granted,
+    /// Released without confirmation. Until the confirmation it is not requested again: a reply to an older request may be
+    /// in flight.
     Releasing {
-        /// Whether this node answered for the address until then.
-        gives_up: bool,
+        /// This node owned the address until then.
+        was_owner: bool,
     },
 }
 
-/// The process of a peer that was heard last.
+/// Last accepted probe of a peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct LastProbe {
     pub(crate) incarnation: u64,
     pub(crate) at: Time,
 }
 
-/// A lease of votes that a peer granted.
+/// Vote lease that a peer grants to this node.
 #[derive(Clone, Copy, Debug)]
-struct Granted {
-    /// The peer's process.
-    by: u64,
+struct GrantedLease {
+    /// Incarnation of the peer.
+    voter: u64,
     generation: u64,
     until: Time,
-    /// Whether it was seen to be over.
+    /// Its expiry was processed.
     is_over: bool,
 }
 
-/// Another node.
+/// Another member.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// Its present process, as the record says; `None` if that is of a version before keys.
+    /// Incarnation in the member list; `None` for versions without keys.
     pub(crate) incarnation: Option<u64>,
-    /// The stamp of that process that came last; what has a lower one is a copy or late.
-    last: Option<Echo>,
-    pub(crate) heard: Option<Heard>,
+    /// Last accepted message; messages with lower timestamps are replays or late.
+    last_message: Option<Echo>,
+    pub(crate) last_probe: Option<LastProbe>,
     pub(crate) is_quorate: bool,
     pub(crate) is_leaving: bool,
-    pub(crate) refuses_below: u64,
-    /// What its process has.
-    pub(crate) means: Means,
-    /// Where it takes packets for addresses that it gave up.
-    pub(crate) entrances: Vec<Entrance>,
-    /// Whether the message of it that came last is granted votes.
-    pub(crate) is_granted: bool,
-    /// When the next datagram goes to it.
-    pub(crate) due: Time,
-    granted: Option<Granted>,
-    standings: BTreeMap<IpAddr, Standing>,
-    answers: Vec<Entry>,
+    pub(crate) min_epoch: u64,
+    /// Capabilities of the peer.
+    pub(crate) capabilities: NodeCapabilities,
+    /// Addresses at which the peer receives forwarded packets.
+    pub(crate) link_addresses: Vec<LinkAddress>,
+    /// This node grants votes to the sender of the last message.
+    pub(crate) receives_votes: bool,
+    /// Time of the next probe.
+    pub(crate) next_probe: Time,
+    lease: Option<GrantedLease>,
+    votes: BTreeMap<IpAddr, VoteState>,
+    replies: Vec<Entry>,
 }
 
 impl Peer {
-    /// A node of which `last` came last, in an earlier time on the list.
+    /// Creates a peer; `last` is its last message from an earlier membership.
     pub(crate) fn new(member: &Member, last: Option<Echo>, now: Time) -> Self {
         Self {
             address: member.address,
             incarnation: member.process.as_ref().map(|process| process.incarnation),
-            last,
-            heard: None,
+            last_message: last,
+            last_probe: None,
             is_quorate: false,
             is_leaving: false,
-            refuses_below: 0,
-            means: Means::default(),
-            entrances: Vec::new(),
-            is_granted: false,
-            due: now,
-            granted: None,
-            standings: BTreeMap::new(),
-            answers: Vec::new(),
+            min_epoch: 0,
+            capabilities: NodeCapabilities::default(),
+            link_addresses: Vec::new(),
+            receives_votes: false,
+            next_probe: now,
+            lease: None,
+            votes: BTreeMap::new(),
+            replies: Vec::new(),
         }
     }
 
-    /// The record says this of it.
-    pub(crate) fn follow(&mut self, member: &Member) {
+    /// Adopts the entry of the member list.
+    pub(crate) fn update(&mut self, member: &Member) {
         self.address = member.address;
         self.incarnation = member.process.as_ref().map(|process| process.incarnation);
     }
 
-    /// Takes in a message that came from `source` to the process `receiver`; whether it is news and not a copy or late.
-    pub(crate) fn hear(&mut self, now: Time, source: SocketAddr, message: &Message, receiver: u64) -> bool {
-        let is_own = (source.ip(), source.port()) == (self.address.ip(), self.address.port())
+    /// Processes the header of a message from `source` to the process `receiver`. Returns false for replays, late messages
+    /// and wrong senders.
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        source: SocketAddr,
+        message: &Message,
+        receiver: u64,
+    ) -> bool {
+        let is_authentic = (source.ip(), source.port()) == (self.address.ip(), self.address.port())
             && self.incarnation == Some(message.incarnation);
-        let is_late = self
-            .last
-            .is_some_and(|last| last.incarnation == message.incarnation && message.stamp <= last.stamp);
-        if !is_own || is_late {
+        let is_late = self.last_message.is_some_and(|last| {
+            last.incarnation == message.incarnation && message.timestamp <= last.timestamp
+        });
+        if !is_authentic || is_late {
             return false;
         }
-        self.last = Some(Echo {
+        self.last_message = Some(Echo {
             incarnation: message.incarnation,
-            stamp: message.stamp,
+            timestamp: message.timestamp,
         });
-        // A lease begins with the message that is told to have been heard. One that is not taken for life begins none.
-        self.is_granted = false;
+        // A lease starts with the echoed message. A message that does not prove liveness starts none.
+        self.receives_votes = false;
         if !is_fresh(now, message, receiver) {
             return false;
         }
         if self
-            .heard
-            .is_some_and(|heard| heard.incarnation != message.incarnation)
+            .last_probe
+            .is_some_and(|probe| probe.incarnation != message.incarnation)
         {
-            self.answers.clear();
+            self.replies.clear();
         }
-        self.heard = Some(Heard {
+        self.last_probe = Some(LastProbe {
             incarnation: message.incarnation,
             at: now,
         });
         self.is_quorate = message.is_quorate;
         self.is_leaving = message.is_leaving;
-        self.refuses_below = message.refuses_below;
-        self.means.clone_from(&message.means);
-        self.entrances.clone_from(&message.entrances);
+        self.min_epoch = message.min_epoch;
+        self.capabilities.clone_from(&message.capabilities);
+        self.link_addresses.clone_from(&message.link_addresses);
         true
     }
 
-    /// What its present process is told to have been heard of it last.
+    /// Returns the echo for the next message to this peer.
     pub(crate) fn echo(&self) -> Option<Echo> {
-        self.last
+        self.last_message
             .filter(|last| self.incarnation == Some(last.incarnation))
     }
 
-    /// What came last, of whichever process.
-    pub(crate) fn last(&self) -> Option<Echo> {
-        self.last
+    /// Returns the last accepted message, of any process of the peer.
+    pub(crate) fn last_message(&self) -> Option<Echo> {
+        self.last_message
     }
 
-    /// Whether the process that was heard last is that one.
+    /// Returns true if the last probe came from this process.
     pub(crate) fn is_process(&self, incarnation: u64) -> bool {
-        self.heard.is_some_and(|heard| heard.incarnation == incarnation)
+        self.last_probe
+            .is_some_and(|probe| probe.incarnation == incarnation)
     }
 
-    /// Whether it was heard lately.
-    pub(crate) fn is_heard(&self, now: Time) -> bool {
-        self.is_heard_within(now, SUSPECT_AFTER)
+    /// Returns true if the peer is not suspected.
+    pub(crate) fn is_reachable(&self, now: Time) -> bool {
+        self.is_reachable_within(now, SUSPECT_AFTER)
     }
 
-    /// Whether it was heard in the last so long.
-    pub(crate) fn is_heard_within(&self, now: Time, lasts: Duration) -> bool {
-        self.heard
-            .is_some_and(|heard| now.saturating_sub(heard.at) < lasts)
+    /// Returns true if the last probe is younger than `age`.
+    pub(crate) fn is_reachable_within(&self, now: Time, age: Duration) -> bool {
+        self.last_probe
+            .is_some_and(|probe| now.saturating_sub(probe.at) < age)
     }
 
-    /// How long ago it was heard, if it ever was.
-    pub(crate) fn silent_for(&self, now: Time) -> Duration {
-        let heard = self.heard.map(|heard| now.saturating_sub(heard.at));
-        heard.unwrap_or(Duration::MAX)
+    /// Returns the time since the last probe; the maximum if there was none.
+    pub(crate) fn silence(&self, now: Time) -> Duration {
+        let silence = self.last_probe.map(|probe| now.saturating_sub(probe.at));
+        silence.unwrap_or(Duration::MAX)
     }
 
-    /// When it is suspected if it stays silent.
+    /// Returns the time at which the peer is suspected if it stays silent.
     pub(crate) fn suspected_at(&self) -> Option<Time> {
-        self.heard.map(|heard| heard.at + SUSPECT_AFTER)
+        self.last_probe.map(|probe| probe.at + SUSPECT_AFTER)
     }
 
-    /// Whether it can answer for addresses, as far as is known.
+    /// Returns true if the peer can own addresses.
     pub(crate) fn is_available(&self, now: Time) -> bool {
-        self.is_heard(now) && self.is_quorate && !self.is_leaving
+        self.is_reachable(now) && self.is_quorate && !self.is_leaving
     }
 
-    /// Takes in the lease `generation` that the peer's process `by` grants to this process, from the time `sent` on.
-    pub(crate) fn take_grant(&mut self, now: Time, by: u64, sent: Stamp, generation: u64) {
+    /// Renews the lease `generation` that the process `voter` grants to this process from `sent` on.
+    pub(crate) fn renew_lease(&mut self, now: Time, voter: u64, sent: Timestamp, generation: u64) {
         let sent = Time::from_nanos(sent.0);
-        let until = sent + VOTE_LASTS;
+        let until = sent + VOTE_LEASE;
         if sent > now || until <= now {
             return;
         }
         let is_same =
-            |granted: &Granted| granted.by == by && granted.generation == generation && !granted.is_over;
-        if let Some(granted) = self.granted.as_mut().filter(|granted| is_same(granted)) {
-            granted.until = granted.until.max(until);
+            |lease: &GrantedLease| lease.voter == voter && lease.generation == generation && !lease.is_over;
+        if let Some(lease) = self.lease.as_mut().filter(|lease| is_same(lease)) {
+            lease.until = lease.until.max(until);
             return;
         }
-        self.forget_votes();
-        self.granted = Some(Granted {
-            by,
+        self.reset_votes();
+        self.lease = Some(GrantedLease {
+            voter,
             generation,
             until,
             is_over: false,
         });
     }
 
-    /// Whether votes that the peer has lent may be used.
-    pub(crate) fn has_granted(&self, now: Time) -> bool {
-        self.granted
-            .is_some_and(|granted| granted.until > now && !granted.is_over)
+    /// Returns true if this node holds a valid lease of the peer.
+    pub(crate) fn has_lease(&self, now: Time) -> bool {
+        self.lease
+            .is_some_and(|lease| lease.until > now && !lease.is_over)
     }
 
-    /// Whether this node has the peer's vote and may use it.
+    /// Returns true if this node holds the peer's vote for an address under a valid lease.
     pub(crate) fn votes_for(&self, now: Time, address: IpAddr) -> bool {
-        self.has_granted(now) && self.standings.get(&address) == Some(&Standing::Voted)
+        self.has_lease(now) && self.votes.get(&address) == Some(&VoteState::Granted)
     }
 
-    /// Looks whether what is granted is over; whether it is since now.
-    pub(crate) fn lapse(&mut self, now: Time) -> bool {
-        let Some(granted) = self
-            .granted
+    /// Processes the expiry of the lease. Returns true if it expired since the last call.
+    pub(crate) fn expire_lease(&mut self, now: Time) -> bool {
+        let Some(lease) = self
+            .lease
             .as_mut()
-            .filter(|granted| !granted.is_over && granted.until <= now)
+            .filter(|lease| !lease.is_over && lease.until <= now)
         else {
             return false;
         };
-        granted.is_over = true;
-        self.forget_votes();
+        lease.is_over = true;
+        self.reset_votes();
         true
     }
 
-    /// When what is granted is over.
-    pub(crate) fn lapses_at(&self) -> Option<Time> {
-        self.granted
-            .filter(|granted| !granted.is_over)
-            .map(|granted| granted.until)
+    /// Returns the end of the lease.
+    pub(crate) fn lease_expires_at(&self) -> Option<Time> {
+        self.lease.filter(|lease| !lease.is_over).map(|lease| lease.until)
     }
 
-    /// Votes are to be asked for again. What is being given back still is: an older request could have been answered
-    /// under the new lease.
-    fn forget_votes(&mut self) {
-        for standing in self.standings.values_mut() {
-            if *standing == Standing::Voted {
-                *standing = Standing::Asking;
+    /// Requests granted votes again. Unconfirmed releases continue: the peer could have answered an older request under the
+    /// new lease.
+    fn reset_votes(&mut self) {
+        for state in self.votes.values_mut() {
+            if *state == VoteState::Granted {
+                *state = VoteState::Requested;
             }
         }
     }
 
-    /// Asks for the peer's vote, from the next datagram on.
-    pub(crate) fn ask(&mut self, now: Time, address: IpAddr) {
-        if let std::collections::btree_map::Entry::Vacant(entry) = self.standings.entry(address) {
-            entry.insert(Standing::Asking);
-            self.due = now;
+    /// Requests the peer's vote in all messages until it is granted.
+    pub(crate) fn request_vote(&mut self, now: Time, address: IpAddr) {
+        if let std::collections::btree_map::Entry::Vacant(entry) = self.votes.entry(address) {
+            entry.insert(VoteState::Requested);
+            self.next_probe = now;
         }
     }
 
-    /// Gives the peer's vote back; `gives_up` if this node answered for the address until now.
-    pub(crate) fn release(&mut self, now: Time, address: IpAddr, gives_up: bool) {
-        if let Some(standing) = self.standings.get_mut(&address) {
-            let is_untold = *standing == Standing::Releasing { gives_up: true };
-            *standing = Standing::Releasing {
-                gives_up: gives_up || is_untold,
+    /// Releases the peer's vote; `was_owner` if this node owned the address until now.
+    pub(crate) fn release_vote(&mut self, now: Time, address: IpAddr, was_owner: bool) {
+        if let Some(state) = self.votes.get_mut(&address) {
+            let is_unconfirmed = *state == VoteState::Releasing { was_owner: true };
+            *state = VoteState::Releasing {
+                was_owner: was_owner || is_unconfirmed,
             };
-            self.due = now;
+            self.next_probe = now;
         }
     }
 
-    /// Whether the peer has not said yet of some vote that it knows that it was given back.
+    /// Returns true if the peer has not confirmed all releases.
     pub(crate) fn is_releasing(&self) -> bool {
-        let mut standings = self.standings.values();
-        standings.any(|standing| matches!(standing, Standing::Releasing { .. }))
+        let mut states = self.votes.values();
+        states.any(|state| matches!(state, VoteState::Releasing { .. }))
     }
 
-    /// The peer says that this node has its vote; whether that is so.
-    pub(crate) fn voted(&mut self, now: Time, address: IpAddr, generation: Option<u64>) -> bool {
+    /// Processes a granted vote. Returns true if this node may use it.
+    pub(crate) fn vote_granted(&mut self, now: Time, address: IpAddr, generation: Option<u64>) -> bool {
         let is_of_lease = self
-            .granted
-            .is_some_and(|granted| generation == Some(granted.generation));
-        let standing = self.standings.get_mut(&address);
-        match standing.filter(|standing| **standing == Standing::Asking) {
-            Some(standing) if is_of_lease => *standing = Standing::Voted,
+            .lease
+            .is_some_and(|lease| generation == Some(lease.generation));
+        let state = self.votes.get_mut(&address);
+        match state.filter(|state| **state == VoteState::Requested) {
+            Some(state) if is_of_lease => *state = VoteState::Granted,
             _ => return false,
         }
-        self.has_granted(now)
+        self.has_lease(now)
     }
 
-    /// The peer says that it knows that its vote was given back.
-    pub(crate) fn released(&mut self, address: IpAddr) {
-        if let Some(Standing::Releasing { .. }) = self.standings.get(&address) {
-            self.standings.remove(&address);
+    /// Processes the confirmation of a release.
+    pub(crate) fn release_confirmed(&mut self, address: IpAddr) {
+        if let Some(VoteState::Releasing { .. }) = self.votes.get(&address) {
+            self.votes.remove(&address);
         }
     }
 
-    /// Answers with the next datagram, which goes at once.
-    pub(crate) fn answer(&mut self, now: Time, entry: Entry) {
-        if self.answers.len() < ANSWERS_MAX {
-            self.answers.push(entry);
-            self.due = now;
+    /// Queues a reply and sends it at once.
+    pub(crate) fn reply(&mut self, now: Time, entry: Entry) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push(entry);
+            self.next_probe = now;
         }
     }
 
-    /// What the next datagrams say, in parts that fit into one each; there is one at least. Requests are in every
-    /// one until they are answered. That an address was given up comes before the votes for it: who takes it by these is
-    /// to know whom it had before.
+    /// Returns the entries of the next datagrams, at least one datagram. Requests repeat until they are granted. Released
+    /// addresses precede granted votes: a node that acquires an address by these votes has to know the previous owner.
     pub(crate) fn take_entries(&mut self) -> Vec<Vec<Entry>> {
-        let (mut entries, mut behind) = (Vec::new(), Vec::new());
-        for (address, standing) in &self.standings {
-            match standing {
-                Standing::Asking => behind.push(Entry::Ask(*address)),
-                Standing::Releasing { gives_up: true } => entries.push(Entry::GaveUp(*address)),
-                Standing::Releasing { gives_up: false } => behind.push(Entry::Release(*address)),
-                Standing::Voted => {}
+        let (mut entries, mut later) = (Vec::new(), Vec::new());
+        for (address, state) in &self.votes {
+            match state {
+                VoteState::Requested => later.push(Entry::RequestVote(*address)),
+                VoteState::Releasing { was_owner: true } => entries.push(Entry::ReleaseAddress(*address)),
+                VoteState::Releasing { was_owner: false } => later.push(Entry::ReleaseVote(*address)),
+                VoteState::Granted => {}
             }
         }
-        entries.append(&mut self.answers);
-        entries.append(&mut behind);
+        entries.append(&mut self.replies);
+        entries.append(&mut later);
         if entries.is_empty() {
             return vec![entries];
         }
@@ -321,12 +326,12 @@ impl Peer {
     }
 }
 
-/// Whether a message to the process `receiver` proves that its sender spoke a short time ago: it names a message of that process
-/// that is not older.
+/// Returns true if a message to the process `receiver` proves that its sender was alive a short time ago: it echoes a recent
+/// message of that process.
 fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
-    let heard = message.heard.filter(|heard| heard.incarnation == receiver);
-    heard.is_some_and(|heard| {
-        let sent = Time::from_nanos(heard.stamp.0);
-        sent <= now && now - sent < FRESH_FOR
+    let echo = message.echo.filter(|echo| echo.incarnation == receiver);
+    echo.is_some_and(|echo| {
+        let sent = Time::from_nanos(echo.timestamp.0);
+        sent <= now && now - sent < ECHO_AGE_MAX
     })
 }

@@ -1,4 +1,4 @@
-//! The votes that this node lends: for each address to one process at a time, for as long as that process is heard.
+//! Votes that this node grants: one holder per address, as long as probes of the holder arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,25 +9,25 @@ use crate::{ADDRESSES_MAX, NodeName, PROBE_PERIOD, Time};
 #[cfg(test)]
 mod tests;
 
-/// How long somebody who asked in vain is remembered. It asks again with each probe.
-const WAITING_LASTS: Duration = PROBE_PERIOD.saturating_mul(3);
+/// Lifetime of a rejected request. Candidates repeat requests in each probe.
+const WAITING_TIMEOUT: Duration = PROBE_PERIOD.saturating_mul(3);
 
-/// A process that votes are lent to. A restarted one is another: it knows nothing of the votes of the first.
+/// Process that holds votes. A restarted process is another holder: it knows none of its predecessor's votes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Voted {
+pub(crate) struct LeaseHolder {
     /// The node.
-    pub name: NodeName,
-    /// A number of the process's own.
-    pub incarnation: u64,
+    pub(crate) name: NodeName,
+    /// Random number of the process.
+    pub(crate) incarnation: u64,
 }
 
-/// The votes of one node.
+/// The votes of one node and the leases under which it grants them.
 #[derive(Debug, Default)]
-pub struct Ballot {
-    leases: BTreeMap<Voted, Lease>,
-    votes: BTreeMap<IpAddr, Voted>,
-    /// Who asked first for an address whose vote somebody else has, and when it did last.
-    waiting: BTreeMap<IpAddr, (Voted, Time)>,
+pub(crate) struct VoteLedger {
+    leases: BTreeMap<LeaseHolder, Lease>,
+    holders: BTreeMap<IpAddr, LeaseHolder>,
+    /// First rejected candidate of an address, and the time of its last request.
+    waiting: BTreeMap<IpAddr, (LeaseHolder, Time)>,
     generation: u64,
 }
 
@@ -38,10 +38,10 @@ struct Lease {
     votes: BTreeSet<IpAddr>,
 }
 
-impl Ballot {
-    /// A process is heard: what is lent to it is lent until then. To be called after [`Ballot::expire`] of the same moment.
-    pub fn heard(&mut self, by: &Voted, until: Time) {
-        if let Some(lease) = self.leases.get_mut(by) {
+impl VoteLedger {
+    /// Grants a lease or extends it to `until`. [`VoteLedger::expire`] has to be called first for the same point in time.
+    pub(crate) fn renew(&mut self, holder: &LeaseHolder, until: Time) {
+        if let Some(lease) = self.leases.get_mut(holder) {
             lease.until = lease.until.max(until);
             return;
         }
@@ -51,101 +51,107 @@ impl Ballot {
             generation: self.generation,
             votes: BTreeSet::new(),
         };
-        self.leases.insert(by.clone(), lease);
+        self.leases.insert(holder.clone(), lease);
     }
 
-    /// Which lease of this ballot a process has: when it ends, the next one has another number.
-    pub fn generation(&self, of: &Voted) -> Option<u64> {
-        self.leases.get(of).map(|lease| lease.generation)
+    /// Returns the generation of a holder's lease. A lease that follows an expired one has another generation.
+    pub(crate) fn generation(&self, holder: &LeaseHolder) -> Option<u64> {
+        self.leases.get(holder).map(|lease| lease.generation)
     }
 
-    /// Who has the vote for an address.
-    pub fn vote(&self, address: IpAddr) -> Option<&Voted> {
-        self.votes.get(&address)
+    /// Returns the holder of the vote for an address.
+    pub(crate) fn holder(&self, address: IpAddr) -> Option<&LeaseHolder> {
+        self.holders.get(&address)
     }
 
-    /// Asks for the vote for an address; whether `by`, who must be heard, has it now. If somebody else has it, `by` is
-    /// next.
-    pub fn ask(&mut self, now: Time, by: &Voted, address: IpAddr) -> bool {
-        if let Some(voted) = self.votes.get(&address) {
-            if voted == by {
+    /// Requests the vote for an address. Returns true if `candidate`, which needs a lease, holds the vote now. If another
+    /// process holds it, the first candidate is the next one.
+    pub(crate) fn request(&mut self, now: Time, candidate: &LeaseHolder, address: IpAddr) -> bool {
+        if let Some(holder) = self.holders.get(&address) {
+            if holder == candidate {
                 return true;
             }
-            let is_free = match self.waiting.get(&address) {
-                Some((first, asked)) => first == by || now.saturating_sub(*asked) > WAITING_LASTS,
+            let is_next = match self.waiting.get(&address) {
+                Some((first, requested_at)) => {
+                    first == candidate || now.saturating_sub(*requested_at) > WAITING_TIMEOUT
+                }
                 None => self.waiting.len() < ADDRESSES_MAX,
             };
-            if is_free {
-                self.waiting.insert(address, (by.clone(), now));
+            if is_next {
+                self.waiting.insert(address, (candidate.clone(), now));
             }
             return false;
         }
-        let Some(lease) = self.leases.get_mut(by) else {
+        let Some(lease) = self.leases.get_mut(candidate) else {
             return false;
         };
-        if self.votes.len() >= ADDRESSES_MAX {
+        if self.holders.len() >= ADDRESSES_MAX {
             return false;
         }
         lease.votes.insert(address);
-        self.votes.insert(address, by.clone());
+        self.holders.insert(address, candidate.clone());
         self.waiting.remove(&address);
         true
     }
 
-    /// A process gives a vote back, if it has it; who has it now, because it was waiting.
-    pub fn release(&mut self, now: Time, by: &Voted, address: IpAddr) -> Option<Voted> {
+    /// Takes a vote back from its holder. Returns the waiting candidate that holds it now.
+    pub(crate) fn release(
+        &mut self,
+        now: Time,
+        holder: &LeaseHolder,
+        address: IpAddr,
+    ) -> Option<LeaseHolder> {
         if self
             .waiting
             .get(&address)
-            .is_some_and(|(waiting, _)| waiting == by)
+            .is_some_and(|(waiting, _)| waiting == holder)
         {
             self.waiting.remove(&address);
         }
-        if self.votes.get(&address) != Some(by) {
+        if self.holders.get(&address) != Some(holder) {
             return None;
         }
-        self.votes.remove(&address);
-        if let Some(lease) = self.leases.get_mut(by) {
+        self.holders.remove(&address);
+        if let Some(lease) = self.leases.get_mut(holder) {
             lease.votes.remove(&address);
         }
-        self.lend_to_waiting(now, address)
+        self.grant_to_waiting(now, address)
     }
 
-    /// Takes back what was lent to processes that were not heard; who has which vote now, because it was waiting.
-    pub fn expire(&mut self, now: Time) -> Expired {
+    /// Revokes the votes of expired leases and grants them to waiting candidates.
+    pub(crate) fn expire(&mut self, now: Time) -> Expired {
         let over = self.leases.iter().filter(|(_, lease)| lease.until <= now);
-        let over: Vec<Voted> = over.map(|(voted, _)| voted.clone()).collect();
+        let over: Vec<LeaseHolder> = over.map(|(holder, _)| holder.clone()).collect();
         let mut expired = Expired::default();
-        for voted in &over {
-            let votes = self.leases.remove(voted).map(|lease| lease.votes);
+        for holder in &over {
+            let votes = self.leases.remove(holder).map(|lease| lease.votes);
             for address in votes.into_iter().flatten() {
-                self.votes.remove(&address);
-                expired.freed.push((voted.clone(), address));
-                expired
-                    .lent
-                    .extend(self.lend_to_waiting(now, address).map(|next| (next, address)));
+                self.holders.remove(&address);
+                expired.revoked.push((holder.clone(), address));
+                let next = self.grant_to_waiting(now, address);
+                expired.granted.extend(next.map(|next| (next, address)));
             }
         }
         expired
     }
 
-    /// When the next lease ends.
-    pub fn next_expiry(&self) -> Option<Time> {
+    /// Returns the end of the lease that expires first.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.leases.values().map(|lease| lease.until).min()
     }
 
-    fn lend_to_waiting(&mut self, now: Time, address: IpAddr) -> Option<Voted> {
-        let (next, asked) = self.waiting.remove(&address)?;
-        let is_fresh = now.saturating_sub(asked) <= WAITING_LASTS;
-        (is_fresh && self.ask(now, &next, address)).then_some(next)
+    fn grant_to_waiting(&mut self, now: Time, address: IpAddr) -> Option<LeaseHolder> {
+        let (next, requested_at) = self.waiting.remove(&address)?;
+        let is_fresh = now.saturating_sub(requested_at) <= WAITING_TIMEOUT;
+        (is_fresh && self.request(now, &next, address)).then_some(next)
     }
 }
 
-/// What came of leases that ended.
+/// Votes that changed hands because leases expired.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Expired {
-    /// Votes that were taken back, and from whom.
-    pub freed: Vec<(Voted, IpAddr)>,
-    /// Votes that were lent anew at once.
-    pub lent: Vec<(Voted, IpAddr)>,
+pub(crate) struct Expired {
+    /// Revoked votes and their former holders.
+    pub(crate) revoked: Vec<(LeaseHolder, IpAddr)>,
+    /// Votes that were granted to waiting candidates.
+    pub(crate) granted: Vec<(LeaseHolder, IpAddr)>,
 }

@@ -1,5 +1,6 @@
-//! Making the kernel forget TCP connections to addresses that come back ([`crate::handoff::ownership_history`]): those are found first, and then
-//! forgotten. Both take a while where there are many, and are not for the loop.
+//! Flush of stale conntrack entries of TCP connections to addresses that return ([`crate::handoff::ownership_history`]).
+//! Entries are collected first and deleted afterwards. Both steps block for a while on large tables and run outside of the
+//! event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,80 +11,78 @@ use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow, TcpState};
 use netlink::route::LinkIndex;
 use netlink::tcp;
 
-use crate::handoff::ownership_history::Forgotten;
-use senders::Senders;
+use crate::handoff::ownership_history::ConntrackFlush;
+use link_clients::LinkClients;
 
-mod senders;
+mod link_clients;
 #[cfg(test)]
 mod tests;
 
-/// Up to so many IPv4 addresses the kernel is asked for each of them; for more, and for those of IPv6, for all that it knows.
-const ASKED_ONE_BY_ONE_MAX: usize = 8;
-/// Most connections that are forgotten at once: as many as connection tracking holds, unless it is told otherwise, on large
-/// machines. Those beyond are kept.
+/// Maximum number of IPv4 addresses that are queried one by one. For more, and for IPv6, the whole table is read.
+const SINGLE_QUERIES_MAX: usize = 8;
+/// Maximum number of entries per flush: the default size of the conntrack table on large hosts. Further entries stay.
 const FLOWS_MAX: usize = 262_144;
-/// What tells how long connection tracking remembers connections: those that go on, and those of which something is not
-/// acknowledged or is sent again and again.
+/// Suffix of the sysctl with the timeout of established connections.
 const ESTABLISHED: &str = "established";
-const UNANSWERED: [&str; 2] = ["unacknowledged", "max_retrans"];
+/// Suffixes of the sysctls with the timeouts of connections with unacknowledged or retransmitted data.
+const UNACKNOWLEDGED: [&str; 2] = ["unacknowledged", "max_retrans"];
 
-/// Connections that are to be forgotten.
+/// Collected stale entries.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct StaleFlows {
     conntrack: Conntrack,
     flows: Vec<Flow>,
 }
 
-/// Finds what the kernel is to forget. `links` are those that addresses are announced on: only connections from there went to
-/// other nodes meanwhile. Pods of this machine and the machine itself reach an address by its proxy, wherever it is announced.
+/// Collects stale entries. Open connections are stale only if their clients are behind `links`, the announcing links: Pods
+/// of this node and the node itself reach an address by the local proxy, wherever it is announced.
 ///
 /// # Errors
-/// See [`ConntrackError`].
-pub fn find(
-    wanted: &BTreeMap<IpAddr, Forgotten>,
+/// Returns an error if the kernel does not list conntrack entries.
+pub(crate) fn collect(
+    flushes: &BTreeMap<IpAddr, ConntrackFlush>,
     links: &BTreeSet<LinkIndex>,
-) -> Result<Found, ConntrackError> {
+) -> Result<StaleFlows, ConntrackError> {
     let mut conntrack = Conntrack::open()?;
     let timeouts = Timeouts::read();
-    let mut senders = Senders::behind(links);
-    let mut is_meant = |flow: &Flow, forgotten: Forgotten| {
-        is_forgotten(flow, forgotten, timeouts)
-            && (is_over(flow.tcp_state) || senders.have(flow.original.source.ip()))
-    };
-    let mut is_wanted = |flow: &Flow| {
-        let forgotten = wanted.get(&flow.original.destination.ip());
-        forgotten.is_some_and(|forgotten| is_meant(flow, *forgotten))
+    let mut clients = LinkClients::new(links);
+    let mut is_stale = |flow: &Flow| {
+        let flush = flushes.get(&flow.original.destination.ip());
+        flush.is_some_and(|flush| {
+            matches(flow, *flush, timeouts)
+                && (is_closed(flow.tcp_state) || clients.contain(flow.original.source.ip()))
+        })
     };
     let mut flows: Vec<Flow> = Vec::new();
     for family in [Family::V4, Family::V6] {
-        let of_family = || wanted.keys().filter(|address| Family::of(**address) == family);
+        let of_family = || flushes.keys().filter(|address| Family::of(**address) == family);
         let count = of_family().count();
-        if count > 0 && (family == Family::V6 || count > ASKED_ONE_BY_ONE_MAX) {
-            let most = FLOWS_MAX.saturating_sub(flows.len());
-            flows.extend(conntrack.flows_at_most(most, family, tcp::PROTOCOL, &mut is_wanted)?);
+        if count > 0 && (family == Family::V6 || count > SINGLE_QUERIES_MAX) {
+            let room = FLOWS_MAX.saturating_sub(flows.len());
+            flows.extend(conntrack.flows_at_most(room, family, tcp::PROTOCOL, &mut is_stale)?);
             continue;
         }
         for address in of_family() {
-            let most = FLOWS_MAX.saturating_sub(flows.len());
-            flows.extend(conntrack.flows_to(most, *address, tcp::PROTOCOL, &mut is_wanted)?);
+            let room = FLOWS_MAX.saturating_sub(flows.len());
+            flows.extend(conntrack.flows_to(room, *address, tcp::PROTOCOL, &mut is_stale)?);
         }
     }
-    Ok(Found { conntrack, flows })
+    Ok(StaleFlows { conntrack, flows })
 }
 
-impl Found {
-    /// Leaves out connections of these addresses that are not over.
-    pub fn keep_open(&mut self, addresses: &[IpAddr]) {
+impl StaleFlows {
+    /// Drops open connections of these addresses from the collection.
+    pub(crate) fn keep_open(&mut self, addresses: &[IpAddr]) {
         self.flows
-            .retain(|flow| is_over(flow.tcp_state) || !addresses.contains(&flow.original.destination.ip()));
+            .retain(|flow| is_closed(flow.tcp_state) || !addresses.contains(&flow.original.destination.ip()));
     }
 
-    /// Makes the kernel forget them; how many there were, and the first failure.
-    pub fn forget(mut self) -> (u64, Option<ConntrackError>) {
+    /// Deletes the entries. Returns the number of deleted entries and the first failure.
+    pub(crate) fn flush(mut self) -> (u64, Option<ConntrackError>) {
         let (mut count, mut failure) = (0, None);
         for flow in &self.flows {
-            match forget(&mut self.conntrack, flow) {
-                Ok(was_there) => count += u64::from(was_there),
+            match delete(&mut self.conntrack, flow) {
+                Ok(is_deleted) => count += u64::from(is_deleted),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -91,30 +90,29 @@ impl Found {
     }
 }
 
-/// Makes the kernel forget a connection, unless it was over and a new one has its place.
-fn forget(conntrack: &mut Conntrack, flow: &Flow) -> Result<bool, ConntrackError> {
-    if is_over(flow.tcp_state) {
-        let now = conntrack.current(flow)?;
-        if !now.is_some_and(|now| is_over(now.tcp_state)) {
+/// Deletes an entry, unless a new connection has replaced a closed one meanwhile.
+fn delete(conntrack: &mut Conntrack, flow: &Flow) -> Result<bool, ConntrackError> {
+    if is_closed(flow.tcp_state) {
+        let current = conntrack.current(flow)?;
+        if !current.is_some_and(|current| is_closed(current.tcp_state)) {
             return Ok(false);
         }
     }
     conntrack.forget(flow)
 }
 
-fn is_forgotten(flow: &Flow, forgotten: Forgotten, timeouts: Option<Timeouts>) -> bool {
-    match forgotten {
-        Forgotten::Ended => is_over(flow.tcp_state),
-        Forgotten::SpokenWithin(Duration::MAX) => true,
-        Forgotten::SpokenWithin(lasts) => !timeouts
-            .is_some_and(|timeouts| timeouts.was_silent(flow.tcp_state, flow.expires_in_seconds, lasts)),
+fn matches(flow: &Flow, flush: ConntrackFlush, timeouts: Option<Timeouts>) -> bool {
+    match flush {
+        ConntrackFlush::Closed => is_closed(flow.tcp_state),
+        ConntrackFlush::ActiveWithin(Duration::MAX) => true,
+        ConntrackFlush::ActiveWithin(lasts) => !timeouts
+            .is_some_and(|timeouts| timeouts.was_idle(flow.tcp_state, flow.expires_in_seconds, lasts)),
     }
 }
 
-/// Whether nothing of a connection is on its way any more that matters. One that was not answered yet may
-/// have been opened a moment ago. One whose ends both said that they are done may still have something to be sent again, until that is
-/// acknowledged.
-fn is_over(state: Option<TcpState>) -> bool {
+/// Returns true if no relevant packet of a connection can follow. An unanswered connection may be new. A connection that
+/// both ends have closed may still retransmit until the last acknowledgment.
+fn is_closed(state: Option<TcpState>) -> bool {
     match state {
         Some(TcpState::TimeWait | TcpState::Close) => true,
         Some(
@@ -130,33 +128,33 @@ fn is_over(state: Option<TcpState>) -> bool {
     }
 }
 
-/// How long the kernel remembers connections of which it sees nothing, in seconds.
+/// Conntrack timeouts of idle connections, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Timeouts {
     established: u32,
-    unanswered: u32,
+    unacknowledged: u32,
 }
 
 impl Timeouts {
-    /// Those in force (`nf_conntrack-sysctl` of the kernel).
+    /// Reads the current timeouts (`nf_conntrack-sysctl` of the kernel).
     fn read() -> Option<Self> {
         let read = |name: &str| -> Option<u32> {
             let path = format!("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_{name}");
             fs::read_to_string(path).ok()?.trim().parse().ok()
         };
-        let unanswered = UNANSWERED.map(read);
+        let unacknowledged = UNACKNOWLEDGED.map(read);
         Some(Self {
             established: read(ESTABLISHED)?,
-            unanswered: unanswered[0]?.max(unanswered[1]?),
+            unacknowledged: unacknowledged[0]?.max(unacknowledged[1]?),
         })
     }
 
-    /// Whether nothing was seen for so long of a connection that goes on. In doubt it was: one that will be forgotten
-    /// soon may have been silent for long, or be waiting for an answer.
-    fn was_silent(self, state: Option<TcpState>, expires_in_seconds: u32, lasts: Duration) -> bool {
-        let silent = self.established.saturating_sub(expires_in_seconds);
+    /// Returns true if an established connection was certainly idle for longer than `lasts`. An entry that expires soon is
+    /// ambiguous: it may have been idle for long, or be waiting for an acknowledgment.
+    fn was_idle(self, state: Option<TcpState>, expires_in_seconds: u32, lasts: Duration) -> bool {
+        let idle_seconds = self.established.saturating_sub(expires_in_seconds);
         state == Some(TcpState::Established)
-            && expires_in_seconds > self.unanswered
-            && Duration::from_secs(silent.into()) > lasts
+            && expires_in_seconds > self.unacknowledged
+            && Duration::from_secs(idle_seconds.into()) > lasts
     }
 }

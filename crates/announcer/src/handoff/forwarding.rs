@@ -1,16 +1,15 @@
-//! The kernel's part of leading connections to the node that knows them: a table of nftables of its own in each family, the
-//! same whatever proxy there is.
+//! Forwarding of packets of unknown connections to previous owners, by one nftables table per IP family. The table is
+//! independent of the proxy mode.
 //!
-//! Between connection tracking and the proxies' rewriting, what belongs to no known connection and begins none is looked at:
-//! TCP without SYN that is new here or, where it ends a connection, invalid, and ICMP errors about connections that are not
-//! known. If it is for an address that is led, a copy goes to the other node, as it is, and the packet itself is gone, before
-//! it could be taken for a new connection. The copy lives one hop less. What comes from a machine that is led to
-//! was sent on before, and is never led. For an address of which it is not known yet where it is led, the packet is dropped:
-//! TCP sends it again.
+//! The hook runs after conntrack and before DNAT (priority mangle). It matches packets that neither belong to a tracked
+//! connection nor open one: TCP without SYN in state `new`, or `invalid` for FIN and RST, and ICMP errors. For a forwarded
+//! address it duplicates the packet unchanged to the previous owner (`dup to`, TTL − 1) and drops the original, so that
+//! conntrack never creates an entry for it. Packets from the Ethernet address of a previous owner are not forwarded again.
+//! For a pending address the packet is dropped; TCP retransmits it.
 //!
-//! A table that nobody tends would lead packets astray one day. So its elements expire, and are given their time anew
-//! as long as the process lives. It begins with an empty table, and takes it away when it ends. What does not expire is which
-//! addresses were answered for: so a process learns what was not given up by the one before, if that was killed.
+//! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A process starts
+//! with an empty table and deletes it at exit. The set of owned addresses does not expire: it tells the next process which
+//! addresses a killed process did not release.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,83 +20,85 @@ use netlink::nftables::{CommitError, Nftables};
 use netlink::route::LinkIndex;
 
 use crate::Time;
-use crate::handoff::previous_owners::VOTE_PATIENCE;
+use crate::handoff::previous_owners::ATTRIBUTION_TIMEOUT;
 
 mod rules;
 #[cfg(test)]
 mod tests;
 
 use rules::Family;
-pub use rules::Wanted;
+pub(crate) use rules::ForwardingState;
 
-/// Most addresses that are led at a time: bounds what the kernel looks up, and what tending costs. Those beyond are not led.
-pub const LED_MAX: usize = 4_096;
-/// How long the kernel leads without being tended.
-const UNTENDED_LASTS: Duration = Duration::from_secs(60);
-/// How long the kernel drops for addresses that are not settled: a little longer than the core wants, which takes them away
-/// itself.
-const UNSETTLED_LASTS: Duration = VOTE_PATIENCE.saturating_add(Duration::from_secs(1));
-/// How often it is tended.
-const TEND_PERIOD: Duration = Duration::from_secs(20);
-/// `mangle` of `netfilter_ipv4.h`: behind connection tracking, and before addresses are rewritten.
+/// Maximum number of forwarded addresses per family. It bounds the kernel's lookups and the cost of a refresh. Further
+/// addresses are not forwarded.
+pub(crate) const FORWARDED_MAX: usize = 4_096;
+/// Lifetime of elements without a refresh.
+const ELEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Lifetime of pending addresses in the kernel. It slightly exceeds that of the state machine, which removes them itself.
+const PENDING_TIMEOUT: Duration = ATTRIBUTION_TIMEOUT.saturating_add(Duration::from_secs(1));
+/// Period of refreshes.
+const REFRESH_PERIOD: Duration = Duration::from_secs(20);
+/// `NF_IP_PRI_MANGLE` of `netfilter_ipv4.h`: after conntrack and before DNAT.
 const PRIORITY: i32 = -150;
-/// The loopback link's number everywhere. No address is led there: a rule with it shows whether the kernel has what it takes.
+/// Index of the loopback link in every network namespace. No address is forwarded there; a rule with it proves that the
+/// kernel supports all expressions.
 const LOOPBACK: LinkIndex = LinkIndex(1);
 
-/// What the kernel leads.
+/// The nftables tables of both families.
 #[derive(Debug)]
-pub struct Leads {
+pub(crate) struct ConnectionForwarding {
     nftables: Option<Nftables>,
-    families: [OfFamily; 2],
-    tend_at: Time,
-    /// What a process of before answered for that did not take its tables away.
-    left: BTreeSet<IpAddr>,
+    families: [FamilyTable; 2],
+    refresh_at: Time,
+    /// Addresses that a killed process owned.
+    recovered: BTreeSet<IpAddr>,
 }
 
 #[derive(Debug)]
-struct OfFamily {
+struct FamilyTable {
     family: Family,
-    /// Why the kernel cannot lead.
-    refusal: Option<String>,
-    /// What is in force; nothing is known of it after a failure.
-    in_force: Option<Wanted>,
-    /// The links that the table has rules for.
+    /// Reason why the kernel does not support forwarding.
+    unsupported: Option<String>,
+    /// State that the kernel holds; `None` after a failure.
+    applied: Option<ForwardingState>,
+    /// Links with rules in the table.
     links: BTreeSet<LinkIndex>,
 }
 
-impl Leads {
-    /// Begins with nothing to lead, whatever a process of before left. What the kernel lacks is told by [`Leads::refusals`].
-    pub fn start(now: Time) -> Self {
-        let (nftables, refusal) = match Nftables::open() {
+impl ConnectionForwarding {
+    /// Replaces the tables of an earlier process by empty ones. [`ConnectionForwarding::unsupported`] reports missing kernel
+    /// support.
+    pub(crate) fn start(now: Time) -> Self {
+        let (nftables, unsupported) = match Nftables::open() {
             Ok(nftables) => (Some(nftables), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let of = |family: Family| OfFamily {
+        let table = |family: Family| FamilyTable {
             family,
-            refusal: refusal.clone(),
-            in_force: None,
+            unsupported: unsupported.clone(),
+            applied: None,
             links: BTreeSet::new(),
         };
         let mut this = Self {
             nftables,
-            families: [of(Family::Ipv4), of(Family::Ipv6)],
-            tend_at: now,
-            left: BTreeSet::new(),
+            families: [table(Family::Ipv4), table(Family::Ipv6)],
+            refresh_at: now,
+            recovered: BTreeSet::new(),
         };
         let Some(nftables) = &mut this.nftables else {
             return this;
         };
-        for part in &mut this.families {
-            let left = Wanted {
-                held: part.left(nftables).into_iter().collect(),
-                ..Wanted::default()
+        for table in &mut this.families {
+            let recovered = ForwardingState {
+                held: table.recover(nftables).into_iter().collect(),
+                ..ForwardingState::default()
             };
-            this.left.extend(&left.held);
-            // It stays written down until this process has made it its own.
-            part.refusal = part.write(nftables, &left).err().map(|error| {
-                // A part of it may be in force that was before.
-                if let Err(left) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
-                    tracing::debug!(error = %left, within = ?UNTENDED_LASTS, "a table of before runs empty, if there is one");
+            this.recovered.extend(&recovered.held);
+            // The addresses stay recorded until this process has taken them over: it may be killed first.
+            table.unsupported = table.write(nftables, &recovered).err().map(|error| {
+                // A part of an earlier table may still be active.
+                if let Err(error) = nftables.delete_table(table.family.table_family(), rules::TABLE) {
+                    tracing::debug!(%error, within = ?ELEMENT_TIMEOUT, "forwarding table not deleted; its elements expire");
                 }
                 error.to_string()
             });
@@ -105,110 +106,114 @@ impl Leads {
         this
     }
 
-    /// The addresses that a process of before answered for when it was killed, [`LED_MAX`] of each family at most.
-    pub fn left(&self) -> &BTreeSet<IpAddr> {
-        &self.left
+    /// Returns the addresses that a killed process owned, at most [`FORWARDED_MAX`] per family.
+    pub(crate) fn recovered(&self) -> &BTreeSet<IpAddr> {
+        &self.recovered
     }
 
-    /// Why the kernel does not lead packets of a family, for the families for which it does not.
-    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// Returns the families without kernel support, and the reasons.
+    pub(crate) fn unsupported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.families
             .iter()
-            .filter_map(|part| Some((part.family.name(), part.refusal.as_deref()?)))
+            .filter_map(|table| Some((table.family.name(), table.unsupported.as_deref()?)))
     }
 
-    /// Leads these addresses, and no others.
-    pub fn lead(&mut self, now: Time, wanted: &Wanted) {
-        let is_due = now >= self.tend_at;
+    /// Writes the desired state to the kernel and refreshes its elements if the period has passed.
+    pub(crate) fn apply(&mut self, now: Time, desired: &ForwardingState) {
+        let is_due = now >= self.refresh_at;
         if is_due {
-            self.tend_at = now + TEND_PERIOD;
+            self.refresh_at = now + REFRESH_PERIOD;
         }
         let Some(nftables) = &mut self.nftables else {
             return;
         };
-        for part in &mut self.families {
-            if part.refusal.is_some() {
+        for table in &mut self.families {
+            if table.unsupported.is_some() {
                 continue;
             }
-            let wanted = wanted.of(part.family);
-            if part.in_force.as_ref() == Some(&wanted) && (!is_due || wanted.lasts()) {
+            let desired = desired.of_family(table.family);
+            if table.applied.as_ref() == Some(&desired) && (!is_due || desired.never_expires()) {
                 continue;
             }
-            // A change finds out that the table is not as it was left.
-            let changed = part.in_force.is_some() && !is_due && part.change(nftables, &wanted).is_ok();
-            if changed {
+            // An incremental change fails if the table was altered by others; then it is written as a whole.
+            let is_updated = table.applied.is_some() && !is_due && table.update(nftables, &desired).is_ok();
+            if is_updated {
                 continue;
             }
-            if let Err(error) = part.write(nftables, &wanted) {
-                // The next look at the links, or the next change, tries again.
+            if let Err(error) = table.write(nftables, &desired) {
+                // The next refresh of links or the next change tries again.
                 tracing::warn!(
-                    family = part.family.name(), %error,
-                    "connections through nodes that addresses moved away from may be lost"
+                    family = table.family.name(), %error,
+                    "failed to write the forwarding table; connections through previous owners may be lost"
                 );
             }
         }
     }
 
-    /// Leads nothing any more.
-    pub fn end(mut self) {
+    /// Deletes the tables.
+    pub(crate) fn delete(mut self) {
         let Some(nftables) = &mut self.nftables else {
             return;
         };
-        for part in self.families.iter().filter(|part| part.refusal.is_none()) {
-            if let Err(error) = nftables.delete_table(part.family.table_family(), rules::TABLE) {
-                tracing::warn!(%error, within = ?UNTENDED_LASTS, "the table of led addresses stays and runs empty");
+        let supported = self.families.iter().filter(|table| table.unsupported.is_none());
+        for table in supported {
+            if let Err(error) = nftables.delete_table(table.family.table_family(), rules::TABLE) {
+                tracing::warn!(%error, within = ?ELEMENT_TIMEOUT, "forwarding table not deleted; its elements expire");
             }
         }
     }
 }
 
-impl OfFamily {
-    /// The addresses that the table of a process of before says it answered for.
-    fn left(&self, nftables: &mut Nftables) -> Vec<IpAddr> {
+impl FamilyTable {
+    /// Reads the owned addresses from the table of an earlier process.
+    fn recover(&self, nftables: &mut Nftables) -> Vec<IpAddr> {
         let family = self.family.table_family();
         let read = nftables.elements_of_family(family, rules::TABLE, rules::HELD, |element| {
             rules::address(element.key)
         });
         match read {
-            Ok(left) => left.into_iter().flatten().collect(),
-            // There is none, most likely.
+            Ok(addresses) => addresses.into_iter().flatten().collect(),
+            // Most likely the table does not exist.
             Err(error) => {
-                tracing::debug!(%error, "no table of before");
+                tracing::debug!(%error, "no forwarding table of an earlier process");
                 Vec::new()
             }
         }
     }
 
-    /// Changes what has to be, if the table has all rules that it takes.
-    fn change(&mut self, nftables: &mut Nftables, wanted: &Wanted) -> Result<(), CommitError> {
-        let has_rules = wanted.led.values().all(|way| self.links.contains(&way.link));
-        match self.in_force.take().filter(|_| has_rules) {
-            Some(before) => nftables.commit(rules::changes(self.family, &before, wanted))?,
-            None => return self.write(nftables, wanted),
+    /// Applies the difference to the current state if the table has rules for all links.
+    fn update(&mut self, nftables: &mut Nftables, desired: &ForwardingState) -> Result<(), CommitError> {
+        let has_rules = desired
+            .forwarded
+            .values()
+            .all(|next_hop| self.links.contains(&next_hop.link));
+        match self.applied.take().filter(|_| has_rules) {
+            Some(applied) => nftables.commit(rules::difference(self.family, &applied, desired))?,
+            None => return self.write(nftables, desired),
         }
-        self.in_force = Some(wanted.clone());
+        self.applied = Some(desired.clone());
         Ok(())
     }
 
-    /// Puts the table there anew, in one transaction.
-    fn write(&mut self, nftables: &mut Nftables, wanted: &Wanted) -> Result<(), CommitError> {
-        self.in_force = None;
-        self.links = wanted
-            .led
+    /// Replaces the table in one transaction.
+    fn write(&mut self, nftables: &mut Nftables, desired: &ForwardingState) -> Result<(), CommitError> {
+        self.applied = None;
+        self.links = desired
+            .forwarded
             .values()
-            .map(|way| way.link)
+            .map(|next_hop| next_hop.link)
             .chain([LOOPBACK])
             .collect();
-        let table = rules::table(self.family, &self.links, wanted, is_loose());
+        let table = rules::table(self.family, &self.links, desired, is_conntrack_loose());
         nftables.commit(table)?;
-        self.in_force = Some(wanted.clone());
+        self.applied = Some(desired.clone());
         Ok(())
     }
 }
 
-/// Whether connection tracking takes packets in the middle of a connection for new ones (`nf_conntrack_tcp_loose` of the
-/// kernel's `nf_conntrack-sysctl`), as it does unless told otherwise.
-fn is_loose() -> bool {
+/// Returns true if conntrack picks up established connections (`nf_conntrack_tcp_loose` of the kernel's
+/// `nf_conntrack-sysctl`), which is the default.
+fn is_conntrack_loose() -> bool {
     let setting = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_tcp_loose");
     setting.map_or(true, |text| text.trim() != "0")
 }

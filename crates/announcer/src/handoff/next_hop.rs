@@ -1,95 +1,100 @@
-//! Where a node takes packets that others send on to it: its own addresses on the links of the network.
+//! Link-layer next hops between nodes: this node's addresses on its links, and the way to those of other nodes.
 //!
-//! Packets go to the machine, not to the address that they are for: by the Ethernet address that this entrance has. So an entrance
-//! is of use to those only that are on the same link.
+//! Forwarded packets keep their destination address and travel in frames to the Ethernet address of the previous owner.
+//! Therefore only nodes on a common link can forward to each other.
 
 use std::net::IpAddr;
 
 use netlink::route::{Address, LinkIndex};
 
 use crate::l2::frame::HardwareAddress;
-use crate::protocol::message::ENTRANCES_MAX;
 
 #[cfg(test)]
 mod tests;
 
-/// An address of a node on a link, and the link's Ethernet address.
+/// Maximum number of advertised link addresses: both families on three links.
+pub(crate) const LINK_ADDRESSES_MAX: usize = 6;
+
+/// IP address of a node on a link, and the Ethernet address of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entrance {
-    /// The node's own address; of a network that the link leads to, or for the link only.
+pub struct LinkAddress {
+    /// IP address, global or link-local.
     pub address: IpAddr,
-    /// What frames from there come from.
+    /// Ethernet address.
     pub hardware: HardwareAddress,
 }
 
-/// How a packet gets to an entrance of another node.
+/// Link and neighbour of forwarded packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
-    /// By which link of this machine.
-    pub link: LinkIndex,
-    /// The other node's address there.
-    pub gateway: IpAddr,
-    /// What frames from there come from.
-    pub hardware: HardwareAddress,
+pub(crate) struct NextHop {
+    /// Outgoing link of this node.
+    pub(crate) link: LinkIndex,
+    /// IP address of the other node on the link.
+    pub(crate) gateway: IpAddr,
+    /// Ethernet address.
+    pub(crate) hardware: HardwareAddress,
 }
 
-/// The entrances of this machine: on each of its links of the network that `hardware` knows, one of each family. Addresses
-/// that reach beyond the link go first.
-pub fn own(addresses: &[Address], hardware: impl Fn(LinkIndex) -> Option<HardwareAddress>) -> Vec<Entrance> {
-    let mut found: Vec<(LinkIndex, Entrance)> = Vec::new();
-    let (global, of_link): (Vec<&Address>, Vec<&Address>) = addresses
+/// Returns the link addresses of this node: one per family on each link whose Ethernet address `hardware` knows. Global
+/// addresses precede link-local ones.
+pub(crate) fn link_addresses(
+    addresses: &[Address],
+    hardware: impl Fn(LinkIndex) -> Option<HardwareAddress>,
+) -> Vec<LinkAddress> {
+    let mut found: Vec<(LinkIndex, LinkAddress)> = Vec::new();
+    let (global, link_local): (Vec<&Address>, Vec<&Address>) = addresses
         .iter()
         .filter(|address| is_usable(address))
         .partition(|address| address.is_global());
-    for own in global.into_iter().chain(of_link) {
+    for own in global.into_iter().chain(link_local) {
         let Some(hardware) = hardware(own.link) else {
             continue;
         };
         let address = own.network.addr();
-        let is_known = |(link, known): &(LinkIndex, Entrance)| {
+        let is_same_family = |(link, known): &(LinkIndex, LinkAddress)| {
             *link == own.link && known.address.is_ipv4() == address.is_ipv4()
         };
-        if found.len() < ENTRANCES_MAX && !found.iter().any(is_known) {
-            found.push((own.link, Entrance { address, hardware }));
+        if found.len() < LINK_ADDRESSES_MAX && !found.iter().any(is_same_family) {
+            found.push((own.link, LinkAddress { address, hardware }));
         }
     }
-    found.into_iter().map(|(_, entrance)| entrance).collect()
+    found.into_iter().map(|(_, address)| address).collect()
 }
 
-/// How packets for `address` get to one of another node's entrances, by the links that `is_used` knows; `own` are this
-/// machine's addresses. `None` if the two have no such link in common.
-pub fn towards(
+/// Finds the next hop to another node, which has `link_addresses`, for packets to `address`. It considers the links that
+/// `is_used` accepts; `own` are the addresses of this node. Returns `None` if the nodes have no such link in common.
+pub(crate) fn find(
     address: IpAddr,
-    entrances: &[Entrance],
+    link_addresses: &[LinkAddress],
     own: &[Address],
     is_used: impl Fn(LinkIndex) -> bool,
-) -> Option<Way> {
+) -> Option<NextHop> {
     let usable = || own.iter().filter(|own| is_usable(own) && is_used(own.link));
-    let of_family = entrances
+    let of_family = link_addresses
         .iter()
-        .filter(|entrance| entrance.address.is_ipv4() == address.is_ipv4());
-    of_family.copied().find_map(|entrance| {
-        let gateway = entrance.address;
+        .filter(|other| other.address.is_ipv4() == address.is_ipv4());
+    of_family.copied().find_map(|other| {
+        let gateway = other.address;
         let mut on_link =
             usable().filter(|own| own.network.contains(&gateway) && own.network.addr() != gateway);
         let link = on_link.next()?.link;
-        // An address for a link only says nothing of which link it is.
-        let is_clear = !is_of_link(gateway) || on_link.all(|other| other.link == link);
-        is_clear.then_some(Way {
+        // A link-local address is ambiguous if several links match.
+        let is_unambiguous = !is_link_local(gateway) || on_link.all(|other| other.link == link);
+        is_unambiguous.then_some(NextHop {
             link,
             gateway,
-            hardware: entrance.hardware,
+            hardware: other.hardware,
         })
     })
 }
 
-/// Whether an address tells where others are: one that is a network of its own does not.
+/// Returns true if the network of an address contains neighbours. An address with a host prefix does not.
 fn is_usable(address: &Address) -> bool {
-    let is_alone = address.network.prefix_len() == address.network.max_prefix_len();
-    !address.is_tentative && !is_alone
+    let is_host_prefix = address.network.prefix_len() == address.network.max_prefix_len();
+    !address.is_tentative && !is_host_prefix
 }
 
-fn is_of_link(address: IpAddr) -> bool {
+fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),

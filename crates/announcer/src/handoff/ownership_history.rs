@@ -1,247 +1,260 @@
-//! What the kernel of this node may still remember of connections to addresses that it answered for before, and what it is
-//! to forget of them when it gets them back.
+//! Ownership history: when this node and other nodes owned an address, and the conntrack entries that are stale for that
+//! reason.
 //!
-//! Clients use their ports again. A connection that was opened at another node meanwhile is taken for the earlier one that
-//! came from the same port, as long as that is remembered here: its packets do not fit, and are neither sent on to where
-//! they belong nor answered. So when an address comes back, connections that are over are forgotten. If somebody else had it,
-//! and this node did not give it up on purpose, or the way on which packets were sent on to it was cut since,
-//! connections that spoke meanwhile were ended by who had the address; this node heard nothing of it, and forgets them too.
+//! Clients reuse source ports. If this node still has a conntrack entry for an old connection with the same 5-tuple, packets
+//! of a newer connection (opened at another node) match that entry, fail the window check, and are neither forwarded nor
+//! answered. Therefore closed connections are flushed when an address returns. If another node owned the address meanwhile,
+//! and this node lost it unplanned or the forwarding chain to this node broke, that node has reset the connections that were
+//! active. This node did not notice, and flushes them too.
 //!
-//! The way goes through all who had the address since, one by one ([`crate::handoff::previous_owners`]). It is cut when one of them
-//! ends or dies, when one of them gives the address up a second time (who answers for an address sends on to one other node
-//! only), and in the end by age. Not known are ways that were cut because a node had no room for them or was not on the link,
-//! and those of before this process.
+//! The forwarding chain consists of all nodes that owned the address since, in order ([`crate::handoff::previous_owners`]).
+//! It breaks when one of them shuts down or dies, when one of them releases the address a second time (an owner forwards to
+//! one node only), and after [`FORWARDED_FOR_MAX`]. Breaks at nodes without room for the address or without a common link,
+//! and breaks before the start of this process, are not detected.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::election::vote_leases::Voted;
 use balancer::serving::FORWARDED_FOR_MAX;
 
-use crate::handoff::previous_owners::{Presence, SILENCE_MAX};
-use crate::{ADDRESSES_MAX, FENCE, Time};
+use crate::election::vote_leases::LeaseHolder;
+use crate::handoff::previous_owners::{Liveness, SILENCE_MAX};
+use crate::{ADDRESSES_MAX, FENCING_INTERVAL, Time};
 
 #[cfg(test)]
 mod tests;
 
-/// How much longer than the address was away: votes last so long without being heard, and the kernel counts whole seconds.
-const SLACK: Duration = FENCE.saturating_add(Duration::from_secs(2));
-/// How many later owners of an address are remembered at most. A longer way is taken for one that is cut.
-const WAY_MAX: usize = 16;
-/// How long ago at most a process ended when this node hears that another one has its place.
+/// Margin of the absence of an address: votes outlast the last probe, and the kernel counts whole seconds.
+const SLACK: Duration = FENCING_INTERVAL.saturating_add(Duration::from_secs(2));
+/// Maximum number of recorded later owners of an address. A longer forwarding chain counts as broken.
+const CHAIN_MAX: usize = 16;
+/// Upper bound of the time between the end of a process and the first message of its successor.
 const REPLACED_WITHIN: Duration = SILENCE_MAX.saturating_mul(2);
 
-/// What is to be forgotten of the TCP connections to an address.
+/// Stale conntrack entries of the TCP connections to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Forgotten {
-    /// Those that are over.
-    Ended,
-    /// Those that are over, and those of which something was seen here within that time; all, if it is
-    /// [`Duration::MAX`].
-    SpokenWithin(Duration),
+pub(crate) enum ConntrackFlush {
+    /// Closed connections.
+    Closed,
+    /// Closed connections, and connections with packets within this duration; all connections for [`Duration::MAX`].
+    ActiveWithin(Duration),
 }
 
-/// The addresses that this node answered for.
+/// Addresses that this node owns or has owned.
 #[derive(Debug, Default)]
-pub struct Tenures {
-    of: BTreeMap<IpAddr, Tenure>,
+pub(crate) struct OwnershipHistory {
+    by_address: BTreeMap<IpAddr, Ownership>,
 }
 
-/// The last time that this node answered for an address.
+/// The current or last ownership of an address by this node.
 #[derive(Debug)]
-struct Tenure {
-    is_here: bool,
-    /// When it ended, if there was one.
+struct Ownership {
+    is_current: bool,
+    /// End of the last ownership.
     ended: Option<Time>,
-    memory: Memory,
-    /// Whether another node is known to have had the address since.
-    is_followed: bool,
-    /// Who had the address since and gave it up on purpose, one after the other.
-    way: Vec<Voted>,
-    /// Who may have the address, by the vote of this node.
-    successor: Option<Voted>,
-    /// Who had this node's vote until it fell silent or said that its process ends, and when that was.
-    successor_gone: Option<(Voted, Time)>,
+    chain: ChainState,
+    /// Another node is known to have owned the address since.
+    had_other_owner: bool,
+    /// Later owners that released the address, in order.
+    releases: Vec<LeaseHolder>,
+    /// The process that holds this node's vote for the address.
+    successor: Option<LeaseHolder>,
+    /// The process that held this node's vote until it fell silent or announced its shutdown, and the time of that.
+    lost_successor: Option<(LeaseHolder, Time)>,
 }
 
-impl Tenure {
+/// State of the forwarding chain to this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChainState {
+    /// All packets of connections of this node arrived here.
+    Complete,
+    /// Packets after this time did not arrive here.
+    BrokenSince(Time),
+    /// Packets are missing since an unknown time.
+    Unknown,
+}
+
+impl Ownership {
     fn new() -> Self {
         Self {
-            is_here: false,
+            is_current: false,
             ended: None,
-            memory: Memory::Whole,
-            is_followed: false,
-            way: Vec::new(),
+            chain: ChainState::Complete,
+            had_other_owner: false,
+            releases: Vec::new(),
             successor: None,
-            successor_gone: None,
+            lost_successor: None,
         }
     }
 
-    /// What happens to connections from then on is not heard of here.
-    fn cut(&mut self, at: Time) {
-        if self.memory == Memory::Whole {
-            self.memory = Memory::BrokenAt(at);
+    fn break_chain(&mut self, at: Time) {
+        if self.chain == ChainState::Complete {
+            self.chain = ChainState::BrokenSince(at);
         }
     }
 
-    /// Through whom the way goes: all who gave the address up, but the last one where that gave it to this node.
-    fn between(&self) -> &[Voted] {
-        match self.way.split_last() {
+    /// Returns the intermediate hops: all later owners, except the last one if that released the address to this node.
+    fn hops(&self) -> &[LeaseHolder] {
+        match self.releases.split_last() {
             Some((last, rest)) if self.successor.as_ref().is_none_or(|next| next == last) => rest,
-            _ => &self.way,
+            _ => &self.releases,
         }
     }
 
-    /// Looks whether the way is still there.
-    fn look(&mut self, now: Time, presence: impl Fn(&Voted) -> Presence) {
-        if self.is_here || self.memory != Memory::Whole {
+    fn check_chain(&mut self, now: Time, liveness: impl Fn(&LeaseHolder) -> Liveness) {
+        if self.is_current || self.chain != ChainState::Complete {
             return;
         }
-        let cut_at = self.between().iter().filter_map(|voted| match presence(voted) {
-            Presence::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
-            Presence::Ending => Some(now.saturating_sub(SILENCE_MAX)),
-            Presence::Silent(lasts) => (lasts > SILENCE_MAX).then(|| now.saturating_sub(lasts)),
+        let broken_at = self.hops().iter().filter_map(|hop| match liveness(hop) {
+            Liveness::Gone => Some(now.saturating_sub(REPLACED_WITHIN)),
+            Liveness::Leaving => Some(now.saturating_sub(SILENCE_MAX)),
+            Liveness::Silent(lasts) => (lasts > SILENCE_MAX).then(|| now.saturating_sub(lasts)),
         });
-        let aged_at = self.ended.map(|ended| ended + FORWARDED_FOR_MAX);
-        let cut_at = cut_at.chain(aged_at.filter(|aged_at| *aged_at <= now)).min();
-        if let Some(at) = cut_at {
-            self.cut(at);
+        let expired_at = self.ended.map(|ended| ended + FORWARDED_FOR_MAX);
+        let broken_at = broken_at
+            .chain(expired_at.filter(|expired_at| *expired_at <= now))
+            .min();
+        if let Some(at) = broken_at {
+            self.break_chain(at);
         }
     }
 }
 
-/// How good the kernel's memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    /// What happened to connections happened here, or was sent on to here.
-    Whole,
-    /// Until then.
-    BrokenAt(Time),
-    /// Nobody knows until when.
-    Broken,
-}
-
-impl Tenures {
-    /// The process before this one ended without giving these addresses up, which it answered for.
-    pub fn inherit(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+impl OwnershipHistory {
+    /// Restores the addresses that a killed process owned.
+    pub(crate) fn restore_after_crash(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         for address in addresses {
-            if let Some(tenure) = self.of(address) {
-                tenure.memory = Memory::Broken;
+            if let Some(ownership) = self.entry(address) {
+                ownership.chain = ChainState::Unknown;
             }
         }
     }
 
-    /// This node answers for an address from now on; what is to be forgotten before. `presence` is as for [`Tenures::look`].
-    pub fn begin(
+    /// Begins an ownership. Returns the flush that has to precede it. `liveness` is that of
+    /// [`OwnershipHistory::check_chains`].
+    pub(crate) fn begin(
         &mut self,
         now: Time,
         address: IpAddr,
-        presence: impl Fn(&Voted) -> Presence,
-    ) -> Option<Forgotten> {
-        let tenure = self.of(address)?;
-        tenure.look(now, presence);
-        let is_new = tenure.memory == Memory::Whole && tenure.ended.is_none();
-        let forgotten = match tenure.memory {
-            _ if !tenure.is_followed => (!is_new).then_some(Forgotten::Ended),
-            Memory::Whole => Some(Forgotten::Ended),
-            // Who was silent for as long before as the address was away is taken to be silent still.
-            Memory::BrokenAt(at) => Some(Forgotten::SpokenWithin(now.saturating_sub(at) * 2 + SLACK)),
-            Memory::Broken => Some(Forgotten::SpokenWithin(Duration::MAX)),
+        liveness: impl Fn(&LeaseHolder) -> Liveness,
+    ) -> Option<ConntrackFlush> {
+        let ownership = self.entry(address)?;
+        ownership.check_chain(now, liveness);
+        let is_first = ownership.chain == ChainState::Complete && ownership.ended.is_none();
+        let flush = match ownership.chain {
+            _ if !ownership.had_other_owner => (!is_first).then_some(ConntrackFlush::Closed),
+            ChainState::Complete => Some(ConntrackFlush::Closed),
+            // A connection that was idle before the break for as long as the break lasted counts as idle throughout.
+            ChainState::BrokenSince(at) => {
+                Some(ConntrackFlush::ActiveWithin(now.saturating_sub(at) * 2 + SLACK))
+            }
+            ChainState::Unknown => Some(ConntrackFlush::ActiveWithin(Duration::MAX)),
         };
-        *tenure = Tenure {
-            is_here: true,
-            is_followed: tenure.is_followed,
-            ..Tenure::new()
+        *ownership = Ownership {
+            is_current: true,
+            had_other_owner: ownership.had_other_owner,
+            ..Ownership::new()
         };
-        forgotten
+        flush
     }
 
-    /// This node does not answer for an address any more.
-    pub fn end(&mut self, now: Time, address: IpAddr, on_purpose: bool) {
-        if let Some(tenure) = self.of(address) {
-            *tenure = Tenure {
+    /// Ends an ownership.
+    pub(crate) fn end(&mut self, now: Time, address: IpAddr, is_planned: bool) {
+        if let Some(ownership) = self.entry(address) {
+            *ownership = Ownership {
                 ended: Some(now),
-                memory: match on_purpose {
-                    true => Memory::Whole,
-                    false => Memory::BrokenAt(now),
+                chain: if is_planned {
+                    ChainState::Complete
+                } else {
+                    ChainState::BrokenSince(now)
                 },
-                ..Tenure::new()
+                ..Ownership::new()
             };
         }
     }
 
-    /// Another node says that it answered for an address and gave it up on purpose, perhaps because its process ends. If
-    /// that is heard only after this node began to answer, connections of both times are here: then what is to be
-    /// forgotten is what is over.
-    pub fn gave_up(&mut self, now: Time, address: IpAddr, by: &Voted, is_ending: bool) -> Option<Forgotten> {
-        let tenure = self.of(address)?;
-        let is_news = !std::mem::replace(&mut tenure.is_followed, true);
-        if tenure.is_here {
-            return is_news.then_some(Forgotten::Ended);
+    /// Records that another node released an address that it announced; `is_leaving` if its process shuts down. If the
+    /// message arrives after this node acquired the address, the kernel holds connections of both periods, and closed
+    /// ones have to be flushed.
+    pub(crate) fn record_release(
+        &mut self,
+        now: Time,
+        address: IpAddr,
+        by: &LeaseHolder,
+        is_leaving: bool,
+    ) -> Option<ConntrackFlush> {
+        let ownership = self.entry(address)?;
+        let is_first = !std::mem::replace(&mut ownership.had_other_owner, true);
+        if ownership.is_current {
+            return is_first.then_some(ConntrackFlush::Closed);
         }
-        // It is said again until it was heard.
-        if tenure.way.last() != Some(by) {
-            if tenure.way.contains(by) || tenure.way.len() >= WAY_MAX {
-                tenure.cut(now);
+        // Nodes repeat releases until they are confirmed.
+        if ownership.releases.last() != Some(by) {
+            if ownership.releases.contains(by) || ownership.releases.len() >= CHAIN_MAX {
+                ownership.break_chain(now);
             } else {
-                tenure.way.push(by.clone());
+                ownership.releases.push(by.clone());
             }
         }
-        if is_ending && tenure.way.last() == Some(by) {
-            tenure.successor_gone = Some((by.clone(), now));
+        if is_leaving && ownership.releases.last() == Some(by) {
+            ownership.lost_successor = Some((by.clone(), now));
         }
         None
     }
 
-    /// Who may have an address, by the vote of this node, fell silent. What it sends on to here it may send no more.
-    pub fn gone(&mut self, now: Time, address: IpAddr, who: &Voted) {
-        if let Some(tenure) = self.of.get_mut(&address).filter(|tenure| !tenure.is_here) {
-            tenure.successor_gone = Some((who.clone(), now));
+    /// Records that the holder of this node's vote fell silent. It may no longer forward packets to this node.
+    pub(crate) fn successor_lost(&mut self, now: Time, address: IpAddr, holder: &LeaseHolder) {
+        if let Some(ownership) = self.former(address) {
+            ownership.lost_successor = Some((holder.clone(), now));
         }
     }
 
-    /// This node's vote for an address went to somebody else. If who had it before is gone, the way to here is cut.
-    pub fn lent(&mut self, address: IpAddr, to: &Voted) {
-        let Some(tenure) = self.of.get_mut(&address).filter(|tenure| !tenure.is_here) else {
+    /// Records that this node granted its vote to another process. The chain is broken if the former holder is lost.
+    pub(crate) fn vote_granted(&mut self, address: IpAddr, to: &LeaseHolder) {
+        let Some(ownership) = self.former(address) else {
             return;
         };
-        if let Some((gone, at)) = tenure.successor_gone.take()
-            && gone != *to
+        if let Some((lost, at)) = ownership.lost_successor.take()
+            && lost != *to
         {
-            tenure.cut(at);
+            ownership.break_chain(at);
         }
-        tenure.successor = Some(to.clone());
+        ownership.successor = Some(to.clone());
     }
 
-    /// Looks whether the ways to here are still there: whether all live through whom they go, by what `presence` knows of
-    /// their processes.
-    pub fn look(&mut self, now: Time, presence: impl Fn(&Voted) -> Presence) {
-        for tenure in self.of.values_mut() {
-            tenure.look(now, &presence);
+    /// Detects broken chains by the liveness of the processes on them.
+    pub(crate) fn check_chains(&mut self, now: Time, liveness: impl Fn(&LeaseHolder) -> Liveness) {
+        for ownership in self.by_address.values_mut() {
+            ownership.check_chain(now, &liveness);
         }
     }
 
-    /// What a process after this one is to [`Tenures::inherit`] if this one is killed: the addresses that this node answers
-    /// for, and those whose connections it will not trust.
-    pub fn bequest(&self) -> impl Iterator<Item = IpAddr> {
+    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: owned ones, and former ones with an incomplete
+    /// chain.
+    pub(crate) fn persisted_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let uncertain = self
-            .of
+            .by_address
             .iter()
-            .filter(|(_, tenure)| tenure.is_here || tenure.memory != Memory::Whole);
+            .filter(|(_, ownership)| ownership.is_current || ownership.chain != ChainState::Complete);
         uncertain.map(|(address, _)| *address)
     }
 
-    /// Nobody is to answer for an address any more.
-    pub fn forget_address(&mut self, address: IpAddr) {
-        self.of.remove(&address);
+    /// Drops an address that is no longer to be announced.
+    pub(crate) fn remove_address(&mut self, address: IpAddr) {
+        self.by_address.remove(&address);
     }
 
-    /// What is known of an address; nothing if there are too many.
-    fn of(&mut self, address: IpAddr) -> Option<&mut Tenure> {
-        if !self.of.contains_key(&address) && self.of.len() >= ADDRESSES_MAX {
+    fn former(&mut self, address: IpAddr) -> Option<&mut Ownership> {
+        let ownership = self.by_address.get_mut(&address);
+        ownership.filter(|ownership| !ownership.is_current)
+    }
+
+    /// Returns the ownership of an address; `None` if the limit of addresses is reached.
+    fn entry(&mut self, address: IpAddr) -> Option<&mut Ownership> {
+        if !self.by_address.contains_key(&address) && self.by_address.len() >= ADDRESSES_MAX {
             return None;
         }
-        Some(self.of.entry(address).or_insert_with(Tenure::new))
+        Some(self.by_address.entry(address).or_insert_with(Ownership::new))
     }
 }

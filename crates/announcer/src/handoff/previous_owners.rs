@@ -1,15 +1,17 @@
-//! Who answered for an address before. TCP connections that were opened through that node are known there alone: when an
-//! address moves on purpose, its new owner sends packets of connections that it does not know on to the one before.
+//! Previous owners of addresses, and forwarding to them.
 //!
-//! Every node remembers of each address who gave it up last ([`Predecessors::gave_up`]). Who answers for an address then
-//! leads what it does not know there. It goes on to do so when it gives the address up itself: so the connections of several
-//! nodes before are reached one by one, in the order of the moves. Nothing may go in circles: nobody leads to the node
-//! that has the address now, and nobody begins to lead to a node which may still lead here. That is known as soon as
-//! the other one has lent its vote for the address to this node, or is ending and said so.
+//! Open TCP connections of an address are known only to the node through which they were opened. After a planned move, the
+//! new owner forwards packets of connections that it does not know to the previous owner.
 //!
-//! Whoever takes an address may not know yet who had it before, or not be allowed yet to lead there. What is known to belong to
-//! no connection of its own is dropped for that long ([`Predecessors::unsettled`]): TCP sends it again. It would be answered
-//! by a reset otherwise.
+//! Each node records who released an address last ([`PreviousOwners::record_release`]), forwards to that node while it owns
+//! the address, and goes on forwarding after it released the address itself. Thus packets reach the connections of several
+//! former owners hop by hop. Forwarding never loops: no node forwards to the current owner, and no node starts to forward to
+//! a node that may forward back. The latter is ruled out once that node has granted its vote for the address to this node,
+//! or has announced its shutdown.
+//!
+//! A new owner may not know the previous owner yet, or may not forward to it yet. Until then the address is *pending*
+//! ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits them. Otherwise the kernel
+//! would answer with a reset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,216 +24,221 @@ use crate::{ADDRESSES_MAX, NodeName, Time};
 #[cfg(test)]
 mod tests;
 
-/// How long such a node may be silent that did not say that its process ends. Clients of connections that are led to a dead
-/// machine learn it no earlier than that; a busy network or process costs no connection.
-pub const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// How long who takes an address waits for the vote of the one before, and for word of who that is.
-pub const VOTE_PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum silence of a previous owner that did not announce its shutdown. Clients with connections through a dead node
+/// notice no earlier; a busy network or process costs no connection.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Time for which a new owner waits for the vote of the previous owner, and for messages that name it.
+pub(crate) const ATTRIBUTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How another node is.
+/// Liveness of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// It is no member.
+pub(crate) enum Liveness {
+    /// Not a member, or replaced by another process.
     Gone,
-    /// It was not heard for so long.
+    /// Silent for this duration.
     Silent(Duration),
-    /// It said that its process is about to end, and was not heard otherwise since. Its machine may well go on.
-    Ending,
+    /// Announced its shutdown and has been silent since. Its kernel may go on.
+    Leaving,
 }
 
-/// Who answered for addresses before, as this node knows it, and where it sends packets on to.
+/// Previous owners by address, and the forwarding that follows from them.
 #[derive(Debug, Default)]
-pub struct Predecessors {
-    of: BTreeMap<IpAddr, Trail>,
-    /// Addresses of this node of which it is not known yet where to lead, and when they were taken.
-    taken: BTreeMap<IpAddr, Time>,
+pub(crate) struct PreviousOwners {
+    by_address: BTreeMap<IpAddr, AddressOwners>,
+    /// Owned addresses without a forwarding decision, and the time of their acquisition.
+    pending: BTreeMap<IpAddr, Time>,
     is_changed: bool,
 }
 
-/// What is known of one address.
+/// Other owners of one address.
 #[derive(Debug, Default)]
-struct Trail {
-    /// Who gave it up last.
-    before: Option<Predecessor>,
-    /// Where packets go on to.
-    led: Option<Predecessor>,
+struct AddressOwners {
+    /// The last node that released the address.
+    last: Option<PreviousOwner>,
+    /// The node that this node forwards to.
+    forwarded_to: Option<PreviousOwner>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Predecessor {
+struct PreviousOwner {
     node: NodeName,
-    gave_up_at: Time,
+    released_at: Time,
 }
 
-impl Predecessors {
-    /// Another node says that it answered for an address and gave it up on purpose. `is_here` if this node has it now.
-    pub fn gave_up(&mut self, now: Time, address: IpAddr, by: &NodeName, is_here: bool) {
-        if !self.of.contains_key(&address) && self.of.len() >= ADDRESSES_MAX {
+impl PreviousOwners {
+    /// Records that another node released an address that it announced. `is_owner`: this node owns the address now.
+    pub(crate) fn record_release(&mut self, now: Time, address: IpAddr, by: &NodeName, is_owner: bool) {
+        if !self.by_address.contains_key(&address) && self.by_address.len() >= ADDRESSES_MAX {
             return;
         }
-        let trail = self.of.entry(address).or_default();
-        // It is said again until it was heard.
-        if is(trail.before.as_ref(), by) {
+        let owners = self.by_address.entry(address).or_default();
+        // Nodes repeat releases until they are confirmed.
+        if is_node(owners.last.as_ref(), by) {
             return;
         }
-        trail.before = Some(Predecessor {
+        owners.last = Some(PreviousOwner {
             node: NodeName::clone(by),
-            gave_up_at: now,
+            released_at: now,
         });
-        let is_led = is(trail.led.as_ref(), by);
-        if is_here && !is_led {
-            self.take(now, address);
+        if is_owner && !is_node(owners.forwarded_to.as_ref(), by) {
+            self.acquired(now, address);
         }
     }
 
-    /// This node answers for an address from now on.
-    pub fn take(&mut self, now: Time, address: IpAddr) {
-        self.is_changed |= self.taken.insert(address, now).is_none();
+    /// Notes that this node owns an address from now on.
+    pub(crate) fn acquired(&mut self, now: Time, address: IpAddr) {
+        self.is_changed |= self.pending.insert(address, now).is_none();
     }
 
-    /// Leads what was taken to those before, where `may_lead` says that they do not lead here. `is_told` says whether all
-    /// who could have had an address last have told.
-    pub fn follow(
+    /// Decides about pending addresses. `may_forward` returns true if a node does not forward an address to this node;
+    /// `is_attributed` returns true if every possible previous owner has reported.
+    pub(crate) fn settle(
         &mut self,
         now: Time,
-        may_lead: impl Fn(IpAddr, &NodeName) -> bool,
-        is_told: impl Fn(IpAddr) -> bool,
+        may_forward: impl Fn(IpAddr, &NodeName) -> bool,
+        is_attributed: impl Fn(IpAddr) -> bool,
     ) {
         let Self {
-            of,
-            taken,
+            by_address,
+            pending,
             is_changed,
         } = self;
-        let count = taken.len();
-        taken.retain(|address, since| {
-            let is_in_time = now < *since + VOTE_PATIENCE;
-            let mut trail = of.get_mut(address);
-            let before = trail.as_deref().and_then(|trail| trail.before.as_ref());
-            // Who gave it up long ago may not have been the last one.
-            let is_last = before.is_some_and(|before| *since < before.gave_up_at + VOTE_PATIENCE);
-            if is_in_time && !is_last && !is_told(*address) {
+        let count = pending.len();
+        pending.retain(|address, since| {
+            let is_in_time = now < *since + ATTRIBUTION_TIMEOUT;
+            let mut owners = by_address.get_mut(address);
+            let last = owners.as_deref().and_then(|owners| owners.last.as_ref());
+            // A node that released the address long ago need not be the last one.
+            let is_recent = last.is_some_and(|last| *since < last.released_at + ATTRIBUTION_TIMEOUT);
+            if is_in_time && !is_recent && !is_attributed(*address) {
                 return true;
             }
-            let Some(trail) = &mut trail else { return false };
-            let Some(before) = &trail.before else { return false };
-            if trail.led.as_ref() == Some(before) {
+            let Some(owners) = &mut owners else { return false };
+            let Some(last) = &owners.last else { return false };
+            if owners.forwarded_to.as_ref() == Some(last) {
                 return false;
             }
-            if !may_lead(*address, &before.node) {
+            if !may_forward(*address, &last.node) {
                 return is_in_time;
             }
-            trail.led = Some(before.clone());
+            owners.forwarded_to = Some(last.clone());
             *is_changed = true;
             false
         });
-        *is_changed |= taken.len() < count;
+        *is_changed |= pending.len() < count;
     }
 
-    /// This node does not answer for an address any more. Where it led goes on to be led there if it gave the address up to a
-    /// node that it knows, `to`, and that is another one.
-    pub fn give_up(&mut self, address: IpAddr, to: Option<&NodeName>) {
-        self.is_changed |= self.taken.remove(&address).is_some();
-        self.change(address, |trail| {
-            trail.led.take_if(|led| to.is_none_or(|to| led.node == *to));
+    /// Notes that this node no longer owns an address. Forwarding goes on if the new owner `to` is known and is not the node
+    /// that packets are forwarded to.
+    pub(crate) fn lost(&mut self, address: IpAddr, to: Option<&NodeName>) {
+        self.is_changed |= self.pending.remove(&address).is_some();
+        self.update(address, |owners| {
+            owners
+                .forwarded_to
+                .take_if(|next| to.is_none_or(|to| next.node == *to));
         });
     }
 
-    /// Another node asks for an address that this node has not: it may have it in a moment.
-    pub fn asked(&mut self, address: IpAddr, by: &NodeName) {
-        self.change(address, |trail| {
-            trail.led.take_if(|led| led.node == *by);
+    /// Notes that another node requests the vote for an address that this node does not own: it may own it in a moment.
+    pub(crate) fn vote_requested(&mut self, address: IpAddr, by: &NodeName) {
+        self.update(address, |owners| {
+            owners.forwarded_to.take_if(|next| next.node == *by);
         });
     }
 
-    /// Another node was lent this node's vote for an address.
-    pub fn lent(&mut self, address: IpAddr, to: &NodeName) {
-        self.change(address, |trail| {
-            trail.led.take_if(|led| led.node == *to);
-            trail.before.take_if(|before| before.node == *to);
+    /// Notes that this node granted its vote for an address to another node.
+    pub(crate) fn vote_granted(&mut self, address: IpAddr, to: &NodeName) {
+        self.update(address, |owners| {
+            owners.forwarded_to.take_if(|next| next.node == *to);
+            owners.last.take_if(|last| last.node == *to);
         });
     }
 
-    /// Nobody is to answer for an address any more.
-    pub fn forget_address(&mut self, address: IpAddr) {
-        self.is_changed |= self.taken.remove(&address).is_some();
-        self.is_changed |= self.of.remove(&address).is_some_and(|trail| trail.led.is_some());
+    /// Drops an address that is no longer to be announced.
+    pub(crate) fn remove_address(&mut self, address: IpAddr) {
+        self.is_changed |= self.pending.remove(&address).is_some();
+        let owners = self.by_address.remove(&address);
+        self.is_changed |= owners.is_some_and(|owners| owners.forwarded_to.is_some());
     }
 
-    /// The machine of a node is off, or not on the link.
-    pub fn forget_node(&mut self, node: &NodeName) {
-        self.retain(|predecessor| predecessor.node != *node);
+    /// Drops a node whose host is down or not on the link.
+    pub(crate) fn remove_node(&mut self, node: &NodeName) {
+        self.retain(|owner| owner.node != *node);
     }
 
-    /// This process ends: it leads nothing any more but what it answers for.
-    pub fn keep_only(&mut self, is_here: impl Fn(IpAddr) -> bool) {
-        for (address, trail) in &mut self.of {
-            if !is_here(*address) {
-                self.is_changed |= trail.led.take().is_some();
+    /// Stops forwarding for addresses that this node does not own, because the process shuts down.
+    pub(crate) fn retain_owned(&mut self, is_owner: impl Fn(IpAddr) -> bool) {
+        for (address, owners) in &mut self.by_address {
+            if !is_owner(*address) {
+                self.is_changed |= owners.forwarded_to.take().is_some();
             }
         }
     }
 
-    /// Forgets who is dead, by what `presence` knows of it, and what is too long ago.
-    pub fn expire(&mut self, now: Time, presence: impl Fn(&NodeName) -> Presence) {
-        let nodes = self.of.values().flat_map(|trail| [&trail.before, &trail.led]);
+    /// Drops dead nodes and releases older than [`FORWARDED_FOR_MAX`].
+    pub(crate) fn expire(&mut self, now: Time, liveness: impl Fn(&NodeName) -> Liveness) {
+        let nodes = self
+            .by_address
+            .values()
+            .flat_map(|owners| [&owners.last, &owners.forwarded_to]);
         let nodes: BTreeSet<NodeName> = nodes
             .flatten()
-            .map(|known| NodeName::clone(&known.node))
+            .map(|owner| NodeName::clone(&owner.node))
             .collect();
-        let is_dead = |node: &NodeName| match presence(node) {
-            Presence::Gone => true,
-            Presence::Silent(lasts) => lasts > SILENCE_MAX,
-            Presence::Ending => false,
+        let is_dead = |node: &NodeName| match liveness(node) {
+            Liveness::Gone => true,
+            Liveness::Silent(lasts) => lasts > SILENCE_MAX,
+            Liveness::Leaving => false,
         };
         let dead: BTreeSet<NodeName> = nodes.into_iter().filter(is_dead).collect();
-        self.retain(|known| !dead.contains(&known.node) && now < known.gave_up_at + FORWARDED_FOR_MAX);
+        self.retain(|owner| !dead.contains(&owner.node) && now < owner.released_at + FORWARDED_FOR_MAX);
     }
 
-    /// Where packets of unknown connections go, by their address.
-    pub fn led(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
-        self.of
+    /// Returns the forwarded addresses and the nodes that packets of unknown connections go to.
+    pub(crate) fn forwarded(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        self.by_address
             .iter()
-            .filter_map(|(address, trail)| Some((*address, &trail.led.as_ref()?.node)))
+            .filter_map(|(address, owners)| Some((*address, &owners.forwarded_to.as_ref()?.node)))
     }
 
-    /// Where packets for one address go.
-    pub fn led_to(&self, address: IpAddr) -> Option<&NodeName> {
-        let led = self.of.get(&address)?.led.as_ref();
-        led.map(|predecessor| &predecessor.node)
+    /// Returns the node that packets of unknown connections to an address go to.
+    pub(crate) fn forwarded_to(&self, address: IpAddr) -> Option<&NodeName> {
+        let next = self.by_address.get(&address)?.forwarded_to.as_ref();
+        next.map(|owner| &owner.node)
     }
 
-    /// The addresses of this node of which it does not know yet where to lead.
-    pub fn unsettled(&self) -> impl Iterator<Item = IpAddr> {
-        self.taken.keys().copied()
+    /// Returns the owned addresses without a forwarding decision.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = IpAddr> {
+        self.pending.keys().copied()
     }
 
-    /// Whether [`Predecessors::led`] or [`Predecessors::unsettled`] is another since the last call.
-    pub fn take_changed(&mut self) -> bool {
+    /// Returns true if [`PreviousOwners::forwarded`] or [`PreviousOwners::pending`] changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
-    fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut Trail)) {
-        let Some(trail) = self.of.get_mut(&address) else {
+    fn update(&mut self, address: IpAddr, update: impl FnOnce(&mut AddressOwners)) {
+        let Some(owners) = self.by_address.get_mut(&address) else {
             return;
         };
-        let was_led = trail.led.is_some();
-        change(trail);
-        self.is_changed |= was_led && trail.led.is_none();
-        if trail.before.is_none() && trail.led.is_none() {
-            self.of.remove(&address);
+        let was_forwarded = owners.forwarded_to.is_some();
+        update(owners);
+        self.is_changed |= was_forwarded && owners.forwarded_to.is_none();
+        if owners.last.is_none() && owners.forwarded_to.is_none() {
+            self.by_address.remove(&address);
         }
     }
 
-    fn retain(&mut self, is_kept: impl Fn(&Predecessor) -> bool) {
-        for trail in self.of.values_mut() {
-            trail.before.take_if(|before| !is_kept(before));
-            self.is_changed |= trail.led.take_if(|led| !is_kept(led)).is_some();
+    fn retain(&mut self, is_kept: impl Fn(&PreviousOwner) -> bool) {
+        for owners in self.by_address.values_mut() {
+            owners.last.take_if(|last| !is_kept(last));
+            self.is_changed |= owners.forwarded_to.take_if(|next| !is_kept(next)).is_some();
         }
-        self.of
-            .retain(|_, trail| trail.before.is_some() || trail.led.is_some());
+        self.by_address
+            .retain(|_, owners| owners.last.is_some() || owners.forwarded_to.is_some());
     }
 }
 
-fn is(known: Option<&Predecessor>, node: &NodeName) -> bool {
-    known.is_some_and(|known| known.node == *node)
+fn is_node(owner: Option<&PreviousOwner>, node: &NodeName) -> bool {
+    owner.is_some_and(|owner| owner.node == *node)
 }

@@ -1,64 +1,65 @@
-//! ARP (RFC 826, RFC 5227) and NDP (RFC 4861) in bytes: questions for an address in, answers and announcements out.
+//! Frames of ARP (RFC 826, RFC 5227) and NDP (RFC 4861): decodes address resolution requests, encodes replies and
+//! announcements.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[cfg(test)]
 mod tests;
 
-/// The address of a network card.
+/// Ethernet address.
 pub type HardwareAddress = [u8; 6];
 
 const BROADCAST: HardwareAddress = [0xff; 6];
 const ETHERNET_BYTES: usize = 14;
 const TYPE_ARP: [u8; 2] = [0x08, 0x06];
 const TYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-/// Ethernet, IPv4, and the lengths of their addresses.
+/// Hardware type Ethernet, protocol type IPv4, and the lengths of their addresses.
 const ARP_HEAD: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_BYTES: usize = 28;
 const ARP_REQUEST: u8 = 1;
 const ARP_REPLY: u8 = 2;
 const IPV6_BYTES: usize = 40;
 const NEXT_IS_ICMPV6: u8 = 58;
-/// What no router has passed on (RFC 4861, 7.1.1).
+/// Proves that no router forwarded the packet (RFC 4861, section 7.1.1).
 const HOP_LIMIT: u8 = 255;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Type to target address, of both.
+/// Length of solicitations and advertisements from the type to the target address.
 const NEIGHBOUR_BYTES: usize = 24;
 const OPTION_SOURCE: u8 = 1;
 const OPTION_TARGET: u8 = 2;
-/// An option with a hardware address: two bytes and six, counted in eights.
+/// Length of an option with a hardware address; options count in units of eight bytes.
 const OPTION_BYTES: usize = 8;
-/// "This is an answer", and "forget what you knew".
+/// Flags of advertisements (RFC 4861, section 4.4).
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Somebody asks for the hardware address of an address.
+/// Request for the hardware address of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// By ARP.
+pub enum ResolutionRequest {
+    /// ARP request.
     Arp {
-        /// What is asked for.
+        /// Requested address.
         target: Ipv4Addr,
-        /// Who asks; unspecified if it wants to know whether the address is in use.
-        asker: Ipv4Addr,
-        /// Where the answer goes.
+        /// Address of the requester; unspecified for duplicate address detection.
+        requester: Ipv4Addr,
+        /// Ethernet address that the reply goes to.
         hardware: HardwareAddress,
     },
-    /// By a neighbour solicitation.
+    /// NDP neighbour solicitation.
     Ndp {
-        /// What is asked for.
+        /// Requested address.
         target: Ipv6Addr,
-        /// Who asks; unspecified if it wants to know whether the address is in use.
-        asker: Ipv6Addr,
-        /// Where the answer goes.
+        /// Address of the requester; unspecified for duplicate address detection.
+        requester: Ipv6Addr,
+        /// Ethernet address that the reply goes to.
         hardware: HardwareAddress,
     },
 }
 
-impl Question {
-    /// Reads a frame; nothing if it is no question, or not as the RFCs want it.
+impl ResolutionRequest {
+    /// Decodes a frame. Returns `None` for other frames and for requests that the RFCs require to discard.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let (head, rest) = frame.split_at_checked(ETHERNET_BYTES)?;
         match [head[12], head[13]] {
@@ -68,7 +69,7 @@ impl Question {
         }
     }
 
-    /// The address that is asked for.
+    /// Returns the requested address.
     pub fn target(&self) -> IpAddr {
         match self {
             Self::Arp { target, .. } => (*target).into(),
@@ -76,34 +77,34 @@ impl Question {
         }
     }
 
-    /// The frame that answers: the address is at `own`.
-    pub fn answer(&self, own: HardwareAddress) -> Vec<u8> {
+    /// Encodes the reply: the requested address is at `own`.
+    pub fn reply(&self, own: HardwareAddress) -> Vec<u8> {
         match *self {
             Self::Arp {
                 target,
-                asker,
+                requester,
                 hardware,
-            } => arp(hardware, own, ARP_REPLY, target, (hardware, asker)),
+            } => arp(hardware, own, ARP_REPLY, target, (hardware, requester)),
             Self::Ndp {
                 target,
-                asker,
+                requester,
                 hardware,
-            } if asker.is_unspecified() => {
+            } if requester.is_unspecified() => {
                 debug_assert_eq!(hardware, multicast(ALL_NODES));
                 advertisement(own, target, (multicast(ALL_NODES), ALL_NODES), OVERRIDE)
             }
             Self::Ndp {
                 target,
-                asker,
+                requester,
                 hardware,
-            } => advertisement(own, target, (hardware, asker), SOLICITED | OVERRIDE),
+            } => advertisement(own, target, (hardware, requester), SOLICITED | OVERRIDE),
         }
     }
 }
 
-/// The frames that tell everybody that an address is at `own`. For IPv4 there are two, as a request and as a reply:
-/// some devices learn from the one only, some from the other.
-pub fn announcement(own: HardwareAddress, address: IpAddr) -> Vec<Vec<u8>> {
+/// Encodes gratuitous announcements: `address` is at `own`. For IPv4 there is a request and a reply, because some devices
+/// learn only from one of them.
+pub(crate) fn announcement(own: HardwareAddress, address: IpAddr) -> Vec<Vec<u8>> {
     match address {
         IpAddr::V4(address) => vec![
             arp(BROADCAST, own, ARP_REQUEST, address, ([0; 6], address)),
@@ -118,46 +119,46 @@ pub fn announcement(own: HardwareAddress, address: IpAddr) -> Vec<Vec<u8>> {
     }
 }
 
-/// The group that is asked for an address (RFC 4291, 2.7.1).
-pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+/// Returns the solicited-node multicast address (RFC 4291, section 2.7.1).
+pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (a & 0xff), b)
 }
 
-fn read_arp(bytes: &[u8]) -> Option<Question> {
+fn read_arp(bytes: &[u8]) -> Option<ResolutionRequest> {
     if bytes.get(..6)? != ARP_HEAD || bytes.get(6..8)? != [0, ARP_REQUEST] {
         return None;
     }
     let hardware: HardwareAddress = array(bytes, 8)?;
-    let asker = Ipv4Addr::from(array::<4>(bytes, 14)?);
+    let requester = Ipv4Addr::from(array::<4>(bytes, 14)?);
     let target = Ipv4Addr::from(array::<4>(bytes, 24)?);
-    // Who announces an address of its own asks nothing. Groups have no place as askers.
-    let is_question = asker != target && !is_group(hardware) && hardware != [0; 6];
-    is_question.then_some(Question::Arp {
+    // A gratuitous announcement is not a request. A group address is not a valid sender.
+    let is_request = requester != target && !is_group(hardware) && hardware != [0; 6];
+    is_request.then_some(ResolutionRequest::Arp {
         target,
-        asker,
+        requester,
         hardware,
     })
 }
 
-/// What RFC 4861, 7.1.1, wants of a solicitation.
-fn read_solicitation(from: HardwareAddress, bytes: &[u8]) -> Option<Question> {
+/// Decodes a solicitation and validates it (RFC 4861, section 7.1.1).
+fn read_solicitation(from: HardwareAddress, bytes: &[u8]) -> Option<ResolutionRequest> {
     let (head, rest) = bytes.split_at_checked(IPV6_BYTES)?;
     let length = usize::from(u16::from_be_bytes(array(head, 4)?));
-    // Short frames are padded.
-    let part = rest.get(..length)?;
+    // Short frames have padding.
+    let icmp = rest.get(..length)?;
     let is_plain = head[0] >> 4 == 6 && head[6] == NEXT_IS_ICMPV6 && head[7] == HOP_LIMIT;
-    if !is_plain || part.len() < NEIGHBOUR_BYTES || part[0] != SOLICITATION || part[1] != 0 {
+    if !is_plain || icmp.len() < NEIGHBOUR_BYTES || icmp[0] != SOLICITATION || icmp[1] != 0 {
         return None;
     }
     let source = Ipv6Addr::from(array::<16>(head, 8)?);
     let destination = Ipv6Addr::from(array::<16>(head, 24)?);
-    if checksum(source, destination, part) != 0 {
+    if checksum(source, destination, icmp) != 0 {
         return None;
     }
-    let target = Ipv6Addr::from(array::<16>(part, 8)?);
+    let target = Ipv6Addr::from(array::<16>(icmp, 8)?);
     let mut hardware = None;
-    let mut options = part.get(NEIGHBOUR_BYTES..)?;
+    let mut options = icmp.get(NEIGHBOUR_BYTES..)?;
     while !options.is_empty() {
         let bytes = usize::from(*options.get(1)?) * OPTION_BYTES;
         let option = options.get(..bytes).filter(|option| !option.is_empty())?;
@@ -175,9 +176,9 @@ fn read_solicitation(from: HardwareAddress, bytes: &[u8]) -> Option<Question> {
     } else {
         Some(hardware.unwrap_or(from)).filter(|hardware| !is_group(*hardware))?
     };
-    Some(Question::Ndp {
+    Some(ResolutionRequest::Ndp {
         target,
-        asker: source,
+        requester: source,
         hardware,
     })
 }
@@ -208,32 +209,32 @@ fn advertisement(
     to: (HardwareAddress, Ipv6Addr),
     flags: u8,
 ) -> Vec<u8> {
-    let mut part = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
-    part.extend(address.octets());
-    part.extend([OPTION_TARGET, 1]);
-    part.extend(own);
-    let sum = checksum(address, to.1, &part);
-    part[2..4].copy_from_slice(&sum.to_be_bytes());
-    let mut frame = Vec::with_capacity(ETHERNET_BYTES + IPV6_BYTES + part.len());
+    let mut icmp = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
+    icmp.extend(address.octets());
+    icmp.extend([OPTION_TARGET, 1]);
+    icmp.extend(own);
+    let sum = checksum(address, to.1, &icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut frame = Vec::with_capacity(ETHERNET_BYTES + IPV6_BYTES + icmp.len());
     frame.extend(to.0);
     frame.extend(own);
     frame.extend(TYPE_IPV6);
     frame.extend([0x60, 0, 0, 0]);
-    frame.extend((part.len() as u16).to_be_bytes());
+    frame.extend((icmp.len() as u16).to_be_bytes());
     frame.extend([NEXT_IS_ICMPV6, HOP_LIMIT]);
     frame.extend(address.octets());
     frame.extend(to.1.octets());
-    frame.extend(part);
+    frame.extend(icmp);
     frame
 }
 
-/// The checksum of ICMPv6 with its pseudo header (RFC 4443, 2.3); 0 for a part that has the right one in it.
-fn checksum(source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> u16 {
+/// ICMPv6 checksum with its pseudo-header (RFC 4443, section 2.3); 0 for a message that contains its correct checksum.
+fn checksum(source: Ipv6Addr, destination: Ipv6Addr, icmp: &[u8]) -> u16 {
     let addresses = source.segments().into_iter().chain(destination.segments());
-    let words = part
+    let words = icmp
         .chunks(2)
         .map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    let fixed = u64::from(NEXT_IS_ICMPV6) + part.len() as u64;
+    let fixed = u64::from(NEXT_IS_ICMPV6) + icmp.len() as u64;
     let mut sum: u64 = addresses.chain(words).map(u64::from).sum::<u64>() + fixed;
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -241,7 +242,7 @@ fn checksum(source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Where frames for a group go (RFC 2464, 7).
+/// Ethernet address of a multicast group (RFC 2464, section 7).
 fn multicast(group: Ipv6Addr) -> HardwareAddress {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]

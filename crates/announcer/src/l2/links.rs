@@ -1,4 +1,4 @@
-//! The links that addresses are announced on.
+//! Selection of the links that addresses are announced on.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use api::address_pool::LinkPattern;
 use netlink::route::{Address, Connection, Link, LinkIndex, RouteError};
 use ring::digest::{SHA256, digest};
 
-use crate::election::capabilities::LinksId;
+use crate::election::capabilities::LinkSetId;
 use crate::l2::frame::HardwareAddress;
 
 #[cfg(test)]
 mod tests;
 
-/// Links that lead to Pods or nowhere, by the beginnings of their names: our own agent's, and those that MetalLB leaves out.
-const PASSED_OVER: [&str; 14] = [
+/// Name prefixes of links to Pods and of virtual links: those of Portolan's agent, and those that MetalLB excludes.
+const EXCLUDED_PREFIXES: [&str; 14] = [
     "pod",
     "portolan",
     "docker",
@@ -30,61 +30,59 @@ const PASSED_OVER: [&str; 14] = [
     "nodelocaldns",
 ];
 
-/// Which links are used where nobody says anything else.
+/// Default links, for addresses whose AddressPools name none.
 #[derive(Clone, Debug, Default)]
 pub struct LinkSelection {
-    /// The links. None: every link with an address that reaches beyond it, but for those whose names say that they lead to
-    /// Pods.
+    /// Patterns of link names. If empty, all links with a global address except links to Pods.
     pub names: Vec<LinkPattern>,
 }
 
-/// A link of this machine.
+/// Link of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Port {
-    pub(crate) link: LinkIndex,
+pub(crate) struct NetworkLink {
+    pub(crate) index: LinkIndex,
     pub(crate) name: String,
     pub(crate) hardware: HardwareAddress,
-    pub(crate) uses: Uses,
+    pub(crate) uses: LinkUses,
 }
 
-/// What a link is for.
+/// Uses of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Uses {
-    /// It is among those that are used where nobody says anything else.
-    pub(crate) is_selected: bool,
-    /// Pools name it.
-    pub(crate) is_named: bool,
+pub(crate) struct LinkUses {
+    /// It is a default link.
+    pub(crate) is_default: bool,
+    /// An AddressPool names it.
+    pub(crate) is_in_pool: bool,
 }
 
-impl Uses {
-    /// Whether addresses are announced on it at all. It leads to the network in any case.
-    pub(crate) fn are_any(self) -> bool {
-        self.is_selected || self.is_named
+impl LinkUses {
+    /// Returns true if addresses may be announced on the link.
+    pub(crate) fn is_announcing(self) -> bool {
+        self.is_default || self.is_in_pool
     }
 }
 
-/// The links that an address is announced on: those that are used anyway, or, if pools that have it name links, those that
-/// each of them names.
+/// Links of an address: those that all of its AddressPools name, or the default links if no pool names any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressLinks(Vec<Arc<[LinkPattern]>>);
+pub(crate) struct AddressLinks(Vec<Arc<[LinkPattern]>>);
 
 impl AddressLinks {
-    /// What several pools name; those that name none say nothing.
-    pub fn of<'p>(pools: impl IntoIterator<Item = &'p Arc<[LinkPattern]>>) -> Self {
+    /// Combines the links of AddressPools. Pools without links do not restrict the result.
+    pub(crate) fn of<'p>(pools: impl IntoIterator<Item = &'p Arc<[LinkPattern]>>) -> Self {
         let naming = pools.into_iter().filter(|links| !links.is_empty());
         Self(naming.cloned().collect())
     }
 
-    /// Whether the address is announced on a link.
-    pub(crate) fn have(&self, port: &Port) -> bool {
+    /// Returns true if the address is announced on a link.
+    pub(crate) fn contain(&self, link: &NetworkLink) -> bool {
         if self.0.is_empty() {
-            return port.uses.is_selected;
+            return link.uses.is_default;
         }
-        self.0.iter().all(|names| is_among(names, &port.name))
+        self.0.iter().all(|names| matches_any(names, &link.name))
     }
 
-    /// Their number, the same on all machines; none if they are those that are used anyway.
-    pub fn id(&self) -> Option<LinksId> {
+    /// Returns the identifier of the link set, equal on all nodes; `None` for the default links.
+    pub(crate) fn id(&self) -> Option<LinkSetId> {
         if self.0.is_empty() {
             return None;
         }
@@ -96,13 +94,19 @@ impl AddressLinks {
         lists.sort_unstable();
         let hash = digest(&SHA256, lists.join(";").as_bytes());
         let first = hash.as_ref().first_chunk().copied().unwrap_or_default();
-        Some(LinksId(u64::from_be_bytes(first)))
+        Some(LinkSetId(u64::from_be_bytes(first)))
     }
 }
 
 impl LinkSelection {
-    /// The links of this machine that lead to the network, and those that pools name; and all addresses that links have.
-    pub(crate) fn find(&self, named: &[LinkPattern]) -> Result<(Vec<Port>, Vec<Address>), RouteError> {
+    /// Lists the network links of this node, the links that match `pool_links`, and the addresses of all links.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel does not list links or addresses.
+    pub(crate) fn list(
+        &self,
+        pool_links: &[LinkPattern],
+    ) -> Result<(Vec<NetworkLink>, Vec<Address>), RouteError> {
         let mut connection = Connection::open()?;
         let addresses = connection.addresses()?;
         let is_addressed = |link: LinkIndex| {
@@ -110,39 +114,40 @@ impl LinkSelection {
                 .iter()
                 .any(|address| address.link == link && address.is_global())
         };
-        let ports = self.choose(named, connection.links()?, is_addressed);
-        Ok((ports, addresses))
+        let links = self.choose(pool_links, connection.links()?, is_addressed);
+        Ok((links, addresses))
     }
 
     fn choose(
         &self,
-        named: &[LinkPattern],
+        pool_links: &[LinkPattern],
         links: Vec<Link>,
         is_addressed: impl Fn(LinkIndex) -> bool,
-    ) -> Vec<Port> {
+    ) -> Vec<NetworkLink> {
         let usable = links.into_iter().filter(|link| link.is_up && !link.is_loopback);
-        let ports = usable.filter_map(|link| {
-            let is_passed_over = PASSED_OVER.iter().any(|start| link.name.starts_with(start));
-            let is_of_network = !is_passed_over && link.master.is_none() && is_addressed(link.index);
-            let uses = Uses {
-                is_selected: match self.names.is_empty() {
-                    true => is_of_network,
-                    false => is_among(&self.names, &link.name),
+        let chosen = usable.filter_map(|link| {
+            let is_excluded = EXCLUDED_PREFIXES.iter().any(|start| link.name.starts_with(start));
+            let is_of_network = !is_excluded && link.master.is_none() && is_addressed(link.index);
+            let uses = LinkUses {
+                is_default: if self.names.is_empty() {
+                    is_of_network
+                } else {
+                    matches_any(&self.names, &link.name)
                 },
-                is_named: is_among(named, &link.name),
+                is_in_pool: matches_any(pool_links, &link.name),
             };
-            let port = Port {
-                link: link.index,
+            let link = NetworkLink {
+                index: link.index,
                 hardware: link.ethernet?,
                 name: link.name,
                 uses,
             };
-            (is_of_network || uses.are_any()).then_some(port)
+            (is_of_network || uses.is_announcing()).then_some(link)
         });
-        ports.collect()
+        chosen.collect()
     }
 }
 
-fn is_among(names: &[LinkPattern], link: &str) -> bool {
+fn matches_any(names: &[LinkPattern], link: &str) -> bool {
     names.iter().any(|name| name.matches(link))
 }

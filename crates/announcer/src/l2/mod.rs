@@ -2,4 +2,4 @@
 
 pub mod frame;
 pub(crate) mod links;
-pub(crate) mod ports;
+pub(crate) mod sockets;

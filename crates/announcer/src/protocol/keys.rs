@@ -1,10 +1,10 @@
-//! The keys that members' messages are authenticated with.
+//! Authentication keys of the members' messages.
 //!
-//! Each process makes a key pair for X25519 (RFC 7748) when it starts, and keeps the secret half in memory. The public half
-//! stands in the record of members, beside the process's incarnation. Two processes share the result of the key agreement;
-//! HKDF-SHA-256 (RFC 5869) makes one key for each direction of it, with both names, both incarnations and the cluster. So
-//! a reader of the record learns no key, no member can make a message of another one, and a message from or to an earlier
-//! process never authenticates.
+//! Each process creates an X25519 key pair (RFC 7748) at startup and keeps the secret key in memory. The member list holds
+//! the public key beside the incarnation of the process. From the shared secret of two processes, HKDF-SHA-256 (RFC 5869)
+//! derives one key per direction, bound to both names, both incarnations and the cluster. Therefore a reader of the member
+//! list learns no key, no member can forge messages of another one, and messages from or to earlier processes fail
+//! authentication.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,85 +19,88 @@ use crate::protocol::message::{Key, Message, MessageError};
 #[cfg(test)]
 mod tests;
 
-/// What keys are made for; another version of messages has another one.
+/// HKDF context; each version of the message format has its own.
 const PURPOSE: &[u8] = b"portolan announcer 3";
 const KEY_BYTES: usize = 32;
 
-/// The secret half of a process's key pair. It never leaves the process.
-pub struct Secret(StaticSecret);
+/// Secret key of a process. It never leaves the process.
+pub struct SecretKey(StaticSecret);
 
-impl Secret {
-    /// The secret of these random bytes.
+impl SecretKey {
+    /// Creates a secret key from random bytes.
     pub fn new(random: [u8; KEY_BYTES]) -> Self {
         Self(StaticSecret::from(random))
     }
 
-    /// Its public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         PublicKey(x25519_dalek::PublicKey::from(&self.0).to_bytes())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
+        f.write_str("SecretKey")
     }
 }
 
-/// A process that makes or reads messages.
+/// One side of a key agreement.
 #[derive(Clone, Copy, Debug)]
-struct End<'a> {
+struct Party<'a> {
     name: &'a str,
     incarnation: u64,
 }
 
-/// The keys that this process shares with others.
+/// Keys that this process shares with the other members.
 #[derive(Debug)]
 pub struct Keyring {
     name: NodeName,
     incarnation: u64,
-    secret: Secret,
+    secret: SecretKey,
     cluster: String,
-    pairs: HashMap<NodeName, Pair>,
+    members: HashMap<NodeName, MemberKeys>,
 }
 
 #[derive(Debug)]
-struct Pair {
+struct MemberKeys {
     member: Member,
     keys: Option<Keys>,
 }
 
 #[derive(Debug)]
 struct Keys {
-    outward: Key,
-    inward: Key,
+    sending: Key,
+    receiving: Key,
 }
 
 impl Keyring {
-    /// The keys of a process that knows nobody yet.
-    pub fn new(name: NodeName, incarnation: u64, secret: Secret) -> Self {
+    /// Creates a keyring without members.
+    pub fn new(name: NodeName, incarnation: u64, secret: SecretKey) -> Self {
         Self {
             name,
             incarnation,
             secret,
             cluster: String::new(),
-            pairs: HashMap::new(),
+            members: HashMap::new(),
         }
     }
 
-    /// Shares keys with the processes that the record names, and with no others.
-    pub fn follow(&mut self, record: Option<&Record>) {
+    /// Derives the keys of all processes in the member list and drops all others.
+    pub fn update(&mut self, record: Option<&Record>) {
         let Some(record) = record else {
-            self.pairs.clear();
+            self.members.clear();
             return;
         };
         if self.cluster != record.cluster {
             self.cluster.clone_from(&record.cluster);
-            self.pairs.clear();
+            self.members.clear();
         }
-        self.pairs.retain(|name, _| record.member(name).is_some());
+        self.members.retain(|name, _| record.member(name).is_some());
         for (name, member) in record.everybody() {
-            let is_known = self.pairs.get(name).is_some_and(|pair| pair.member == *member);
+            let is_known = self
+                .members
+                .get(name)
+                .is_some_and(|entry| entry.member == *member);
             if is_known || *name == self.name {
                 continue;
             }
@@ -108,65 +111,66 @@ impl Keyring {
             if member.process.is_some() && keys.is_none() {
                 tracing::warn!(
                     node = &**name,
-                    "the member's public key is refused: it is of low order"
+                    "public key of a member rejected: point of low order"
                 );
             }
-            let pair = Pair {
+            let entry = MemberKeys {
                 member: member.clone(),
                 keys,
             };
-            self.pairs.insert(NodeName::clone(name), pair);
+            self.members.insert(NodeName::clone(name), entry);
         }
     }
 
-    /// The bytes of a message to a member; `None` if no key is shared with it.
+    /// Encodes and authenticates a message. Returns `None` if no key is shared with its receiver.
     pub fn seal(&self, message: &Message) -> Option<Vec<u8>> {
-        let keys = self.pairs.get(&message.to)?.keys.as_ref()?;
-        Some(message.encode(&keys.outward))
+        let keys = self.members.get(&message.to)?.keys.as_ref()?;
+        Some(message.encode(&keys.sending))
     }
 
-    /// Reads a datagram that came from an address. What it says of its sender is true.
+    /// Authenticates and decodes a datagram from a source address.
     ///
     /// # Errors
-    /// See [`MessageError`].
+    /// Returns an error if the sender is unknown, the source is not its recorded address, or the message is not authentic.
     pub fn open(&self, from: SocketAddr, bytes: &[u8]) -> Result<Message, MessageError> {
         let sender = Message::claimed_sender(bytes)?;
-        let pair = self.pairs.get(&sender).ok_or(MessageError::Sender)?;
-        let recorded = pair.member.address;
+        let entry = self.members.get(&sender).ok_or(MessageError::UnknownSender)?;
+        let recorded = entry.member.address;
         if (recorded.ip(), recorded.port()) != (from.ip(), from.port()) {
-            return Err(MessageError::Source {
+            return Err(MessageError::WrongSource {
                 recorded,
                 found: from,
             });
         }
-        let keys = pair.keys.as_ref().ok_or(MessageError::Sender)?;
-        let message = Message::decode(bytes, &keys.inward)?;
-        let process = pair.member.process.as_ref().ok_or(MessageError::Sender)?;
-        // The key says so already; a sender that says otherwise is broken.
+        let keys = entry.keys.as_ref().ok_or(MessageError::UnknownSender)?;
+        let message = Message::decode(bytes, &keys.receiving)?;
+        let process = entry.member.process.as_ref().ok_or(MessageError::UnknownSender)?;
+        // The key is bound to both already; other values are a bug of the sender.
         let is_consistent = message.to == self.name && message.incarnation == process.incarnation;
-        is_consistent.then_some(message).ok_or(MessageError::Tag)
+        is_consistent
+            .then_some(message)
+            .ok_or(MessageError::Authentication)
     }
 
-    /// The keys that are shared with a process; `None` if its public key is of low order, so that everybody knows what
-    /// comes of the agreement.
+    /// Derives the keys shared with a process. Returns `None` for a public key of low order, whose shared secret is public.
     fn keys(&self, name: &str, process: &Process) -> Option<Keys> {
         let public = x25519_dalek::PublicKey::from(process.public_key.0);
         let shared = self.secret.0.diffie_hellman(&public);
         if !shared.was_contributory() {
             return None;
         }
-        let here = End {
+        let here = Party {
             name: &self.name,
             incarnation: self.incarnation,
         };
-        let there = End {
+        let there = Party {
             name,
             incarnation: process.incarnation,
         };
         let key = |from, to| derive(shared.as_bytes(), &self.cluster, from, to);
         Some(Keys {
-            outward: key(here, there)?,
-            inward: key(there, here)?,
+            sending: key(here, there)?,
+            receiving: key(there, here)?,
         })
     }
 }
@@ -179,8 +183,8 @@ impl KeyType for KeyLength {
     }
 }
 
-/// The key of one direction.
-fn derive(shared: &[u8; KEY_BYTES], cluster: &str, from: End<'_>, to: End<'_>) -> Option<Key> {
+/// Derives the key of one direction.
+fn derive(shared: &[u8; KEY_BYTES], cluster: &str, from: Party<'_>, to: Party<'_>) -> Option<Key> {
     let (lengths, numbers) = (
         [cluster.len(), from.name.len(), to.name.len()].map(|length| (length as u64).to_be_bytes()),
         [from.incarnation, to.incarnation].map(u64::to_be_bytes),
@@ -198,7 +202,7 @@ fn derive(shared: &[u8; KEY_BYTES], cluster: &str, from: End<'_>, to: End<'_>) -
     ];
     let mut bytes = [0; KEY_BYTES];
     let material = Salt::new(HKDF_SHA256, &[]).extract(shared);
-    // It fails for lengths beyond 255 hashes only.
+    // Expansion fails only for lengths beyond 255 hashes.
     material.expand(&info, KeyLength).ok()?.fill(&mut bytes).ok()?;
     Some(Key::new(&bytes))
 }

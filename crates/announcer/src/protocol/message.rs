@@ -1,25 +1,32 @@
-//! What nodes tell each other, in bytes: one UDP datagram, authenticated with a key that only its sender and its receiver can
-//! make ([`crate::protocol::keys`]).
+//! Messages between announcers: one UDP datagram each, authenticated with a key that only its sender and its receiver can
+//! derive ([`crate::protocol::keys`]).
 //!
-//! All numbers are big-endian. Magic (4), tag (16: HMAC-SHA-256 of the magic and of all that follows, cut), sender's name,
-//! receiver's name (length in one byte each), incarnation (8), stamp (8), epoch (8), lowest epoch that votes are lent to (8),
-//! flags (1), the receiver's message that was heard last if its flag is set (incarnation, stamp: 8 each), the generation of the
-//! lease if its flag is set (8), number of entries (2), and for each its kind (1), address family (1: 4 or 6) and address.
-//! Then what the sender has ([`crate::election::capabilities`]): flags (1), number of links that it lacks (1), and their numbers (8 each); and
-//! where it takes packets for addresses that it gave up ([`crate::handoff::next_hop`]): number of entrances (1), for each its family (1),
-//! address and Ethernet address (6). The last is a bit for each entry, the lowest for the first (4): a vote given back whose bit
-//! is set is of an address that the sender answered for until then. What comes behind, and flags that are not known, are a later
-//! version's, and are passed over.
+//! Wire format of version 3 (numbers are big-endian, sizes in bytes in parentheses):
 //!
-//! That is version 3. Versions 1 and 2 were authenticated with one key for all; they are neither sent nor read.
+//! | Field | Size |
+//! |---|---|
+//! | magic `PLA3` | 4 |
+//! | tag: HMAC-SHA-256 of the magic and of all that follows, truncated | 16 |
+//! | names of sender and receiver, each with its length | 1 + length |
+//! | incarnation, timestamp, epoch, lowest epoch that the sender grants votes to | 8 each |
+//! | flags | 1 |
+//! | echo, if its flag is set: incarnation and timestamp of the last message of the receiver | 8 each |
+//! | generation of the vote lease, if its flag is set | 8 |
+//! | number of entries, then per entry: kind, address family (4 or 6), address | 2, then 1 + 1 + 4 or 16 |
+//! | capabilities: flags, number of missing link sets, their identifiers | 1 + 1 + 8 each |
+//! | number of link addresses, then per address: family, address, Ethernet address | 1, then 1 + 4 or 16 + 6 |
+//! | bit set over the entries, lowest bit first: this released vote is of an address that the sender announced until then | 4 |
+//!
+//! Receivers ignore trailing bytes and unknown flags, which later versions may add. Versions 1 and 2 used one key for all
+//! members; they are neither sent nor accepted.
 
 use std::net::{IpAddr, SocketAddr};
 
 use ring::hmac;
 
 use crate::NodeName;
-use crate::election::capabilities::{LACKS_MAX, LinksId, Means};
-use crate::handoff::next_hop::Entrance;
+use crate::election::capabilities::{LinkSetId, MISSING_LINKS_MAX, NodeCapabilities};
+use crate::handoff::next_hop::{LINK_ADDRESSES_MAX, LinkAddress};
 
 #[cfg(test)]
 mod tests;
@@ -28,21 +35,19 @@ const MAGIC: [u8; 4] = *b"PLA3";
 const TAG_BYTES: usize = 16;
 const QUORATE: u8 = 1;
 const LEAVING: u8 = 2;
-const GRANTS: u8 = 4;
-const HEARD: u8 = 8;
-/// A flag of what the sender has.
-const EDGE: u8 = 1;
+const GRANTS_LEASE: u8 = 4;
+const HAS_ECHO: u8 = 8;
+/// Flag of the capabilities.
+const HAS_EDGE: u8 = 1;
 
-/// Entries that one datagram may have.
-pub const ENTRIES_MAX: usize = 32;
-/// Entries that are put into one: with the longest names it stays below the smallest MTU of IPv6.
-pub const ENTRIES_SENT_MAX: usize = 24;
-/// Most entrances that a node tells: those of both families on three links.
-pub const ENTRANCES_MAX: usize = 6;
-/// Longest name: that of Kubernetes' Nodes (RFC 1123 subdomain).
+/// Maximum number of entries that a receiver accepts in one datagram.
+pub(crate) const ENTRIES_MAX: usize = 32;
+/// Maximum number of entries that a sender puts into one datagram. With the longest names it fits the minimum IPv6 MTU.
+pub(crate) const ENTRIES_SENT_MAX: usize = 24;
+/// Maximum length of a Node name (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;
-/// No datagram is longer.
-pub const BYTES_MAX: usize = MAGIC.len()
+/// Maximum length of a datagram.
+pub(crate) const BYTES_MAX: usize = MAGIC.len()
     + TAG_BYTES
     + 4 * 8
     + 1
@@ -51,105 +56,106 @@ pub const BYTES_MAX: usize = MAGIC.len()
     + 2
     + ENTRIES_MAX * 18
     + 2
-    + LACKS_MAX * 8
+    + MISSING_LINKS_MAX * 8
     + 1
-    + ENTRANCES_MAX * (17 + 6)
+    + LINK_ADDRESSES_MAX * (17 + 6)
     + 4;
 
-/// A moment on the sender's clock, in nanoseconds; to others a number that grows from one datagram to the next.
+/// Send time on the sender's monotonic clock, in nanoseconds. Receivers use it only as a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(pub u64);
+pub struct Timestamp(pub u64);
 
-/// A probe, and what goes with it.
+/// Probe, with requests and answers about votes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The sender.
+    /// Node of the sender.
     pub from: NodeName,
-    /// The receiver.
+    /// Node of the receiver.
     pub to: NodeName,
-    /// The sender's process.
+    /// Incarnation of the sender's process.
     pub incarnation: u64,
-    /// When it was sent.
-    pub stamp: Stamp,
-    /// The list of members that the sender knows.
+    /// Send time.
+    pub timestamp: Timestamp,
+    /// Epoch of the member list that the sender knows.
     pub epoch: u64,
-    /// The sender lends no votes to nodes that know an older list.
-    pub refuses_below: u64,
-    /// Whether enough members hear the sender that it could get votes.
+    /// Lowest epoch of candidates that the sender grants votes to.
+    pub min_epoch: u64,
+    /// The sender holds leases of a majority.
     pub is_quorate: bool,
-    /// Whether the sender is about to end, and gives its addresses away.
+    /// The sender shuts down and hands its addresses over.
     pub is_leaving: bool,
-    /// The receiver's message that the sender heard last.
-    pub heard: Option<Echo>,
-    /// The lease of votes that the receiver has from the time of that message on; votes of another one are void.
-    pub grant: Option<u64>,
-    /// Requests for votes, and answers.
+    /// Last message of the receiver that the sender accepted.
+    pub echo: Option<Echo>,
+    /// Generation of the vote lease that the receiver holds from the send time of the echoed message on. Votes of other
+    /// generations are void.
+    pub lease_generation: Option<u64>,
+    /// Requests and answers about votes.
     pub entries: Vec<Entry>,
-    /// What the sender has.
-    pub means: Means,
-    /// Where the sender takes packets for addresses that it gave up.
-    pub entrances: Vec<Entrance>,
+    /// Capabilities of the sender.
+    pub capabilities: NodeCapabilities,
+    /// Addresses at which the sender receives forwarded packets of former connections.
+    pub link_addresses: Vec<LinkAddress>,
 }
 
-/// A message that was heard, as its sender is told of it. It proves to that sender that the teller spoke after it.
+/// Reference to an accepted message. It proves to the sender of that message that this one is newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// The process that sent it.
+    /// Incarnation of its sender.
     pub incarnation: u64,
-    /// Its stamp, on the clock of that process.
-    pub stamp: Stamp,
+    /// Its send time, on the clock of its sender.
+    pub timestamp: Timestamp,
 }
 
-/// One thing about one address.
+/// Request or answer about the vote for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// The sender wants the receiver's vote.
-    Ask(IpAddr),
-    /// The receiver has the sender's vote.
-    Vote(IpAddr),
-    /// The sender needs the receiver's vote no more.
-    Release(IpAddr),
-    /// The same, and the sender answered for the address until then.
-    GaveUp(IpAddr),
-    /// The receiver has the sender's vote no more.
-    Released(IpAddr),
+    /// The sender requests the vote of the receiver.
+    RequestVote(IpAddr),
+    /// The receiver holds the vote of the sender.
+    GrantVote(IpAddr),
+    /// The sender returns the vote of the receiver.
+    ReleaseVote(IpAddr),
+    /// The sender returns the vote of the receiver, and announced the address until then.
+    ReleaseAddress(IpAddr),
+    /// The receiver no longer holds the vote of the sender.
+    ConfirmRelease(IpAddr),
 }
 
-/// A datagram that is not a member's message. It is dropped; trying again does not help.
+/// Error of a datagram that is not a valid message of a member. The receiver drops it; a retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Something else was sent to the port, or an announcer of another version sent it.
+    /// The datagram has another magic number: another protocol or another version.
     #[error("expected a message of version 3")]
-    Magic,
-    /// No member of that name is known, or its present process has made no key known.
-    #[error("expected a sender whose key is recorded")]
-    Sender,
-    /// It did not come from where the record says that its sender is.
-    #[error("expected {recorded} as the source, found {found}")]
-    Source {
-        /// The recorded address.
+    Version,
+    /// The named sender is not a member, or its current process has not published a key.
+    #[error("expected a sender with a recorded key")]
+    UnknownSender,
+    /// The source address differs from the recorded address of the sender.
+    #[error("expected source {recorded}, found {found}")]
+    WrongSource {
+        /// Recorded address of the sender.
         recorded: SocketAddr,
-        /// The source.
+        /// Source of the datagram.
         found: SocketAddr,
     },
-    /// Somebody else made it, an earlier process of the sender did, or it is for another process.
-    #[error("expected a tag made with the key that this process shares with the sender")]
-    Tag,
-    /// The sender made it and it cannot be read: the versions differ.
+    /// The tag does not match: a forgery, or a message from or to an earlier process.
+    #[error("expected a tag of the key that this process shares with the sender")]
+    Authentication,
+    /// The message is authentic and malformed, which hints at another version.
     #[error("expected {expected} at byte {at}")]
     Malformed {
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// Where.
+        /// Offset in bytes.
         at: usize,
     },
 }
 
-/// The key for messages from one process to another one.
+/// Authentication key of one direction between two processes.
 pub struct Key(hmac::Key);
 
 impl Key {
-    /// The key of those bytes.
+    /// Creates a key from its bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
@@ -171,8 +177,8 @@ impl std::fmt::Debug for Key {
 }
 
 impl Message {
-    /// The message in bytes. Entries beyond [`ENTRIES_MAX`] are left out, lacking links beyond [`LACKS_MAX`], and entrances beyond
-    /// [`ENTRANCES_MAX`].
+    /// Encodes the message. It omits entries beyond `ENTRIES_MAX`, missing links beyond `MISSING_LINKS_MAX`, and link addresses
+    /// beyond `LINK_ADDRESSES_MAX`.
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut body = Vec::with_capacity(128);
         for name in [&self.from, &self.to] {
@@ -180,19 +186,19 @@ impl Message {
             body.push(name.len() as u8);
             body.extend(name);
         }
-        for number in [self.incarnation, self.stamp.0, self.epoch, self.refuses_below] {
+        for number in [self.incarnation, self.timestamp.0, self.epoch, self.min_epoch] {
             body.extend(number.to_be_bytes());
         }
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         body.push(
             flag(self.is_quorate, QUORATE)
                 | flag(self.is_leaving, LEAVING)
-                | flag(self.grant.is_some(), GRANTS)
-                | flag(self.heard.is_some(), HEARD),
+                | flag(self.lease_generation.is_some(), GRANTS_LEASE)
+                | flag(self.echo.is_some(), HAS_ECHO),
         );
-        let heard = self.heard.iter();
-        let heard = heard.flat_map(|heard| [heard.incarnation, heard.stamp.0]);
-        for number in heard.chain(self.grant) {
+        let echo = self.echo.iter();
+        let echo = echo.flat_map(|echo| [echo.incarnation, echo.timestamp.0]);
+        for number in echo.chain(self.lease_generation) {
             body.extend(number.to_be_bytes());
         }
         let entries = &self.entries[..self.entries.len().min(ENTRIES_MAX)];
@@ -200,11 +206,11 @@ impl Message {
         for entry in entries {
             entry.encode(&mut body);
         }
-        encode_means(&self.means, &mut body);
-        encode_entrances(&self.entrances, &mut body);
-        let gave_up = entries.iter().enumerate();
-        let gave_up = gave_up.filter(|(_, entry)| matches!(entry, Entry::GaveUp(_)));
-        let bits = gave_up.fold(0_u32, |bits, (place, _)| bits | 1 << place);
+        encode_capabilities(&self.capabilities, &mut body);
+        encode_link_addresses(&self.link_addresses, &mut body);
+        let released = entries.iter().enumerate();
+        let released = released.filter(|(_, entry)| matches!(entry, Entry::ReleaseAddress(_)));
+        let bits = released.fold(0_u32, |bits, (index, _)| bits | 1 << index);
         body.extend(bits.to_be_bytes());
         let mut bytes = Vec::with_capacity(MAGIC.len() + TAG_BYTES + body.len());
         bytes.extend(MAGIC);
@@ -213,48 +219,48 @@ impl Message {
         bytes
     }
 
-    /// The sender that a datagram names. Nothing proves yet that it is its sender.
+    /// Reads the sender that a datagram claims, without authentication.
     ///
     /// # Errors
-    /// [`MessageError::Magic`] and [`MessageError::Malformed`].
+    /// [`MessageError::Version`] or [`MessageError::Malformed`] if the datagram has no readable sender.
     pub fn claimed_sender(bytes: &[u8]) -> Result<NodeName, MessageError> {
         let (_, body) = split(bytes)?;
         Reader { bytes: body, at: 0 }.name()
     }
 
-    /// Reads a datagram that was made with that key.
+    /// Authenticates and decodes a datagram.
     ///
     /// # Errors
-    /// See [`MessageError`].
+    /// Returns an error if the version or the tag differs, or if the message is malformed.
     pub fn decode(bytes: &[u8], key: &Key) -> Result<Self, MessageError> {
         let (tag, body) = split(bytes)?;
-        // All bytes are looked at, so that the time tells nothing.
+        // Constant time: an early exit would reveal the number of matching bytes.
         let difference = tag.iter().zip(key.tag(body)).fold(0, |sum, (a, b)| sum | (a ^ b));
         if difference != 0 {
-            return Err(MessageError::Tag);
+            return Err(MessageError::Authentication);
         }
         Self::decode_body(body)
     }
 
-    /// Reads what follows the tag.
+    /// Decodes the bytes after the tag.
     ///
     /// # Errors
-    /// [`MessageError::Malformed`].
+    /// Returns [`MessageError::Malformed`] if a field is missing or out of range.
     pub fn decode_body(body: &[u8]) -> Result<Self, MessageError> {
         let mut reader = Reader { bytes: body, at: 0 };
         let (from, to) = (reader.name()?, reader.name()?);
         let incarnation = reader.number()?;
-        let stamp = Stamp(reader.number()?);
-        let (epoch, refuses_below) = (reader.number()?, reader.number()?);
+        let timestamp = Timestamp(reader.number()?);
+        let (epoch, min_epoch) = (reader.number()?, reader.number()?);
         let [flags] = reader.take("flags")?;
-        let mut heard = None;
-        if flags & HEARD != 0 {
-            heard = Some(Echo {
+        let mut echo = None;
+        if flags & HAS_ECHO != 0 {
+            echo = Some(Echo {
                 incarnation: reader.number()?,
-                stamp: Stamp(reader.number()?),
+                timestamp: Timestamp(reader.number()?),
             });
         }
-        let grant = if flags & GRANTS == 0 {
+        let lease_generation = if flags & GRANTS_LEASE == 0 {
             None
         } else {
             Some(reader.number()?)
@@ -264,53 +270,53 @@ impl Message {
             return Err(reader.malformed("fewer entries"));
         }
         let mut entries: Vec<Entry> = (0..count).map(|_| reader.entry()).collect::<Result<_, _>>()?;
-        let means = reader.means()?;
-        let entrances = reader.entrances()?;
-        let gave_up = u32::from_be_bytes(reader.take("which addresses were given up")?);
-        for (place, entry) in entries.iter_mut().enumerate() {
-            if let Entry::Release(address) = *entry
-                && gave_up >> place & 1 != 0
+        let capabilities = reader.capabilities()?;
+        let link_addresses = reader.link_addresses()?;
+        let released = u32::from_be_bytes(reader.take("the bit set of released addresses")?);
+        for (index, entry) in entries.iter_mut().enumerate() {
+            if let Entry::ReleaseVote(address) = *entry
+                && released >> index & 1 != 0
             {
-                *entry = Entry::GaveUp(address);
+                *entry = Entry::ReleaseAddress(address);
             }
         }
         Ok(Self {
             from,
             to,
             incarnation,
-            stamp,
+            timestamp,
             epoch,
-            refuses_below,
+            min_epoch,
             is_quorate: flags & QUORATE != 0,
             is_leaving: flags & LEAVING != 0,
-            heard,
-            grant,
+            echo,
+            lease_generation,
             entries,
-            means,
-            entrances,
+            capabilities,
+            link_addresses,
         })
     }
 }
 
-/// Tag and body of a datagram of this version.
+/// Splits a datagram of this version into tag and body.
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), MessageError> {
-    let rest = bytes.strip_prefix(&MAGIC).ok_or(MessageError::Magic)?;
-    rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Magic)
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(MessageError::Version)?;
+    rest.split_at_checked(TAG_BYTES).ok_or(MessageError::Version)
 }
 
-fn encode_means(means: &Means, bytes: &mut Vec<u8>) {
-    bytes.push(if means.has_edge { EDGE } else { 0 });
-    bytes.push(means.lacks.len().min(LACKS_MAX) as u8);
-    let lacks = means.lacks.iter().take(LACKS_MAX);
-    bytes.extend(lacks.flat_map(|links| links.0.to_be_bytes()));
+fn encode_capabilities(capabilities: &NodeCapabilities, bytes: &mut Vec<u8>) {
+    bytes.push(if capabilities.has_edge { HAS_EDGE } else { 0 });
+    bytes.push(capabilities.missing_links.len().min(MISSING_LINKS_MAX) as u8);
+    let missing_links = capabilities.missing_links.iter().take(MISSING_LINKS_MAX);
+    bytes.extend(missing_links.flat_map(|links| links.0.to_be_bytes()));
 }
 
-fn encode_entrances(entrances: &[Entrance], bytes: &mut Vec<u8>) {
-    let entrances = &entrances[..entrances.len().min(ENTRANCES_MAX)];
-    bytes.push(entrances.len() as u8);
-    for entrance in entrances {
-        encode_address(entrance.address, bytes);
-        bytes.extend(entrance.hardware);
+fn encode_link_addresses(link_addresses: &[LinkAddress], bytes: &mut Vec<u8>) {
+    let link_addresses = &link_addresses[..link_addresses.len().min(LINK_ADDRESSES_MAX)];
+    bytes.push(link_addresses.len() as u8);
+    for link_address in link_addresses {
+        encode_address(link_address.address, bytes);
+        bytes.extend(link_address.hardware);
     }
 }
 
@@ -330,10 +336,10 @@ fn encode_address(address: IpAddr, bytes: &mut Vec<u8>) {
 impl Entry {
     fn encode(self, bytes: &mut Vec<u8>) {
         let (kind, address) = match self {
-            Self::Ask(address) => (1, address),
-            Self::Vote(address) => (2, address),
-            Self::Release(address) | Self::GaveUp(address) => (3, address),
-            Self::Released(address) => (4, address),
+            Self::RequestVote(address) => (1, address),
+            Self::GrantVote(address) => (2, address),
+            Self::ReleaseVote(address) | Self::ReleaseAddress(address) => (3, address),
+            Self::ConfirmRelease(address) => (4, address),
         };
         bytes.push(kind);
         encode_address(address, bytes);
@@ -377,30 +383,30 @@ impl Reader<'_> {
         Ok(name)
     }
 
-    fn means(&mut self) -> Result<Means, MessageError> {
-        let [flags, count] = self.take("what the sender has")?;
-        if usize::from(count) > LACKS_MAX {
+    fn capabilities(&mut self) -> Result<NodeCapabilities, MessageError> {
+        let [flags, count] = self.take("capabilities")?;
+        if usize::from(count) > MISSING_LINKS_MAX {
             return Err(self.malformed("fewer links"));
         }
-        let lacks = (0..count).map(|_| self.number().map(LinksId));
-        Ok(Means {
-            lacks: lacks.collect::<Result<_, _>>()?,
-            has_edge: flags & EDGE != 0,
+        let missing_links = (0..count).map(|_| self.number().map(LinkSetId));
+        Ok(NodeCapabilities {
+            missing_links: missing_links.collect::<Result<_, _>>()?,
+            has_edge: flags & HAS_EDGE != 0,
         })
     }
 
-    fn entrances(&mut self) -> Result<Vec<Entrance>, MessageError> {
-        let [count] = self.take("the number of entrances")?;
-        if usize::from(count) > ENTRANCES_MAX {
-            return Err(self.malformed("fewer entrances"));
+    fn link_addresses(&mut self) -> Result<Vec<LinkAddress>, MessageError> {
+        let [count] = self.take("the number of link addresses")?;
+        if usize::from(count) > LINK_ADDRESSES_MAX {
+            return Err(self.malformed("fewer link addresses"));
         }
-        let entrances = (0..count).map(|_| {
-            Ok(Entrance {
+        let link_addresses = (0..count).map(|_| {
+            Ok(LinkAddress {
                 address: self.address()?,
                 hardware: self.take("an Ethernet address")?,
             })
         });
-        entrances.collect()
+        link_addresses.collect()
     }
 
     fn address(&mut self) -> Result<IpAddr, MessageError> {
@@ -416,10 +422,10 @@ impl Reader<'_> {
         let [kind] = self.take("an entry")?;
         let address = self.address()?;
         match kind {
-            1 => Ok(Entry::Ask(address)),
-            2 => Ok(Entry::Vote(address)),
-            3 => Ok(Entry::Release(address)),
-            4 => Ok(Entry::Released(address)),
+            1 => Ok(Entry::RequestVote(address)),
+            2 => Ok(Entry::GrantVote(address)),
+            3 => Ok(Entry::ReleaseVote(address)),
+            4 => Ok(Entry::ConfirmRelease(address)),
             _ => Err(self.malformed("a kind of entry")),
         }
     }

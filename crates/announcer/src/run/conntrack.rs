@@ -1,5 +1,4 @@
-//! Making the kernel forget connections beside the loop: one look at its table at a time, for all addresses that came back
-//! until then.
+//! Background flushes of conntrack entries: one collection at a time, for all addresses that returned until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,151 +9,116 @@ use netlink::conntrack::ConntrackError;
 use netlink::route::LinkIndex;
 use tokio::task::JoinSet;
 
-use super::Announcer;
-use crate::handoff::conntrack_flush::{self, Found};
-use crate::handoff::ownership_history::Forgotten;
-use crate::{Metrics, Time};
+use crate::Time;
+use crate::handoff::conntrack_flush::{self, StaleFlows};
+use crate::handoff::ownership_history::ConntrackFlush;
 
-/// How long an address is not announced at most because connections to it are looked for: longer than reading a large table
-/// takes.
-const LOOKING_PATIENCE: Duration = Duration::from_secs(1);
-/// What was found is forgotten beside further looks, so much of it at the same time.
-const FORGETTING_MAX: usize = 4;
+/// Maximum delay of announcements by a collection; it exceeds the time to read a large table.
+const COLLECTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent flushes.
+const FLUSHES_MAX: usize = 4;
 
-/// What is being forgotten.
+/// Scheduler of flushes.
 #[derive(Debug, Default)]
-pub(crate) struct Forgetting {
-    /// For the next look.
-    wanted: BTreeMap<IpAddr, Forgotten>,
-    /// Addresses that are not announced before connections to them are found, and until when at most.
+pub(crate) struct ConntrackFlusher {
+    /// Flushes of the next collection.
+    queued: BTreeMap<IpAddr, ConntrackFlush>,
+    /// Addresses whose announcement waits for a collection, and the end of the wait.
     awaited: BTreeMap<IpAddr, Time>,
-    /// One at a time.
-    look: JoinSet<Step>,
-    forgetting: JoinSet<Step>,
+    /// The collection in progress, at most one.
+    collection: JoinSet<FlushEvent>,
+    flushes: JoinSet<FlushEvent>,
 }
 
-/// What was done.
+/// Progress of a flush.
 #[derive(Debug)]
-pub(crate) enum Step {
-    /// Connections to these addresses were looked for.
-    Looked(Vec<IpAddr>, Result<Found, ConntrackError>),
-    /// So many were forgotten, and some perhaps not.
-    Forgotten(u64, Option<ConntrackError>),
+pub(crate) enum FlushEvent {
+    /// The collection for these addresses has finished.
+    Collected(Vec<IpAddr>, Result<StaleFlows, ConntrackError>),
+    /// This number of entries was deleted; the first failure.
+    Flushed(u64, Option<ConntrackError>),
 }
 
-impl Forgetting {
-    /// Connections to an address are to be forgotten.
-    fn want(&mut self, now: Time, address: IpAddr, forgotten: Forgotten) {
-        let wanted = self.wanted.entry(address).or_insert(forgotten);
-        *wanted = forgotten.max(*wanted);
-        if forgotten != Forgotten::Ended {
-            self.awaited.insert(address, now + LOOKING_PATIENCE);
+impl ConntrackFlusher {
+    /// Queues a flush.
+    pub(crate) fn queue(&mut self, now: Time, address: IpAddr, flush: ConntrackFlush) {
+        let queued = self.queued.entry(address).or_insert(flush);
+        *queued = flush.max(*queued);
+        if flush != ConntrackFlush::Closed {
+            self.awaited.insert(address, now + COLLECTION_TIMEOUT);
         }
     }
 
-    /// The next step that is done; `None` if there is none.
-    pub(crate) async fn next(&mut self) -> Option<Step> {
-        let step = tokio::select! {
-            Some(step) = self.look.join_next() => step,
-            Some(step) = self.forgetting.join_next() => step,
+    /// Waits for the next event; `None` without work in progress. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<FlushEvent> {
+        let event = tokio::select! {
+            Some(event) = self.collection.join_next() => event,
+            Some(event) = self.flushes.join_next() => event,
             else => return None,
         };
-        step.ok()
+        event.ok()
     }
 
-    /// The same, without waiting.
-    pub(crate) fn done(&mut self) -> Option<Step> {
-        let step = self
-            .look
+    /// Returns an event that has already happened.
+    pub(crate) fn try_next(&mut self) -> Option<FlushEvent> {
+        let event = self
+            .collection
             .try_join_next()
-            .or_else(|| self.forgetting.try_join_next());
-        step.and_then(Result::ok)
+            .or_else(|| self.flushes.try_join_next());
+        event.and_then(Result::ok)
     }
 
-    /// Whether an address is not to be announced yet: connections that are opened from then on would be forgotten with those
-    /// of before.
+    /// Returns true if the announcement of an address has to wait: connections that are opened after it would be flushed with
+    /// the stale ones.
     pub(crate) fn is_awaited(&self, address: IpAddr) -> bool {
         let until = self.awaited.get(&address);
         until.is_some_and(|until| since_boot() < *until)
     }
 
-    fn look(&mut self, links: BTreeSet<LinkIndex>) {
-        if self.wanted.is_empty() || !self.look.is_empty() || self.forgetting.len() >= FORGETTING_MAX {
+    /// Starts a collection of the queued flushes, unless one is in progress.
+    pub(crate) fn start_collection(&mut self, links: BTreeSet<LinkIndex>) {
+        if self.queued.is_empty() || !self.collection.is_empty() || self.flushes.len() >= FLUSHES_MAX {
             return;
         }
-        let wanted = std::mem::take(&mut self.wanted);
-        self.look.spawn_blocking(move || {
-            let found = conntrack_flush::find(&wanted, &links);
-            Step::Looked(wanted.into_keys().collect(), found)
+        let flushes = std::mem::take(&mut self.queued);
+        self.collection.spawn_blocking(move || {
+            let stale = conntrack_flush::collect(&flushes, &links);
+            FlushEvent::Collected(flushes.into_keys().collect(), stale)
         });
     }
 
-    /// Connections to addresses were looked for. The addresses that are announced now, since that was awaited, and those that
-    /// were announced before, since it took too long. Those that are to be looked for again stay awaited.
-    fn looked_for(&mut self, addresses: &[IpAddr]) -> (Vec<IpAddr>, Vec<IpAddr>) {
+    /// Starts the flush after a collection. Returns the addresses whose announcement no longer waits. Open connections of
+    /// addresses that were announced before, because the collection took too long, are kept.
+    pub(crate) fn collected(
+        &mut self,
+        addresses: &[IpAddr],
+        stale: Result<StaleFlows, ConntrackError>,
+    ) -> Vec<IpAddr> {
         let now = since_boot();
         let awaited = addresses
             .iter()
-            .filter(|address| !self.wanted.contains_key(address))
+            .filter(|address| !self.queued.contains_key(address))
             .filter_map(|address| Some((*address, self.awaited.remove(address)?)));
         let (in_time, late): (Vec<_>, Vec<_>) = awaited.partition(|(_, until)| now < *until);
-        let address = |(address, _)| address;
-        (
-            in_time.into_iter().map(address).collect(),
-            late.into_iter().map(address).collect(),
-        )
-    }
-
-    /// Connections were found. Those to addresses that are `late`, and so are answered for since, are kept if they go on.
-    fn forget(&mut self, mut found: Found, late: &[IpAddr]) {
-        found.keep_open(late);
-        self.forgetting.spawn_blocking(|| {
-            let (count, failure) = found.forget();
-            Step::Forgotten(count, failure)
-        });
-    }
-}
-
-impl Announcer {
-    /// Connections to an address are to be forgotten.
-    pub(crate) fn want_forgotten(&mut self, address: IpAddr, forgotten: Forgotten) {
-        self.forgetting.want(since_boot(), address, forgotten);
-    }
-
-    /// Begins to look, if nothing else is under way.
-    pub(crate) fn look_for_forgotten(&mut self) {
-        self.forgetting.look(self.ports.links());
-    }
-
-    /// Goes on after a step.
-    pub(crate) fn take_forgetting(&mut self, step: Step) {
-        match step {
-            Step::Looked(addresses, looked) => {
-                let (in_time, late) = self.forgetting.looked_for(&addresses);
-                match looked {
-                    Ok(found) => self.forgetting.forget(found, &late),
-                    Err(error) => cannot_forget(&error),
-                }
-                for address in in_time {
-                    if self.may_answer(address) {
-                        self.announce(address);
-                    }
-                }
+        match stale {
+            Ok(mut stale) => {
+                let late: Vec<IpAddr> = late.into_iter().map(|(address, _)| address).collect();
+                stale.keep_open(&late);
+                self.flushes.spawn_blocking(|| {
+                    let (count, failure) = stale.flush();
+                    FlushEvent::Flushed(count, failure)
+                });
             }
-            Step::Forgotten(count, failure) => {
-                Metrics::add(&self.metrics.forgotten, count);
-                if let Some(error) = failure {
-                    cannot_forget(&error);
-                }
-            }
+            Err(error) => log_failure(&error),
         }
-        self.look_for_forgotten();
+        in_time.into_iter().map(|(address, _)| address).collect()
     }
 }
 
-fn cannot_forget(error: &ConntrackError) {
+/// Logs a failed collection or flush.
+pub(crate) fn log_failure(error: &ConntrackError) {
     tracing::warn!(
         %error,
-        "connections to addresses that came back may hang if their clients' ports were used before"
+        "failed to flush conntrack entries; connections from reused client ports may hang"
     );
 }

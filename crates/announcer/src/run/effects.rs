@@ -1,43 +1,46 @@
-//! Doing what the core wants, and answering as far as it lets.
+//! Effects of the election, and replies as far as the election permits them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use netlink::clock::since_boot;
 
-use balancer::ServiceEvent;
-
-use super::Announcer;
-use crate::Metrics;
+use super::announcer::Announcer;
 use crate::election::Effect;
-use crate::election::membership_store;
-use crate::l2::frame::Question;
-use crate::protocol::message::Message;
+use crate::l2::frame::ResolutionRequest;
+use crate::metrics::Metrics;
 
 impl Announcer {
-    /// Does what the core wants.
-    pub(crate) fn follow_up(&mut self) {
+    /// Starts a write that is due and applies the effects of the election.
+    pub(super) fn apply_effects(&mut self) {
         let now = since_boot();
-        if let Some(write) = self.core.write(now) {
-            let writing = membership_store::write(self.client.clone(), write, now);
-            self.writes.spawn(writing);
+        if let Some(write) = self.election.write(now) {
+            self.membership.write(write, now);
         }
-        let effects = self.core.take_effects();
-        let is_kernels =
-            |effect: &Effect| matches!(effect, Effect::Led | Effect::Gained(_) | Effect::Lost(_));
-        if effects.iter().any(is_kernels) {
-            self.lead();
+        let effects = self.election.take_effects();
+        // The kernel state precedes messages: see `Effect::UpdateForwarding`.
+        let changes_kernel = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::UpdateForwarding | Effect::Acquired(_) | Effect::Lost(_)
+            )
+        };
+        if effects.iter().any(changes_kernel) {
+            self.apply_forwarding();
         }
         for effect in effects {
             match effect {
-                Effect::Led => {}
-                Effect::Forget(address, forgotten) => self.want_forgotten(address, forgotten),
-                Effect::Send(to, message) => self.send(to, &message),
-                Effect::Gained(address) => self.gained(address),
+                Effect::UpdateForwarding => {}
+                Effect::FlushConntrack(address, flush) => {
+                    self.conntrack.queue(since_boot(), address, flush);
+                }
+                Effect::Send(to, message) => self.probes.send(to, &message),
+                Effect::Acquired(address) => {
+                    self.reporter.acquired(&self.caches.desired, address);
+                    self.update_groups();
+                }
                 Effect::Lost(address) => {
-                    tracing::info!(%address, "no longer announced from here");
-                    Metrics::count(&self.metrics.losses);
-                    self.metrics.set_held(address, false);
-                    self.join_groups();
+                    self.reporter.lost(address);
+                    self.update_groups();
                 }
                 Effect::Announce(address) => {
                     if self.may_answer(address) {
@@ -46,76 +49,58 @@ impl Announcer {
                 }
             }
         }
-        self.look_for_forgotten();
+        self.conntrack.start_collection(self.sockets.links());
     }
 
-    fn gained(&mut self, address: IpAddr) {
-        tracing::info!(%address, "announced from here");
-        Metrics::count(&self.metrics.gains);
-        self.metrics.set_held(address, true);
-        self.join_groups();
-        for (service, uid) in self.world.demand.services_of(address) {
-            let message = format!(
-                "announcing from node {:?} with protocol \"layer2\"",
-                self.node_name
-            );
-            self.events.record(ServiceEvent {
-                service,
-                uid,
-                is_warning: false,
-                reason: "nodeAssigned",
-                message,
-            });
-        }
+    /// Writes the forwarding state to the kernel.
+    pub(super) fn apply_forwarding(&mut self) {
+        self.forwarding
+            .apply(&self.election, &self.sockets, &self.caches.desired, &self.metrics);
     }
 
-    fn send(&self, to: SocketAddr, message: &Message) {
-        // Its process is of another version, or has not made its key known yet.
-        let Some(bytes) = self.keyring.seal(message) else {
-            return;
-        };
-        // What cannot be sent at once is lost; probes come often.
-        match self.socket.try_send_to(&bytes, to) {
-            Ok(_) => Metrics::count(&self.metrics.probes_sent),
-            Err(error) => tracing::debug!(%to, %error, "a probe was not sent"),
-        }
+    /// Joins the multicast groups of the owned addresses.
+    pub(super) fn update_groups(&mut self) {
+        let desired = &self.caches.desired;
+        let held = self
+            .election
+            .held()
+            .map(|address| (address, desired.links(address)));
+        self.sockets.update_groups(held);
     }
 
-    pub(crate) fn announce(&self, address: IpAddr) {
+    /// Sends gratuitous announcements.
+    pub(super) fn announce(&self, address: IpAddr) {
         Metrics::count(&self.metrics.announcements);
-        self.ports.announce(address, &self.world.demand.links(address));
+        self.sockets
+            .announce(address, &self.caches.desired.links(address));
     }
 
-    /// Answers if this node may, at this very moment: the process may have stood still since the question came.
-    pub(crate) fn answer(&mut self, link: u32, question: &Question) {
+    /// Replies if this node owns the address at this very moment: the process may have been frozen since the request.
+    pub(super) fn reply(&mut self, link: u32, request: &ResolutionRequest) {
         Metrics::count(&self.metrics.requests);
-        if !self.may_answer(question.target()) {
+        if !self.may_answer(request.target()) {
             return;
         }
-        let links = self.world.demand.links(question.target());
-        match self.ports.answer(link, question, &links) {
-            Ok(true) => Metrics::count(&self.metrics.answers),
-            // It is announced elsewhere.
+        let links = self.caches.desired.links(request.target());
+        match self.sockets.reply(link, request, &links) {
+            Ok(true) => Metrics::count(&self.metrics.replies),
+            // The address is announced on other links.
             Ok(false) => {}
-            // It is asked again.
-            Err(error) => tracing::debug!(%error, "an answer was not sent"),
+            // Clients repeat requests.
+            Err(error) => tracing::debug!(%error, "failed to send a reply"),
         }
     }
 
-    /// Whether this node has the address at this very moment, and what is behind it is there.
-    pub(crate) fn may_answer(&self, address: IpAddr) -> bool {
-        let is_served = || {
-            let served = self.served.as_ref();
-            served.is_some_and(|served| served.borrow().contains(&address))
-        };
-        let is_ready = !self.world.demand.needs_edge(address) || is_served();
-        is_ready && !self.forgetting.is_awaited(address) && self.core.may_answer(since_boot(), address)
+    /// Returns true if this node owns the address at this very moment, and its edge serves it if necessary.
+    pub(super) fn may_answer(&self, address: IpAddr) -> bool {
+        let is_ready = !self.caches.desired.needs_edge(address) || self.served.contain(address);
+        is_ready && !self.conntrack.is_awaited(address) && self.election.may_answer(since_boot(), address)
     }
 
-    /// Who asked for an address before the edge served it is told now, instead of when asking again.
-    pub(crate) fn announce_served(&mut self) {
-        for address in self.core.held() {
-            if self.world.demand.needs_edge(address) && self.may_answer(address) {
+    /// Announces owned addresses of the edge, so that clients with earlier requests need not repeat them.
+    pub(super) fn announce_served(&mut self) {
+        for address in self.election.held() {
+            if self.caches.desired.needs_edge(address) && self.may_answer(address) {
                 self.announce(address);
             }
         }

@@ -1,4 +1,4 @@
-//! Letting the kernel lead packets to the nodes that addresses moved away from, and seeing whether they are there.
+//! Control of the forwarding tables: desired state of the election in, nftables out; liveness of the next hops.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,46 +6,76 @@ use std::net::IpAddr;
 use netlink::clock::since_boot;
 use netlink::route::Connection;
 
-use super::Announcer;
-use crate::NodeName;
-use crate::handoff::forwarding::Wanted;
-use crate::handoff::next_hop::Way;
+use crate::desired_announcements::DesiredAnnouncements;
+use crate::election::Election;
+use crate::handoff::forwarding::{ConnectionForwarding, ForwardingState};
+use crate::handoff::next_hop::NextHop;
+use crate::l2::sockets::LinkSockets;
+use crate::metrics::Metrics;
+use crate::{NodeName, Time};
 
-impl Announcer {
-    /// Says what the kernel lacks, once.
-    pub(crate) fn tell_what_cannot_be_led(&self) {
-        let refusals: Vec<String> = self
-            .leads
-            .refusals()
-            .map(|(family, why)| format!("{family}: {why}"))
+/// Forwarding tables and the last check of their next hops.
+pub(crate) struct ForwardingControl {
+    tables: ConnectionForwarding,
+    /// Nodes that did not answer on their links at the last check.
+    unanswered: BTreeSet<NodeName>,
+}
+
+impl ForwardingControl {
+    /// Starts the tables and reports missing kernel support.
+    pub(crate) fn start(now: Time, metrics: &Metrics) -> Self {
+        let tables = ConnectionForwarding::start(now);
+        let unsupported: Vec<String> = tables
+            .unsupported()
+            .map(|(family, reason)| format!("{family}: {reason}"))
             .collect();
-        for refusal in &refusals {
+        for reason in &unsupported {
             tracing::warn!(
-                refusal,
-                "connections do not go on when addresses of the family move as planned; the kernel needs \
-                 NFT_DUP_IPV4 and NFT_DUP_IPV6, and the process CAP_NET_ADMIN"
+                reason,
+                "no forwarding: connections break when addresses of the family move as planned; the kernel needs NFT_DUP_IPV4 \
+                 and NFT_DUP_IPV6, and the process CAP_NET_ADMIN"
             );
         }
-        self.metrics.tell_cannot_lead(refusals);
+        metrics.set_forwarding_unavailable(unsupported);
+        Self {
+            tables,
+            unanswered: BTreeSet::new(),
+        }
     }
 
-    /// Lets the kernel lead what the core says, by the links that there are.
-    pub(crate) fn lead(&mut self) {
-        let wanted = Wanted {
-            led: self.ways().map(|(address, _, way)| (address, way)).collect(),
-            unsettled: self.core.unsettled().collect(),
-            held: self.core.bequest().collect(),
+    /// Returns the addresses that a killed process owned.
+    pub(crate) fn recovered(&self) -> impl Iterator<Item = IpAddr> {
+        self.tables.recovered().iter().copied()
+    }
+
+    /// Writes the forwarding state of the election to the kernel.
+    pub(crate) fn apply(
+        &mut self,
+        election: &Election,
+        sockets: &LinkSockets,
+        desired: &DesiredAnnouncements,
+        metrics: &Metrics,
+    ) {
+        let next_hops = next_hops(election, sockets, desired);
+        let state = ForwardingState {
+            forwarded: next_hops.map(|(address, _, hop)| (address, hop)).collect(),
+            pending: election.pending().collect(),
+            held: election.persisted_addresses().collect(),
         };
-        self.metrics.set_led(wanted.led.len());
-        self.leads.lead(since_boot(), &wanted);
+        metrics.set_forwarded(state.forwarded.len());
+        self.tables.apply(since_boot(), &state);
     }
 
-    /// Tells where this node takes what is led to it, and looks whether those who are led to still are on their links: the
-    /// kernel asks for them as long as something is sent there.
-    pub(crate) fn look_after_led(&mut self) {
-        self.core.tell_entrances(self.ports.entrances());
+    /// Returns the nodes that did not answer neighbour discovery in two successive checks. The kernel probes them while it
+    /// forwards packets.
+    pub(crate) fn unreachable_nodes(
+        &mut self,
+        election: &Election,
+        sockets: &LinkSockets,
+        desired: &DesiredAnnouncements,
+    ) -> Vec<NodeName> {
         let mut unanswered = BTreeSet::new();
-        if self.core.led().next().is_some() {
+        if election.forwarded().next().is_some() {
             match Connection::open().and_then(|mut connection| connection.neighbours()) {
                 Ok(neighbours) => {
                     let silent: BTreeSet<_> = neighbours
@@ -53,31 +83,33 @@ impl Announcer {
                         .filter(|neighbour| neighbour.is_unanswered())
                         .map(|neighbour| (neighbour.link, neighbour.address))
                         .collect();
-                    let ways = self
-                        .ways()
-                        .filter(|(_, _, way)| silent.contains(&(way.link, way.gateway)));
-                    unanswered.extend(ways.map(|(_, node, _)| NodeName::clone(node)));
+                    let hops = next_hops(election, sockets, desired)
+                        .filter(|(_, _, hop)| silent.contains(&(hop.link, hop.gateway)));
+                    unanswered.extend(hops.map(|(_, node, _)| NodeName::clone(node)));
                 }
-                Err(error) => tracing::debug!(%error, "the neighbours cannot be listed"),
+                Err(error) => tracing::debug!(%error, "failed to list neighbours"),
             }
         }
-        // Whoever has just been asked for has had no time to answer.
-        for node in unanswered.intersection(&self.unanswered) {
-            tracing::info!(
-                node = &**node,
-                "nothing is sent on to the node any more: it does not answer on its link"
-            );
-            self.core.tell_unreachable(since_boot(), node);
-        }
+        // A node that was probed just now had no time to answer.
+        let unreachable = unanswered.intersection(&self.unanswered).cloned().collect();
         self.unanswered = unanswered;
-        self.lead();
+        unreachable
     }
 
-    fn ways(&self) -> impl Iterator<Item = (IpAddr, &NodeName, Way)> {
-        self.core.led().filter_map(|(address, node)| {
-            let links = self.world.demand.links(address);
-            let way = self.ports.way(address, &links, self.core.entrances_of(node))?;
-            Some((address, node, way))
-        })
+    /// Deletes the tables.
+    pub(crate) fn delete(self) {
+        self.tables.delete();
     }
+}
+
+fn next_hops<'e>(
+    election: &'e Election,
+    sockets: &'e LinkSockets,
+    desired: &'e DesiredAnnouncements,
+) -> impl Iterator<Item = (IpAddr, &'e NodeName, NextHop)> {
+    election.forwarded().filter_map(|(address, node)| {
+        let links = desired.links(address);
+        let hop = sockets.next_hop(address, &links, election.link_addresses_of(node))?;
+        Some((address, node, hop))
+    })
 }

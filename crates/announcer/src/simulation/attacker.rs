@@ -2,7 +2,7 @@
 //! read the record, and may have taken a member over: then it has that member's keys.
 
 use super::*;
-use crate::protocol::message::{Echo, Entry, Stamp};
+use crate::protocol::message::{Echo, Entry, Timestamp};
 
 /// Datagrams that are kept; then chance replaces one.
 const KEPT_MAX: usize = 2_000;
@@ -100,17 +100,17 @@ impl Cluster {
         let entry = |node: usize| self.record()?.member(&self.machines[node].name);
         let incarnation = |node: usize| Some(entry(node)?.process.as_ref()?.incarnation);
         let (of_victim, of_receiver) = (incarnation(victim)?, incarnation(to)?);
-        let stamp = |node: usize| {
+        let timestamp = |node: usize| {
             let nanoseconds = u64::try_from(self.clock(node).as_nanos());
-            Stamp(nanoseconds.expect("a short time"))
+            Timestamp(nanoseconds.expect("a short time"))
         };
         let addresses = self.demand.keys().copied();
         let lies: Vec<Entry> = addresses
             .flat_map(|address| {
                 [
-                    Entry::Vote(address),
-                    Entry::GaveUp(address),
-                    Entry::Released(address),
+                    Entry::GrantVote(address),
+                    Entry::ReleaseAddress(address),
+                    Entry::ConfirmRelease(address),
                 ]
             })
             .collect();
@@ -118,19 +118,19 @@ impl Cluster {
             from: self.name(victim),
             to: self.name(to),
             incarnation: of_victim,
-            stamp: Stamp(stamp(victim).0 + 1_000_000_000),
+            timestamp: Timestamp(timestamp(victim).0 + 1_000_000_000),
             epoch: u64::MAX,
-            refuses_below: 0,
+            min_epoch: 0,
             is_quorate: true,
             is_leaving: true,
-            heard: Some(Echo {
+            echo: Some(Echo {
                 incarnation: of_receiver,
-                stamp: stamp(to),
+                timestamp: timestamp(to),
             }),
-            grant: Some(1),
+            lease_generation: Some(1),
             entries: lies,
-            means: Means::default(),
-            entrances: Vec::new(),
+            capabilities: NodeCapabilities::default(),
+            link_addresses: Vec::new(),
         };
         let member = attacker
             .member
@@ -138,9 +138,9 @@ impl Cluster {
         let (bytes, from) = match member {
             Some(member) => (self.machines[member].keyring.seal(&message)?, member),
             None => {
-                let secret = Secret::new([9; 32]);
+                let secret = SecretKey::new([9; 32]);
                 let mut keyring = Keyring::new(self.name(victim), of_victim, secret);
-                keyring.follow(self.record());
+                keyring.update(self.record());
                 (keyring.seal(&message)?, victim)
             }
         };

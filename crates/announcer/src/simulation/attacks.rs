@@ -90,11 +90,11 @@ fn copies_are_no_news_of_a_node_that_comes_back_to_the_list() {
             of_node.collect()
         };
         cluster.nodes.remove(&name);
-        cluster.tell_nodes();
+        cluster.set_nodes();
         cluster.run(Duration::from_secs(15));
         cluster.split(|node| node == 2);
         cluster.nodes.insert(name);
-        cluster.tell_nodes();
+        cluster.set_nodes();
         cluster.run(Duration::from_secs(5));
         let owned: Vec<_> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
         for datagram in kept {

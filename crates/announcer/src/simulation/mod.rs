@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use api::announcers::Record;
 
-use crate::election::capabilities::{Means, Needs};
+use crate::election::capabilities::{NodeCapabilities, Requirements};
+use crate::election::membership::{MembershipWrite, WriteResult};
 use crate::election::rendezvous;
-use crate::election::{Candidates, Core, Effect, Identity, Write, Written};
-use crate::handoff::ownership_history::Forgotten;
-use crate::protocol::keys::{Keyring, Secret};
+use crate::election::{Candidates, Effect, Election, Identity};
+use crate::handoff::ownership_history::ConntrackFlush;
+use crate::protocol::keys::{Keyring, SecretKey};
 use crate::protocol::message::Message;
 use crate::{NodeName, Time};
 
@@ -49,19 +50,19 @@ enum Event {
     Asked {
         node: usize,
         process: u64,
-        write: Write,
+        write: MembershipWrite,
         sent: Time,
     },
     /// Its answer is at the node.
     Answered {
         node: usize,
         process: u64,
-        outcome: Written,
+        outcome: WriteResult,
     },
     Thaw {
         node: usize,
     },
-    Demand {
+    Candidates {
         node: usize,
         address: IpAddr,
     },
@@ -71,7 +72,7 @@ enum Event {
 struct Machine {
     name: NodeName,
     address: SocketAddr,
-    core: Option<Core>,
+    election: Option<Election>,
     keyring: Keyring,
     /// Number of the process.
     process: u64,
@@ -82,7 +83,7 @@ struct Machine {
     /// What arrived while it was frozen.
     backlog: Vec<Event>,
     has_api: bool,
-    means: Means,
+    capabilities: NodeCapabilities,
     /// Whether its processes are of the version before keys.
     is_former: bool,
     /// Whether its process was asked to end.
@@ -141,7 +142,7 @@ pub(crate) struct Cluster {
     pub(crate) gains: usize,
     attacker: Option<attacker::Attacker>,
     /// Which nodes were to forget which connections.
-    pub(crate) forgotten: Vec<(usize, IpAddr, Forgotten)>,
+    pub(crate) forgotten: Vec<(usize, IpAddr, ConntrackFlush)>,
 }
 
 impl Cluster {
@@ -186,20 +187,20 @@ impl Cluster {
         self.machines.push(Machine {
             name,
             address: ([192, 0, 2, number as u8], 1).into(),
-            keyring: Keyring::new("".into(), 0, Secret::new([1; 32])),
-            core: None,
+            keyring: Keyring::new("".into(), 0, SecretKey::new([1; 32])),
+            election: None,
             process: 0,
             rate: 0.99 + 0.02 * self.random.f64(),
             wake: 0,
             is_frozen: false,
             backlog: Vec::new(),
             has_api: true,
-            means: Means::default(),
+            capabilities: NodeCapabilities::default(),
             is_former: self.is_former,
             is_leaving: false,
             left: Vec::new(),
         });
-        self.tell_nodes();
+        self.set_nodes();
         self.boot(number);
     }
 
@@ -208,14 +209,14 @@ impl Cluster {
     }
 
     pub(crate) fn is_up(&self, node: usize) -> bool {
-        self.machines[node].core.is_some()
+        self.machines[node].election.is_some()
     }
 
     /// The Node object goes, and its machine is off.
     pub(crate) fn remove_node(&mut self, node: usize) {
         self.kill(node);
         self.nodes.remove(&self.machines[node].name);
-        self.tell_nodes();
+        self.set_nodes();
     }
 
     /// A process starts on a machine where none runs.
@@ -225,7 +226,7 @@ impl Cluster {
         }
         let machine = &mut self.machines[node];
         machine.process = self.random.u64(..);
-        let secret = Secret::new(std::array::from_fn(|_| self.random.u8(..)));
+        let secret = SecretKey::new(std::array::from_fn(|_| self.random.u8(..)));
         let identity = Identity {
             name: NodeName::clone(&machine.name),
             incarnation: machine.process,
@@ -236,18 +237,18 @@ impl Cluster {
         };
         machine.keyring = Keyring::new(NodeName::clone(&machine.name), machine.process, secret);
         let now = self.clock(node);
-        let mut core = Core::new(identity, now);
-        core.tell_nodes(now, self.nodes.clone());
+        let mut election = Election::new(identity, now);
+        election.set_nodes(now, self.nodes.clone());
         let machine = &mut self.machines[node];
         machine.is_leaving = false;
-        core.inherit(std::mem::take(&mut machine.left));
-        core.tell_means(now, machine.means.clone());
+        election.restore_after_crash(std::mem::take(&mut machine.left));
+        election.set_capabilities(now, machine.capabilities.clone());
         let demand = self.demand.iter();
-        core.tell_demand(
+        election.set_candidates(
             now,
             demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
         );
-        self.machines[node].core = Some(core);
+        self.machines[node].election = Some(election);
         self.after(milliseconds(1), Event::Told { node });
         self.follow_up(node);
     }
@@ -255,8 +256,8 @@ impl Cluster {
     /// A process ends at once.
     pub(crate) fn kill(&mut self, node: usize) {
         let machine = &mut self.machines[node];
-        if let Some(core) = machine.core.take().filter(|_| !machine.is_leaving) {
-            machine.left = core.bequest().collect();
+        if let Some(election) = machine.election.take().filter(|_| !machine.is_leaving) {
+            machine.left = election.persisted_addresses().collect();
         }
         machine.is_frozen = false;
         machine.backlog.clear();
@@ -266,9 +267,9 @@ impl Cluster {
     pub(crate) fn leave(&mut self, node: usize) {
         let now = self.clock(node);
         let machine = &mut self.machines[node];
-        if let Some(core) = &mut machine.core {
+        if let Some(election) = &mut machine.election {
             machine.is_leaving = true;
-            core.leave(now);
+            election.leave(now);
             self.follow_up(node);
         }
     }
@@ -308,18 +309,18 @@ impl Cluster {
         self.after(milliseconds(5), Event::Told { node });
         let addresses: Vec<IpAddr> = self.demand.keys().copied().collect();
         for address in addresses {
-            self.after(milliseconds(5), Event::Demand { node, address });
+            self.after(milliseconds(5), Event::Candidates { node, address });
         }
     }
 
     /// A machine has this from now on.
-    pub(crate) fn set_means(&mut self, node: usize, means: Means) {
-        self.machines[node].means = means.clone();
+    pub(crate) fn set_capabilities(&mut self, node: usize, capabilities: NodeCapabilities) {
+        self.machines[node].capabilities = capabilities.clone();
         let now = self.clock(node);
         let machine = &mut self.machines[node];
         let is_asleep = machine.is_frozen;
-        if let Some(core) = machine.core.as_mut().filter(|_| !is_asleep) {
-            core.tell_means(now, means);
+        if let Some(election) = machine.election.as_mut().filter(|_| !is_asleep) {
+            election.set_capabilities(now, capabilities);
             self.follow_up(node);
         }
     }
@@ -332,24 +333,27 @@ impl Cluster {
 
     /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
     pub(crate) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
-        let needs = self.demand.get(&address).map(|candidates| candidates.needs);
-        self.want_with(address, preferred, needs.unwrap_or_default());
+        let requirements = self
+            .demand
+            .get(&address)
+            .map(|candidates| candidates.requirements);
+        self.want_with(address, preferred, requirements.unwrap_or_default());
     }
 
-    /// The same of an address that needs something besides.
-    pub(crate) fn want_with(&mut self, address: IpAddr, preferred: &[usize], needs: Needs) {
+    /// The same of an address that requirements something besides.
+    pub(crate) fn want_with(&mut self, address: IpAddr, preferred: &[usize], requirements: Requirements) {
         let names = preferred
             .iter()
             .map(|node| NodeName::clone(&self.machines[*node].name));
         let candidates = Candidates {
             preferred: names.collect(),
             otherwise: BTreeSet::new(),
-            needs,
+            requirements,
         };
         self.demand.insert(address, Arc::new(candidates));
         for node in 0..self.size() {
             let delay = milliseconds(self.random.u64(1..400));
-            self.after(delay, Event::Demand { node, address });
+            self.after(delay, Event::Candidates { node, address });
         }
     }
 
@@ -358,7 +362,7 @@ impl Cluster {
         self.demand.remove(&address);
         for node in 0..self.size() {
             let delay = milliseconds(self.random.u64(1..400));
-            self.after(delay, Event::Demand { node, address });
+            self.after(delay, Event::Candidates { node, address });
         }
     }
 
@@ -366,19 +370,19 @@ impl Cluster {
     pub(crate) fn owners(&self, address: IpAddr) -> Vec<usize> {
         let answers = |node: &usize| {
             let machine = &self.machines[*node];
-            let core = machine.core.as_ref().filter(|_| !machine.is_frozen);
-            core.is_some_and(|core| core.may_answer(self.clock(*node), address))
+            let election = machine.election.as_ref().filter(|_| !machine.is_frozen);
+            election.is_some_and(|election| election.may_answer(self.clock(*node), address))
         };
         (0..self.size()).filter(answers).collect()
     }
 
     /// Who answers for an address, and which members are heard, as a node sees it that runs.
     pub(crate) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
-        let core = self.machines[node].core.as_ref().expect("a process");
+        let election = self.machines[node].election.as_ref().expect("a process");
         let now = self.clock(node);
-        let members = core.members(now).into_iter();
+        let members = election.members(now).into_iter();
         let heard = members.map(|member| member.is_heard).collect();
-        (core.owner(now, address).cloned(), heard)
+        (election.owner(now, address).cloned(), heard)
     }
 
     /// The name of a node.
@@ -391,7 +395,9 @@ impl Cluster {
         let candidates = &self.demand[&address];
         let running = candidates.preferred.iter().filter(|name| {
             let machine = self.machines.iter().find(|machine| machine.name == **name);
-            machine.is_some_and(|machine| machine.core.is_some() && machine.means.meet(&candidates.needs))
+            machine.is_some_and(|machine| {
+                machine.election.is_some() && machine.capabilities.satisfy(&candidates.requirements)
+            })
         });
         let winner = rendezvous::winner(address, running)?;
         self.machines.iter().position(|machine| machine.name == *winner)
@@ -435,9 +441,9 @@ impl Cluster {
                 );
                 for (from, to) in self.leads(*address) {
                     assert_ne!(
-                        self.led_to(to, *address),
+                        self.forwarded_to(to, *address),
                         Some(from),
-                        "{address} is led in a circle by {from} and {to} at {:?}, seed {}",
+                        "{address} is forwarded in a circle by {from} and {to} at {:?}, seed {}",
                         self.now,
                         self.seed
                     );
@@ -447,28 +453,28 @@ impl Cluster {
     }
 
     /// Whom a node leads connections of an address to, also while it is frozen: its kernel goes on.
-    pub(crate) fn led_to(&self, node: usize, address: IpAddr) -> Option<usize> {
-        let name = self.machines[node].core.as_ref()?.led_to(address)?;
+    pub(crate) fn forwarded_to(&self, node: usize, address: IpAddr) -> Option<usize> {
+        let name = self.machines[node].election.as_ref()?.forwarded_to(address)?;
         self.machines.iter().position(|machine| machine.name == *name)
     }
 
     /// Whether a node drops what it does not know of an address.
     pub(crate) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
-        let core = self.machines[node].core.as_ref();
-        core.is_some_and(|core| core.unsettled().any(|unsettled| unsettled == address))
+        let election = self.machines[node].election.as_ref();
+        election.is_some_and(|election| election.pending().any(|pending| pending == address))
     }
 
     /// All who lead connections of an address, and whom they lead them to.
     pub(crate) fn leads(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
-        let led = move |node: usize| Some((node, self.led_to(node, address)?));
-        (0..self.size()).filter_map(led)
+        let forwarded = move |node: usize| Some((node, self.forwarded_to(node, address)?));
+        (0..self.size()).filter_map(forwarded)
     }
 
-    /// The nodes that answer for an address and lack what it needs.
+    /// The nodes that answer for an address and lack what it requirements.
     pub(crate) fn unable_owners(&self, address: IpAddr) -> Vec<usize> {
-        let needs = &self.demand[&address].needs;
+        let requirements = &self.demand[&address].requirements;
         let mut owners = self.owners(address);
-        owners.retain(|owner| !self.machines[*owner].means.meet(needs));
+        owners.retain(|owner| !self.machines[*owner].capabilities.satisfy(requirements));
         owners
     }
 
@@ -483,11 +489,11 @@ impl Cluster {
         self.events.insert(key, event);
     }
 
-    fn tell_nodes(&mut self) {
+    fn set_nodes(&mut self) {
         for node in 0..self.size() {
             let now = self.clock(node);
-            if let Some(core) = &mut self.machines[node].core {
-                core.tell_nodes(now, self.nodes.clone());
+            if let Some(election) = &mut self.machines[node].election {
+                election.set_nodes(now, self.nodes.clone());
                 self.follow_up(node);
             }
         }
@@ -500,7 +506,7 @@ impl Cluster {
             Event::Datagram { to: node, .. }
             | Event::Wake { node, .. }
             | Event::Told { node }
-            | Event::Demand { node, .. }
+            | Event::Candidates { node, .. }
             | Event::Answered { node, .. } => *node,
         };
         if self.machines[node].is_frozen {
@@ -514,41 +520,43 @@ impl Cluster {
             Some(stored) => stored.read_by(machine.is_former).map(Some),
             None => Some(None),
         };
-        let Some(core) = &mut machine.core else { return };
+        let Some(election) = &mut machine.election else {
+            return;
+        };
         match event {
             Event::Datagram { from, bytes, .. } => {
                 if let Ok(message) = machine.keyring.open(from, &bytes) {
-                    core.receive(now, from, &message);
+                    election.receive(now, from, &message);
                 }
             }
-            Event::Wake { number, .. } if number == machine.wake => core.tick(now),
+            Event::Wake { number, .. } if number == machine.wake => election.tick(now),
             Event::Told { .. } if machine.has_api => {
                 if let Some(told) = told {
-                    core.tell_record(now, told);
+                    election.set_record(now, told);
                 }
             }
-            Event::Demand { address, .. } if machine.has_api => {
+            Event::Candidates { address, .. } if machine.has_api => {
                 let candidates = self.demand.get(&address).map(Arc::clone);
-                core.tell_demand(now, [(address, candidates)]);
+                election.set_candidates(now, [(address, candidates)]);
             }
             Event::Answered { process, outcome, .. } if process == machine.process => {
                 if let Some(told) = told
-                    && (outcome != Written::Failed || machine.has_api)
+                    && (outcome != WriteResult::Failed || machine.has_api)
                 {
-                    core.tell_record(now, told);
+                    election.set_record(now, told);
                 }
-                core.written(now, outcome);
+                election.written(now, outcome);
             }
             _ => return,
         }
-        machine.keyring.follow(core.record());
+        machine.keyring.update(election.record());
         self.follow_up(node);
     }
 
     fn thaw(&mut self, node: usize) {
         self.machines[node].is_frozen = false;
-        let means = self.machines[node].means.clone();
-        self.set_means(node, means);
+        let capabilities = self.machines[node].capabilities.clone();
+        self.set_capabilities(node, capabilities);
         let backlog = std::mem::take(&mut self.machines[node].backlog);
         for event in backlog {
             self.happen(event);
@@ -567,7 +575,7 @@ impl Cluster {
             return;
         };
         if !self.machines[node].has_api {
-            let outcome = Written::Failed;
+            let outcome = WriteResult::Failed;
             return self.after(
                 API_TIMEOUT,
                 Event::Answered {
@@ -579,9 +587,9 @@ impl Cluster {
         }
         self.writes += 1;
         let version = self.record.as_ref().map(|stored| stored.version);
-        let mut outcome = Written::Failed;
+        let mut outcome = WriteResult::Failed;
         if version.map(|version| version.to_string()) == write.version {
-            outcome = Written::Accepted(sent);
+            outcome = WriteResult::Accepted(sent);
             self.record = Some(Stored {
                 version: version.unwrap_or_default() + 1,
                 record: write.record,
@@ -593,7 +601,7 @@ impl Cluster {
             }
         }
         if self.random.f64() < self.answer_loss {
-            let outcome = Written::Failed;
+            let outcome = WriteResult::Failed;
             return self.after(
                 API_TIMEOUT,
                 Event::Answered {
@@ -614,17 +622,19 @@ impl Cluster {
         );
     }
 
-    /// Does what the core wants.
+    /// Does what the election wants.
     fn follow_up(&mut self, node: usize) {
         let now = self.clock(node);
         let machine = &mut self.machines[node];
-        let Some(core) = &mut machine.core else { return };
+        let Some(election) = &mut machine.election else {
+            return;
+        };
         let process = machine.process;
-        let write = core.write(now);
-        let effects = core.take_effects();
+        let write = election.write(now);
+        let effects = election.take_effects();
         machine.wake += 1;
         let number = machine.wake;
-        let pause = core.next_wake(now).saturating_sub(now).div_f64(machine.rate);
+        let pause = election.next_wake(now).saturating_sub(now).div_f64(machine.rate);
         self.after(pause + Duration::from_nanos(100), Event::Wake { node, number });
         if let Some(write) = write {
             let delay = milliseconds(self.random.u64(1..50));
@@ -645,8 +655,8 @@ impl Cluster {
                         self.send(node, address, bytes);
                     }
                 }
-                Effect::Gained(_) => self.gains += 1,
-                Effect::Forget(address, forgotten) => self.forgotten.push((node, address, forgotten)),
+                Effect::Acquired(_) => self.gains += 1,
+                Effect::FlushConntrack(address, forgotten) => self.forgotten.push((node, address, forgotten)),
                 _ => {}
             }
         }

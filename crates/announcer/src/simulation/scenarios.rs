@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 use super::attacker::Attacker;
 use super::*;
-use crate::FENCE;
-use crate::election::capabilities::LinksId;
+use crate::FENCING_INTERVAL;
+use crate::election::capabilities::LinkSetId;
 
 /// The links of addresses that pools have links for.
-const LINKS: LinksId = LinksId(7);
+const LINKS: LinkSetId = LinkSetId(7);
 
 /// The address of that number.
 fn address(number: u8) -> IpAddr {
@@ -17,27 +17,27 @@ fn address(number: u8) -> IpAddr {
 }
 
 /// What addresses need, by turns.
-fn needs(number: u8) -> Needs {
-    Needs {
+fn requirements(number: u8) -> Requirements {
+    Requirements {
         edge: number & 1 != 0,
         links: (number & 2 != 0).then_some(LINKS),
     }
 }
 
 /// What nodes have, by chance.
-fn means(random: &mut fastrand::Rng) -> Means {
-    let lacks = random.bool().then_some(LINKS);
-    Means {
+fn capabilities(random: &mut fastrand::Rng) -> NodeCapabilities {
+    let missing_links = random.bool().then_some(LINKS);
+    NodeCapabilities {
         has_edge: random.bool(),
-        lacks: lacks.into_iter().collect(),
+        missing_links: missing_links.into_iter().collect(),
     }
 }
 
-/// What a node has that lacks nothing.
-fn all_means() -> Means {
-    Means {
+/// What a node has that missing_links nothing.
+fn full_capabilities() -> NodeCapabilities {
+    NodeCapabilities {
         has_edge: true,
-        lacks: BTreeSet::new(),
+        missing_links: BTreeSet::new(),
     }
 }
 
@@ -56,15 +56,15 @@ fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     cluster
 }
 
-/// Every address has the owner that it should have, and whatever is led comes to an end.
+/// Every address has the owner that it should have, and whatever is forwarded comes to an end.
 fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
         let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
         for (from, to) in cluster.leads(address) {
             assert_ne!(expected, [to], "{from} leads to the owner of {address}");
-            let last = (0..cluster.size()).try_fold(from, |at, _| cluster.led_to(at, address));
-            assert_eq!(last, None, "{address} is led in a circle from {from}");
+            let last = (0..cluster.size()).try_fold(from, |at, _| cluster.forwarded_to(at, address));
+            assert_eq!(last, None, "{address} is forwarded in a circle from {from}");
         }
     }
 }
@@ -129,13 +129,17 @@ fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
         let end = cluster.now + Duration::from_secs(5);
         cluster.run_until(end, |cluster| {
             if cluster.owners(address(0)) == [second] {
-                let is_led = cluster.led_to(second, address(0)) == Some(first);
+                let is_led = cluster.forwarded_to(second, address(0)) == Some(first);
                 assert!(is_led || cluster.is_unsettled(second, address(0)), "seed {seed}");
                 have_waited.update(|count| count + usize::from(!is_led));
             }
             false
         });
-        assert_eq!(cluster.led_to(second, address(0)), Some(first), "seed {seed}");
+        assert_eq!(
+            cluster.forwarded_to(second, address(0)),
+            Some(first),
+            "seed {seed}"
+        );
         assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
 
         // Nobody waits for a dead one.
@@ -159,7 +163,7 @@ fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
 fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
     /// What happens to the owner until it has the address again.
     type Happening = fn(&mut Cluster, usize);
-    let happenings: [(&str, Happening, fn(Forgotten) -> bool); 6] = [
+    let happenings: [(&str, Happening, fn(ConntrackFlush) -> bool); 6] = [
         (
             "asked for it",
             |cluster, first| {
@@ -167,7 +171,7 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 move_to(cluster, address(0), other);
                 cluster.want(address(0), &[0, 1, 2]);
             },
-            |forgotten| forgotten == Forgotten::Ended,
+            |forgotten| forgotten == ConntrackFlush::Closed,
         ),
         (
             "asked for it by two after one another",
@@ -176,7 +180,7 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 move_to(cluster, address(0), (first + 2) % 3);
                 cluster.want(address(0), &[0, 1, 2]);
             },
-            |forgotten| forgotten == Forgotten::Ended,
+            |forgotten| forgotten == ConntrackFlush::Closed,
         ),
         (
             "asked for it by two, of whom one began anew",
@@ -191,8 +195,8 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 cluster.want(address(0), &[0, 1, 2]);
             },
             |forgotten| match forgotten {
-                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_mins(1),
-                Forgotten::Ended => false,
+                ConntrackFlush::ActiveWithin(lasts) => lasts < Duration::from_mins(1),
+                ConntrackFlush::Closed => false,
             },
         ),
         (
@@ -204,7 +208,7 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 cluster.run(Duration::from_secs(5));
                 cluster.boot(first);
             },
-            |forgotten| forgotten == Forgotten::Ended,
+            |forgotten| forgotten == ConntrackFlush::Closed,
         ),
         (
             "killed",
@@ -213,14 +217,14 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
                 cluster.run(Duration::from_secs(5));
                 cluster.boot(first);
             },
-            |forgotten| forgotten == Forgotten::SpokenWithin(Duration::MAX),
+            |forgotten| forgotten == ConntrackFlush::ActiveWithin(Duration::MAX),
         ),
         (
             "frozen",
             |cluster, first| cluster.freeze(first, Duration::from_secs(4)),
             |forgotten| match forgotten {
-                Forgotten::SpokenWithin(lasts) => lasts < Duration::from_secs(20),
-                Forgotten::Ended => false,
+                ConntrackFlush::ActiveWithin(lasts) => lasts < Duration::from_secs(20),
+                ConntrackFlush::Closed => false,
             },
         ),
     ];
@@ -235,7 +239,7 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
             assert_owned(&cluster);
             assert_eq!(cluster.owners(address(0)), [first]);
             let of_first = cluster.forgotten.iter().filter(|(node, ..)| *node == first);
-            let of_first: Vec<Forgotten> = of_first.map(|(.., forgotten)| *forgotten).collect();
+            let of_first: Vec<ConntrackFlush> = of_first.map(|(.., forgotten)| *forgotten).collect();
             assert!(
                 of_first.len() == 1 && is_expected(of_first[0]),
                 "{what}, seed {seed}: {of_first:?}"
@@ -259,7 +263,7 @@ fn connections_are_kept_if_nobody_else_had_their_address() {
         assert_owned(&cluster);
         assert_eq!(
             cluster.forgotten,
-            [(first, address(0), Forgotten::Ended)],
+            [(first, address(0), ConntrackFlush::Closed)],
             "seed {seed}"
         );
     }
@@ -276,7 +280,7 @@ fn connections_are_led_to_a_process_that_was_asked_to_end_and_not_to_a_dead_one(
         cluster.kill(first);
         cluster.run(Duration::from_secs(60));
         assert_eq!(
-            cluster.led_to(second, address(0)),
+            cluster.forwarded_to(second, address(0)),
             Some(first),
             "its kernel goes on, seed {seed}"
         );
@@ -303,7 +307,7 @@ fn what_is_led_ends_with_the_node_and_the_address() {
         let first = cluster.winner(address(0)).expect("a winner");
         let second = (first + 1) % 3;
         move_to(&mut cluster, address(0), second);
-        assert_eq!(cluster.led_to(second, address(0)), Some(first));
+        assert_eq!(cluster.forwarded_to(second, address(0)), Some(first));
         if node_goes {
             cluster.leave(first);
             cluster.run(milliseconds(500));
@@ -313,7 +317,7 @@ fn what_is_led_ends_with_the_node_and_the_address() {
             cluster.unwant(address(0));
             cluster.run(Duration::from_secs(1));
         }
-        assert_eq!(cluster.led_to(second, address(0)), None);
+        assert_eq!(cluster.forwarded_to(second, address(0)), None);
     }
 }
 
@@ -425,7 +429,7 @@ fn a_frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
         let mut cluster = settled(seed, 3, 4);
         let owner = cluster.winner(address(0)).expect("a winner");
         cluster.freeze(owner, Duration::from_secs(4));
-        cluster.run(FENCE * 2);
+        cluster.run(FENCING_INTERVAL * 2);
         assert_eq!(cluster.owners(address(0)).len(), 1, "replaced");
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
@@ -484,9 +488,9 @@ fn only_nodes_with_what_it_takes_answer() {
         let all: Vec<usize> = (0..4).collect();
         let first = cluster.winner(address(0)).expect("a winner");
         for node in all.iter().copied().filter(|node| *node != first) {
-            cluster.set_means(node, all_means());
+            cluster.set_capabilities(node, full_capabilities());
         }
-        let needy = Needs {
+        let needy = Requirements {
             edge: true,
             links: None,
         };
@@ -496,33 +500,33 @@ fn only_nodes_with_what_it_takes_answer() {
         assert_ne!(cluster.winner(address(0)), Some(first));
 
         // It loses the links of another address, and gets that back with them.
-        let links = Needs {
+        let links = Requirements {
             edge: false,
             links: Some(LINKS),
         };
         cluster.want_with(address(1), &all, links);
         cluster.run(Duration::from_secs(3));
         let second = cluster.winner(address(1)).expect("a winner");
-        let before = cluster.machines[second].means.clone();
-        let lacking = Means {
-            lacks: BTreeSet::from([LINKS]),
+        let before = cluster.machines[second].capabilities.clone();
+        let lacking = NodeCapabilities {
+            missing_links: BTreeSet::from([LINKS]),
             ..before.clone()
         };
-        cluster.set_means(second, lacking);
+        cluster.set_capabilities(second, lacking);
         let end = cluster.now + milliseconds(600);
         let is_moved = |cluster: &Cluster| {
             let owners = cluster.owners(address(1));
             owners.len() == 1 && owners[0] != second
         };
         assert!(cluster.run_until(end, is_moved), "seed {seed}");
-        cluster.set_means(second, before);
+        cluster.set_capabilities(second, before);
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
         assert_eq!(cluster.owners(address(1)), [second]);
 
         // Nobody has it: nobody answers.
         for node in 0..4 {
-            cluster.set_means(node, Means::default());
+            cluster.set_capabilities(node, NodeCapabilities::default());
         }
         cluster.run(Duration::from_secs(1));
         assert_eq!(cluster.owners(address(0)), [0; 0]);
@@ -575,7 +579,7 @@ fn whatever_happens_there_are_never_two_owners_and_it_ends_well() {
         cluster.attacker = Some(Attacker::default());
         let all: Vec<usize> = (0..cluster.size()).collect();
         for number in 0..4 {
-            cluster.want_with(address(number), &all, needs(number));
+            cluster.want_with(address(number), &all, requirements(number));
         }
         cluster.answer_loss = 0.1;
         for _ in 0..80 {
@@ -642,8 +646,8 @@ fn disturb(cluster: &mut Cluster) {
             cluster.want(address(number), &some);
         }
         16 | 17 => {
-            let means = means(&mut cluster.random);
-            cluster.set_means(node, means);
+            let capabilities = capabilities(&mut cluster.random);
+            cluster.set_capabilities(node, capabilities);
         }
         18 => cluster.upgrade(node),
         19 | 20 => {

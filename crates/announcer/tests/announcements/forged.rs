@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use announcer::Means;
-use announcer::protocol::keys::{Keyring, Secret};
-use announcer::protocol::message::{Echo, Entry, Message, Stamp};
+use announcer::NodeCapabilities;
+use announcer::protocol::keys::{Keyring, SecretKey};
+use announcer::protocol::message::{Echo, Entry, Message, Timestamp};
 use api::announcers::{ANNOTATION, NAME, NodeName, Record};
 use http::Method;
 use netlink::clock::since_boot;
@@ -61,27 +61,35 @@ fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
     let entry = |name: &str| record.member(name).expect("a member");
     let incarnation = |name: &str| entry(name).process.as_ref().expect("a process").incarnation;
     let address = IpAddr::from(ADDRESS);
-    let now = Stamp(since_boot().as_nanos() as u64);
+    let now = Timestamp(since_boot().as_nanos() as u64);
     let message = Message {
         from: victim.into(),
         to: receiver.into(),
         incarnation: incarnation(victim),
-        stamp: Stamp(now.0 + 1_000_000_000),
+        timestamp: Timestamp(now.0 + 1_000_000_000),
         epoch: record.epoch,
-        refuses_below: record.epoch,
+        min_epoch: record.epoch,
         is_quorate: false,
         is_leaving: true,
-        heard: Some(Echo {
+        echo: Some(Echo {
             incarnation: incarnation(receiver),
-            stamp: now,
+            timestamp: now,
         }),
-        grant: Some(1),
-        entries: vec![Entry::GaveUp(address), Entry::Vote(address), Entry::Ask(address)],
-        means: Means::default(),
-        entrances: Vec::new(),
+        lease_generation: Some(1),
+        entries: vec![
+            Entry::ReleaseAddress(address),
+            Entry::GrantVote(address),
+            Entry::RequestVote(address),
+        ],
+        capabilities: NodeCapabilities::default(),
+        link_addresses: Vec::new(),
     };
-    let mut forger = Keyring::new(NodeName::from(victim), incarnation(victim), Secret::new([9; 32]));
-    forger.follow(Some(record));
+    let mut forger = Keyring::new(
+        NodeName::from(victim),
+        incarnation(victim),
+        SecretKey::new([9; 32]),
+    );
+    forger.update(Some(record));
     let bytes = forger.seal(&message).expect("a key");
     let (from, to) = (entry(victim).address, entry(receiver).address);
     let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else {

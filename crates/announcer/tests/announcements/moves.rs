@@ -94,7 +94,7 @@ fn connections_go_on_through_the_node_that_they_were_opened_at() {
         opened_second.say("new here");
         silent.end();
 
-        // Back: now it is the other ones who are led.
+        // Back: now it is the other ones who are forwarded.
         moves.move_to(first, second);
         let mut opened_third = moves.open(first);
         for talks in [&mut opened_first, &mut opened_second, &mut opened_third] {

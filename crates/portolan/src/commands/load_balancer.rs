@@ -172,7 +172,7 @@ impl LoadBalancer {
         let log_places = self.log.places();
         serving::Settings {
             node_name: self.node_name.clone(),
-            owned: Some(announcer.follow_held()),
+            owned: Some(announcer.subscribe_held()),
             served,
             buckets: self.log.buckets(&log_places),
             connections_max: self.shares.edge_connections_max,

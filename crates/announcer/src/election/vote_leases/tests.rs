@@ -1,7 +1,7 @@
 use super::*;
 
-fn process(name: &str, incarnation: u64) -> Voted {
-    Voted {
+fn process(name: &str, incarnation: u64) -> LeaseHolder {
+    LeaseHolder {
         name: name.into(),
         incarnation,
     }
@@ -16,64 +16,60 @@ fn address() -> IpAddr {
 }
 
 #[test]
-fn a_vote_is_lent_to_one_at_a_time_and_goes_to_who_waits() {
+fn grants_a_vote_to_one_holder_and_then_to_the_first_waiting_candidate() {
     let (a, b, c) = (process("a", 1), process("b", 1), process("c", 1));
-    let mut ballot = Ballot::default();
-    assert!(!ballot.ask(at(0), &a, address()), "who is not heard gets nothing");
-    for by in [&a, &b, &c] {
-        ballot.heard(by, at(700));
+    let mut votes = VoteLedger::default();
+    assert!(!votes.request(at(0), &a, address()), "a has no lease");
+    for candidate in [&a, &b, &c] {
+        votes.renew(candidate, at(700));
     }
-    assert!(ballot.ask(at(0), &a, address()));
-    assert!(ballot.ask(at(1), &a, address()), "asking again changes nothing");
-    assert!(!ballot.ask(at(2), &b, address()));
-    assert!(!ballot.ask(at(3), &c, address()), "b was first");
-    assert_eq!(
-        ballot.release(at(4), &b, address()),
-        None,
-        "b has nothing to give back"
-    );
-    assert!(!ballot.ask(at(5), &b, address()));
-    assert_eq!(ballot.release(at(6), &a, address()), Some(b.clone()));
-    assert_eq!(ballot.vote(address()), Some(&b));
+    assert!(votes.request(at(0), &a, address()));
+    assert!(votes.request(at(1), &a, address()), "repeated request");
+    assert!(!votes.request(at(2), &b, address()));
+    assert!(!votes.request(at(3), &c, address()), "b was first");
+    assert_eq!(votes.release(at(4), &b, address()), None, "b holds no vote");
+    assert!(!votes.request(at(5), &b, address()));
+    assert_eq!(votes.release(at(6), &a, address()), Some(b.clone()));
+    assert_eq!(votes.holder(address()), Some(&b));
 }
 
 #[test]
-fn what_is_lent_to_the_silent_comes_back() {
+fn revokes_votes_when_a_lease_expires() {
     let (old, new) = (process("a", 1), process("a", 2));
-    let mut ballot = Ballot::default();
-    ballot.heard(&old, at(700));
-    let generation = ballot.generation(&old).unwrap();
-    assert!(ballot.ask(at(0), &old, address()));
-    ballot.heard(&new, at(1_400));
+    let mut votes = VoteLedger::default();
+    votes.renew(&old, at(700));
+    let generation = votes.generation(&old).unwrap();
+    assert!(votes.request(at(0), &old, address()));
+    votes.renew(&new, at(1_400));
     assert!(
-        !ballot.ask(at(690), &new, address()),
-        "a restarted process is another"
+        !votes.request(at(690), &new, address()),
+        "a restarted process is another holder"
     );
-    assert_eq!(ballot.next_expiry(), Some(at(700)));
-    assert_eq!(ballot.expire(at(699)), Expired::default());
-    let expired = ballot.expire(at(700));
-    assert_eq!(expired.lent, [(new.clone(), address())]);
-    assert_eq!(ballot.generation(&old), None);
-    ballot.heard(&old, at(1_500));
-    assert_ne!(ballot.generation(&old), Some(generation), "another lease");
-    assert!(!ballot.ask(at(800), &old, address()));
+    assert_eq!(votes.next_expiry(), Some(at(700)));
+    assert_eq!(votes.expire(at(699)), Expired::default());
+    let expired = votes.expire(at(700));
+    assert_eq!(expired.granted, [(new.clone(), address())]);
+    assert_eq!(votes.generation(&old), None);
+    votes.renew(&old, at(1_500));
+    assert_ne!(votes.generation(&old), Some(generation), "another lease");
+    assert!(!votes.request(at(800), &old, address()));
 }
 
 #[test]
-fn who_asked_long_ago_waits_no_more() {
+fn ignores_waiting_candidates_with_stale_requests() {
     let (a, b) = (process("a", 1), process("b", 1));
-    let mut ballot = Ballot::default();
-    ballot.heard(&a, at(700));
-    ballot.heard(&b, at(2_000));
-    assert!(ballot.ask(at(0), &a, address()));
-    assert!(!ballot.ask(at(0), &b, address()));
-    let expired = ballot.expire(at(700));
+    let mut votes = VoteLedger::default();
+    votes.renew(&a, at(700));
+    votes.renew(&b, at(2_000));
+    assert!(votes.request(at(0), &a, address()));
+    assert!(!votes.request(at(0), &b, address()));
+    let expired = votes.expire(at(700));
     assert_eq!(
         expired,
         Expired {
-            freed: vec![(a, address())],
-            lent: Vec::new()
+            revoked: vec![(a, address())],
+            granted: Vec::new()
         }
     );
-    assert_eq!(ballot.vote(address()), None);
+    assert_eq!(votes.holder(address()), None);
 }

@@ -2,14 +2,14 @@ use super::*;
 
 const TIMEOUTS: Timeouts = Timeouts {
     established: 86_400,
-    unanswered: 300,
+    unacknowledged: 300,
 };
-const AWAY: Duration = Duration::from_secs(60);
+const ABSENCE: Duration = Duration::from_secs(60);
 
 #[test]
-fn only_what_can_have_nothing_more_to_say_is_over() {
+fn only_time_wait_and_close_are_closed() {
     for state in [TcpState::TimeWait, TcpState::Close] {
-        assert!(is_over(Some(state)), "{state:?}");
+        assert!(is_closed(Some(state)), "{state:?}");
     }
     for state in [
         TcpState::SynSent,
@@ -19,28 +19,28 @@ fn only_what_can_have_nothing_more_to_say_is_over() {
         TcpState::CloseWait,
         TcpState::LastAck,
     ] {
-        assert!(!is_over(Some(state)), "{state:?}");
+        assert!(!is_closed(Some(state)), "{state:?}");
     }
-    assert!(!is_over(None));
+    assert!(!is_closed(None));
 }
 
 #[test]
-fn in_doubt_a_connection_spoke() {
-    let was_silent = |state, left: u32| TIMEOUTS.was_silent(Some(state), left, AWAY);
-    assert!(was_silent(TcpState::Established, 86_400 - 61));
-    assert!(!was_silent(TcpState::Established, 86_400 - 60));
-    assert!(!was_silent(TcpState::Established, 86_400));
-    assert!(was_silent(TcpState::Established, 301));
+fn ambiguous_connections_count_as_active() {
+    let was_idle = |state, left: u32| TIMEOUTS.was_idle(Some(state), left, ABSENCE);
+    assert!(was_idle(TcpState::Established, 86_400 - 61));
+    assert!(!was_idle(TcpState::Established, 86_400 - 60));
+    assert!(!was_idle(TcpState::Established, 86_400));
+    assert!(was_idle(TcpState::Established, 301));
     assert!(
-        !was_silent(TcpState::Established, 300),
-        "it may wait for an answer since now"
+        !was_idle(TcpState::Established, 300),
+        "it may wait for an acknowledgment"
     );
     assert!(
-        !was_silent(TcpState::Established, 432_000),
-        "it was given its time when others were in force"
+        !was_idle(TcpState::Established, 432_000),
+        "its timeout was set under another sysctl value"
     );
     assert!(
-        !was_silent(TcpState::CloseWait, 301),
-        "what is half closed has other times"
+        !was_idle(TcpState::CloseWait, 301),
+        "half-closed connections have other timeouts"
     );
 }

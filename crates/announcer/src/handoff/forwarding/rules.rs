@@ -1,4 +1,4 @@
-//! The table of led addresses, as transactions.
+//! Contents of the forwarding table, as nftables transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,36 +11,36 @@ use netlink::nftables::{
 use netlink::route::LinkIndex;
 use netlink::tcp;
 
-use super::{LED_MAX, PRIORITY, UNSETTLED_LASTS, UNTENDED_LASTS};
-use crate::handoff::next_hop::Way;
+use super::{ELEMENT_TIMEOUT, FORWARDED_MAX, PENDING_TIMEOUT, PRIORITY};
+use crate::handoff::next_hop::NextHop;
 use crate::l2::frame::HardwareAddress;
 
-/// The name of the table, in each family.
-pub const TABLE: &str = "portolan-announcer";
-/// What looks at all packets.
-const STRAYS: &str = "strays";
-/// What is done with those that are of no known connection.
-const LEAD: &str = "lead";
-/// The addresses of which it is not known yet where to lead.
-const UNSETTLED: &str = "unsettled";
-/// The addresses that are answered for, or were without a good end: nobody looks them up but the process after this one, if
-/// this one is killed.
-pub const HELD: &str = "held";
-/// The machines that are led to.
-const MACHINES: &str = "machines";
+/// Name of the table in each family.
+pub(crate) const TABLE: &str = "portolan-announcer";
+/// Base chain: finds packets of unknown connections.
+const UNKNOWN: &str = "unknown-connections";
+/// Chain for packets of unknown connections.
+const FORWARD: &str = "forward";
+/// Set of pending addresses.
+const PENDING: &str = "pending";
+/// Set of owned addresses. No rule refers to it; the next process reads it if this one is killed. Its name is a contract
+/// between versions.
+pub(crate) const HELD: &str = "held";
+/// Set of the Ethernet addresses of previous owners.
+const PREVIOUS_OWNERS: &str = "previous-owners";
 
-/// Where a frame has its sender, in Ethernet's header.
+/// Offset of the source address in the Ethernet header.
 const SOURCE_OFFSET: u32 = 6;
-/// Most Ethernet addresses that are known as those of machines that are led to: some links of each member.
-const MACHINES_MAX: u32 = 1_024;
+/// Maximum number of Ethernet addresses of previous owners: several links per member.
+const PREVIOUS_OWNERS_MAX: u32 = 1_024;
 
 const FIRST: Register = Register::at(0);
-/// Behind the longest address.
+/// First register after the longest address.
 const LINK: Register = Register::at(4);
 
-/// A family of IP.
+/// IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// IPv4.
     Ipv4,
     /// IPv6.
@@ -48,24 +48,24 @@ pub enum Family {
 }
 
 impl Family {
-    /// For people.
-    pub fn name(self) -> &'static str {
+    /// Returns the name for messages.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
         }
     }
 
-    /// That of its table: `dup` is in no other.
-    pub fn table_family(self) -> TableFamily {
+    /// Returns the family of the table. The `inet` family has no `dup`.
+    pub(crate) fn table_family(self) -> TableFamily {
         match self {
             Self::Ipv4 => TableFamily::Ipv4,
             Self::Ipv6 => TableFamily::Ipv6,
         }
     }
 
-    /// Whether an address is of it.
-    pub fn has(self, address: IpAddr) -> bool {
+    /// Returns true if an address belongs to the family.
+    pub(crate) fn has(self, address: IpAddr) -> bool {
         address.is_ipv4() == (self == Self::Ipv4)
     }
 
@@ -76,7 +76,7 @@ impl Family {
         }
     }
 
-    /// Loads the destination.
+    /// Loads the destination address.
     fn destination(self) -> Expression {
         let (offset, bytes) = match self {
             Self::Ipv4 => (16, 4),
@@ -85,8 +85,8 @@ impl Family {
         payload(PayloadBase::Network, offset, bytes)
     }
 
-    /// The protocol and type of the ICMP message that tells that packets are too big, on whose way ever: "destination
-    /// unreachable" (RFC 792) and "packet too big" (RFC 4443).
+    /// Returns protocol and type of the ICMP error that path MTU discovery needs: "destination unreachable" (RFC 792) and
+    /// "packet too big" (RFC 4443).
     fn too_big(self) -> (u8, u8) {
         match self {
             Self::Ipv4 => (1, 3),
@@ -95,47 +95,55 @@ impl Family {
     }
 }
 
-/// What is to be done with packets of unknown connections, by the address that they are for.
+/// Treatment of packets of unknown connections, by destination address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// They are sent on.
-    pub led: BTreeMap<IpAddr, Way>,
-    /// They are dropped.
-    pub unsettled: BTreeSet<IpAddr>,
-    /// Nothing: that these addresses are answered for is only written down.
-    pub held: BTreeSet<IpAddr>,
+pub(crate) struct ForwardingState {
+    /// Addresses whose packets are forwarded.
+    pub(crate) forwarded: BTreeMap<IpAddr, NextHop>,
+    /// Addresses whose packets are dropped.
+    pub(crate) pending: BTreeSet<IpAddr>,
+    /// Owned addresses, recorded for the next process.
+    pub(crate) held: BTreeSet<IpAddr>,
 }
 
-impl Wanted {
-    /// What is wanted of one family, as far as there is room.
-    pub fn of(&self, family: Family) -> Self {
-        let led = self.led.iter().filter(|(address, _)| family.has(**address));
-        let of_family = |addresses: &BTreeSet<IpAddr>| {
+impl ForwardingState {
+    /// Returns the part of one family, at most [`FORWARDED_MAX`] addresses of each kind.
+    pub(crate) fn of_family(&self, family: Family) -> Self {
+        let forwarded = self.forwarded.iter().filter(|(address, _)| family.has(**address));
+        let select = |addresses: &BTreeSet<IpAddr>| {
             let addresses = addresses.iter().filter(|address| family.has(**address));
-            addresses.take(LED_MAX).copied().collect()
+            addresses.take(FORWARDED_MAX).copied().collect()
         };
         Self {
-            led: led.take(LED_MAX).map(|(address, way)| (*address, *way)).collect(),
-            unsettled: of_family(&self.unsettled),
-            held: of_family(&self.held),
+            forwarded: forwarded
+                .take(FORWARDED_MAX)
+                .map(|(address, next_hop)| (*address, *next_hop))
+                .collect(),
+            pending: select(&self.pending),
+            held: select(&self.held),
         }
     }
 
-    /// Whether there is nothing that expires.
-    pub fn lasts(&self) -> bool {
-        self.led.is_empty() && self.unsettled.is_empty()
+    /// Returns true if no element expires.
+    pub(crate) fn never_expires(&self) -> bool {
+        self.forwarded.is_empty() && self.pending.is_empty()
     }
 }
 
-/// The whole table, in place of any that is there.
-pub fn table(family: Family, links: &BTreeSet<LinkIndex>, wanted: &Wanted, is_loose: bool) -> Batch {
+/// Builds a transaction that replaces the table. `is_loose`: conntrack picks up established connections.
+pub(crate) fn table(
+    family: Family,
+    links: &BTreeSet<LinkIndex>,
+    desired: &ForwardingState,
+    is_loose: bool,
+) -> Batch {
     let mut batch = Batch::of_family(family.table_family(), TABLE);
     let table = Table {
         name: TABLE.to_owned(),
-        comment: "addresses that moved here: what they are led to".to_owned(),
+        comment: "forwarding of connections of addresses that moved to this node".to_owned(),
         is_dormant: false,
     };
-    // Added first so that there is one to be taken away.
+    // A deletion fails without a table, so it is added first.
     for change in [Change::Add, Change::Delete, Change::Add] {
         batch.table(change, &table, 0);
     }
@@ -149,49 +157,59 @@ pub fn table(family: Family, links: &BTreeSet<LinkIndex>, wanted: &Wanted, is_lo
     };
     batch.set(
         Change::Add,
-        &set(MACHINES.to_owned(), Field::Ethernet, SetValue::None, MACHINES_MAX),
+        &set(
+            PREVIOUS_OWNERS.to_owned(),
+            Field::Ethernet,
+            SetValue::None,
+            PREVIOUS_OWNERS_MAX,
+        ),
         0,
     );
-    for name in [UNSETTLED, HELD] {
-        let set = set(name.to_owned(), family.field(), SetValue::None, LED_MAX as u32);
+    for name in [PENDING, HELD] {
+        let set = set(
+            name.to_owned(),
+            family.field(),
+            SetValue::None,
+            FORWARDED_MAX as u32,
+        );
         batch.set(Change::Add, &set, 0);
     }
     for link in links {
         let value = SetValue::Fields(vec![family.field()]);
         batch.set(
             Change::Add,
-            &set(map(*link), family.field(), value, LED_MAX as u32),
+            &set(map(*link), family.field(), value, FORWARDED_MAX as u32),
             0,
         );
     }
-    batch.chain(Change::Add, &chain(LEAD, None), 0);
+    batch.chain(Change::Add, &chain(FORWARD, None), 0);
     let base = BaseChain {
         kind: ChainKind::Filter,
         hook: Hook::Prerouting,
         priority: PRIORITY,
     };
-    batch.chain(Change::Add, &chain(STRAYS, Some(base)), 0);
-    for expressions in leading(family, links) {
-        batch.rule(LEAD, &rule(expressions), 0);
+    batch.chain(Change::Add, &chain(UNKNOWN, Some(base)), 0);
+    for expressions in forward_rules(family, links) {
+        batch.rule(FORWARD, &rule(expressions), 0);
     }
-    for expressions in strays(family, is_loose) {
-        batch.rule(STRAYS, &rule(expressions), 0);
+    for expressions in unknown_connection_rules(family, is_loose) {
+        batch.rule(UNKNOWN, &rule(expressions), 0);
     }
-    change(&mut batch, &Wanted::default(), wanted);
+    add_difference(&mut batch, &ForwardingState::default(), desired);
     batch
 }
 
-/// What makes of one state of a table with the same links another one.
-pub fn changes(family: Family, before: &Wanted, after: &Wanted) -> Batch {
+/// Builds a transaction from one state to another one of a table with the same links.
+pub(crate) fn difference(family: Family, before: &ForwardingState, after: &ForwardingState) -> Batch {
     let mut batch = Batch::of_family(family.table_family(), TABLE);
-    change(&mut batch, before, after);
+    add_difference(&mut batch, before, after);
     batch
 }
 
-fn change(batch: &mut Batch, before: &Wanted, after: &Wanted) {
-    let unsettled_ms = u64::try_from(UNSETTLED_LASTS.as_millis()).ok();
+fn add_difference(batch: &mut Batch, before: &ForwardingState, after: &ForwardingState) {
+    let pending_ms = u64::try_from(PENDING_TIMEOUT.as_millis()).ok();
     for (set, before, after, timeout_ms) in [
-        (UNSETTLED, &before.unsettled, &after.unsettled, unsettled_ms),
+        (PENDING, &before.pending, &after.pending, pending_ms),
         (HELD, &before.held, &after.held, None),
     ] {
         for address in before.difference(after) {
@@ -207,22 +225,28 @@ fn change(batch: &mut Batch, before: &Wanted, after: &Wanted) {
             batch.elements(Change::Add, set, 0).push(&element);
         }
     }
-    change_led(batch, &before.led, &after.led);
+    add_forwarded_difference(batch, &before.forwarded, &after.forwarded);
 }
 
-fn change_led(batch: &mut Batch, before: &BTreeMap<IpAddr, Way>, after: &BTreeMap<IpAddr, Way>) {
-    let timeout_ms = u64::try_from(UNTENDED_LASTS.as_millis()).ok();
-    let ways = |led: &BTreeMap<IpAddr, Way>| -> BTreeSet<(LinkIndex, IpAddr, IpAddr)> {
-        let ways = led.iter().map(|(address, way)| (way.link, *address, way.gateway));
-        ways.collect()
+fn add_forwarded_difference(
+    batch: &mut Batch,
+    before: &BTreeMap<IpAddr, NextHop>,
+    after: &BTreeMap<IpAddr, NextHop>,
+) {
+    let timeout_ms = u64::try_from(ELEMENT_TIMEOUT.as_millis()).ok();
+    let hops = |forwarded: &BTreeMap<IpAddr, NextHop>| -> BTreeSet<(LinkIndex, IpAddr, IpAddr)> {
+        let hops = forwarded
+            .iter()
+            .map(|(address, hop)| (hop.link, *address, hop.gateway));
+        hops.collect()
     };
-    let (ways_before, ways_after) = (ways(before), ways(after));
-    for (link, address, _) in ways_before.difference(&ways_after) {
+    let (hops_before, hops_after) = (hops(before), hops(after));
+    for (link, address, _) in hops_before.difference(&hops_after) {
         let key = bytes(*address);
         let element = Element::key(&key);
         batch.elements(Change::Delete, &map(*link), 0).push(&element);
     }
-    for (link, address, gateway) in ways_after.difference(&ways_before) {
+    for (link, address, gateway) in hops_after.difference(&hops_before) {
         let (key, gateway) = (bytes(*address), bytes(*gateway));
         let element = Element {
             timeout_ms,
@@ -230,41 +254,42 @@ fn change_led(batch: &mut Batch, before: &BTreeMap<IpAddr, Way>, after: &BTreeMa
         };
         batch.elements(Change::Add, &map(*link), 0).push(&element);
     }
-    let machines = |led: &BTreeMap<IpAddr, Way>| -> BTreeSet<HardwareAddress> {
-        let machines: BTreeSet<HardwareAddress> = led.values().map(|way| way.hardware).collect();
-        machines.into_iter().take(MACHINES_MAX as usize).collect()
+    let owners = |forwarded: &BTreeMap<IpAddr, NextHop>| -> BTreeSet<HardwareAddress> {
+        let owners: BTreeSet<HardwareAddress> = forwarded.values().map(|hop| hop.hardware).collect();
+        owners.into_iter().take(PREVIOUS_OWNERS_MAX as usize).collect()
     };
-    let (machines_before, machines_after) = (machines(before), machines(after));
-    for machine in machines_before.difference(&machines_after) {
-        let key = padded(*machine);
+    let (owners_before, owners_after) = (owners(before), owners(after));
+    for owner in owners_before.difference(&owners_after) {
+        let key = padded(*owner);
         let element = Element::key(&key);
-        batch.elements(Change::Delete, MACHINES, 0).push(&element);
+        batch.elements(Change::Delete, PREVIOUS_OWNERS, 0).push(&element);
     }
-    for machine in machines_after.difference(&machines_before) {
-        let key = padded(*machine);
+    for owner in owners_after.difference(&owners_before) {
+        let key = padded(*owner);
         let element = Element {
             timeout_ms,
             ..Element::key(&key)
         };
-        batch.elements(Change::Add, MACHINES, 0).push(&element);
+        batch.elements(Change::Add, PREVIOUS_OWNERS, 0).push(&element);
     }
 }
 
-/// Drops what is for addresses that are not settled, and sends on what is for addresses that are led, by each link.
-fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> {
-    let was_led = vec![
+/// Builds the rules of the chain [`FORWARD`]: accepts packets that a previous owner forwarded, drops those to pending
+/// addresses, and duplicates those to forwarded addresses, with one rule per link.
+fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> {
+    let from_previous_owner = vec![
         payload(PayloadBase::Link, SOURCE_OFFSET, 6),
         Expression::Lookup {
-            set: MACHINES.to_owned(),
+            set: PREVIOUS_OWNERS.to_owned(),
             key: FIRST,
             into: Destination::Found,
         },
         Expression::Verdict(Verdict::Return),
     ];
-    let unsettled = vec![
+    let pending = vec![
         family.destination(),
         Expression::Lookup {
-            set: UNSETTLED.to_owned(),
+            set: PENDING.to_owned(),
             key: FIRST,
             into: Destination::Found,
         },
@@ -289,37 +314,43 @@ fn leading(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Expression>> 
             Expression::Verdict(Verdict::Drop),
         ]
     });
-    [was_led, unsettled].into_iter().chain(by_link).collect()
+    [from_previous_owner, pending]
+        .into_iter()
+        .chain(by_link)
+        .collect()
 }
 
-/// Finds what is of no connection that is known. What ends a connection is never taken for a new one, and so is told from what
-/// does not fit into a known one by its flags alone; where nothing in the middle of a connection is taken for a new one, all
-/// of it looks like that, and does no harm where it does not belong.
-fn strays(family: Family, is_loose: bool) -> Vec<Vec<Expression>> {
-    let lead = || Expression::Verdict(Verdict::Goto(LEAD.to_owned()));
+/// Builds the rules of the base chain: packets that neither belong to a tracked connection nor open one.
+///
+/// Conntrack reports FIN and RST of an unknown connection as `invalid`, like packets outside of the window of a known one.
+/// In loose mode only these flags identify unknown connections among invalid packets. In strict mode all packets without SYN
+/// of an unknown connection are invalid; then packets outside of a window match too, which does no harm.
+fn unknown_connection_rules(family: Family, is_loose: bool) -> Vec<Vec<Expression>> {
+    let forward = || Expression::Verdict(Verdict::Goto(FORWARD.to_owned()));
     let mut in_the_middle = [
         protocol(tcp::PROTOCOL),
         state(CtState::New),
         flags(tcp::SYN, Comparison::Equal),
     ]
     .concat();
-    in_the_middle.push(lead());
+    in_the_middle.push(forward());
     let mut ends = [
         protocol(tcp::PROTOCOL),
         state(CtState::Invalid),
-        match is_loose {
-            true => flags(tcp::FIN | tcp::RST, Comparison::NotEqual),
-            false => flags(tcp::SYN, Comparison::Equal),
+        if is_loose {
+            flags(tcp::FIN | tcp::RST, Comparison::NotEqual)
+        } else {
+            flags(tcp::SYN, Comparison::Equal)
         },
     ]
     .concat();
-    ends.push(lead());
+    ends.push(forward());
     let (icmp, too_big) = family.too_big();
     let mut errors = [protocol(icmp), state(CtState::Invalid)].concat();
     errors.extend([
         payload(PayloadBase::Transport, 0, 1),
         compare(Comparison::Equal, &[too_big]),
-        lead(),
+        forward(),
     ]);
     vec![in_the_middle, ends, errors]
 }
@@ -341,7 +372,7 @@ fn state(state: CtState) -> Vec<Expression> {
     vec![load, masked(&mask), compare(Comparison::NotEqual, &[0; 4])]
 }
 
-/// Whether none of these flags is set, or any.
+/// Matches packets with none (`Equal`) or any (`NotEqual`) of these TCP flags.
 fn flags(of: u8, comparison: Comparison) -> Vec<Expression> {
     let load = payload(PayloadBase::Transport, tcp::FLAGS_OFFSET, 1);
     vec![load, masked(&[of]), compare(comparison, &[0])]
@@ -387,13 +418,13 @@ fn chain(name: &str, base: Option<BaseChain>) -> Chain {
     }
 }
 
-/// The map of what is led by a link.
+/// Name of the map from addresses to gateways on a link.
 fn map(link: LinkIndex) -> String {
     format!("link{}", link.0)
 }
 
-/// The address of a key.
-pub fn address(key: &[u8]) -> Option<IpAddr> {
+/// Decodes the key of an element.
+pub(crate) fn address(key: &[u8]) -> Option<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(key) {
         return Some(octets.into());
     }
@@ -407,7 +438,7 @@ fn bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// As a key, which takes whole registers.
+/// Encodes an Ethernet address as a key, which occupies whole registers.
 fn padded(hardware: HardwareAddress) -> [u8; 8] {
     let mut key = [0; 8];
     key[..6].copy_from_slice(&hardware);

@@ -7,21 +7,22 @@ use netlink::tcp;
 use testbed::{Cluster, Topology};
 
 use super::*;
-use crate::handoff::next_hop::Way;
+use crate::handoff::next_hop::NextHop;
 
 const NOW: Time = Time::from_secs(1_000);
 
-fn way(link: u32, number: u8, address: IpAddr) -> (IpAddr, Way) {
-    let gateway: IpAddr = match address.is_ipv4() {
-        true => [192, 0, 2, number].into(),
-        false => [0xfe80, 0, 0, 0, 0, 0, 0, u16::from(number)].into(),
+fn hop(link: u32, number: u8, address: IpAddr) -> (IpAddr, NextHop) {
+    let gateway: IpAddr = if address.is_ipv4() {
+        [192, 0, 2, number].into()
+    } else {
+        [0xfe80, 0, 0, 0, 0, 0, 0, u16::from(number)].into()
     };
-    let way = Way {
+    let hop = NextHop {
         link: LinkIndex(link),
         gateway,
         hardware: [2, 0, 0, 0, 0, number],
     };
-    (address, way)
+    (address, hop)
 }
 
 fn ipv4(number: u8) -> IpAddr {
@@ -32,16 +33,15 @@ fn ipv6(number: u16) -> IpAddr {
     [0x2001, 0xdb8, 0, 0, 0, 0, 0, number].into()
 }
 
-/// What is led, and nothing else.
-fn leading<const N: usize>(led: [(IpAddr, Way); N]) -> Wanted {
-    Wanted {
-        led: led.into(),
-        ..Wanted::default()
+/// State with forwarded addresses only.
+fn forwarding_of<const N: usize>(forwarded: [(IpAddr, NextHop); N]) -> ForwardingState {
+    ForwardingState {
+        forwarded: forwarded.into(),
+        ..ForwardingState::default()
     }
 }
 
-/// What the kernel has, in the words of the nft program and without the time that is left; `None` if there is no such
-/// program.
+/// Lists the tables with the nft program, without remaining timeouts; `None` if there is no such program.
 fn listed() -> Option<String> {
     let mut all = String::new();
     for family in ["ip", "ip6"] {
@@ -61,94 +61,97 @@ fn listed() -> Option<String> {
     Some(all)
 }
 
-/// A start, if there is what it takes.
-fn start(test: &str) -> Option<Leads> {
-    let leads = Leads::start(NOW);
-    if let Some((family, why)) = leads.refusals().next() {
-        println!("skipped: {test}: the kernel does not lead {family}: {why}");
+/// Starts the tables, or skips the test where kernel or nft program are missing.
+fn start(test: &str) -> Option<ConnectionForwarding> {
+    let forwarding = ConnectionForwarding::start(NOW);
+    if let Some((family, why)) = forwarding.unsupported().next() {
+        println!("skipped: {test}: no kernel support for {family}: {why}");
         return None;
     }
     if listed().is_none() {
         println!("skipped: {test}: no nft program");
         return None;
     }
-    Some(leads)
+    Some(forwarding)
 }
 
 #[test]
-fn the_kernel_leads_what_it_was_last_told_however_it_came_to_that() {
+fn kernel_holds_the_last_state_after_any_sequence_of_updates() {
     testbed::in_namespace(|| {
-        let Some(mut leads) = start("the_kernel_leads_what_it_was_last_told_however_it_came_to_that") else {
+        let Some(mut forwarding) = start("kernel_holds_the_last_state_after_any_sequence_of_updates") else {
             return;
         };
         let empty = listed().unwrap();
-        for wanted in ["hook prerouting priority mangle", "ct state new", "map link1"] {
-            assert!(empty.contains(wanted), "{wanted} is not in {empty}");
+        for expected in ["hook prerouting priority mangle", "ct state new", "map link1"] {
+            assert!(empty.contains(expected), "{expected} is not in {empty}");
         }
-        let last = Wanted {
-            unsettled: [ipv4(202), ipv6(9)].into(),
+        let last = ForwardingState {
+            pending: [ipv4(202), ipv6(9)].into(),
             held: [ipv4(203), ipv6(10)].into(),
-            ..leading([way(1, 2, ipv4(200)), way(1, 3, ipv4(201)), way(1, 2, ipv6(7))])
+            ..forwarding_of([hop(1, 2, ipv4(200)), hop(1, 3, ipv4(201)), hop(1, 2, ipv6(7))])
         };
-        leads.lead(NOW, &last);
-        let told_at_once = listed().unwrap();
-        for wanted in [
+        forwarding.apply(NOW, &last);
+        let written_at_once = listed().unwrap();
+        for expected in [
             "192.0.2.200 timeout 1m : 192.0.2.2",
             "192.0.2.201 timeout 1m : 192.0.2.3",
             "2001:db8::7 timeout 1m : fe80::2",
             "02:00:00:00:00:03:00:00 timeout 1m",
             "192.0.2.202 timeout 3s",
             "2001:db8::9 timeout 3s",
-            "ip daddr @unsettled drop",
-            "ip6 daddr @unsettled drop",
+            "ip daddr @pending drop",
+            "ip6 daddr @pending drop",
             "dup to ip daddr map @link1 device \"lo\" drop",
             "dup to ip6 daddr map @link1 device \"lo\" drop",
         ] {
-            assert!(told_at_once.contains(wanted), "{wanted} is not in {told_at_once}");
+            assert!(
+                written_at_once.contains(expected),
+                "{expected} is not in {written_at_once}"
+            );
         }
-        // By way of other states, by a change each.
+        // Incremental updates through other states.
         for other in [
-            Wanted::default(),
-            leading([way(1, 4, ipv4(200)), way(1, 2, ipv4(9))]),
-            leading([way(1, 3, ipv6(7)), way(1, 3, ipv6(8)), way(1, 2, ipv4(201))]),
-            Wanted {
-                unsettled: [ipv4(200), ipv4(202)].into(),
+            ForwardingState::default(),
+            forwarding_of([hop(1, 4, ipv4(200)), hop(1, 2, ipv4(9))]),
+            forwarding_of([hop(1, 3, ipv6(7)), hop(1, 3, ipv6(8)), hop(1, 2, ipv4(201))]),
+            ForwardingState {
+                pending: [ipv4(200), ipv4(202)].into(),
                 held: [ipv6(10), ipv6(11)].into(),
-                ..Wanted::default()
+                ..ForwardingState::default()
             },
         ] {
-            leads.lead(NOW, &other);
-            leads.lead(NOW, &last);
-            assert_eq!(listed().unwrap(), told_at_once);
+            forwarding.apply(NOW, &other);
+            forwarding.apply(NOW, &last);
+            assert_eq!(listed().unwrap(), written_at_once);
         }
-        // By a link that there was no rule for, and after somebody took the table away.
-        leads.lead(NOW, &leading([way(7, 2, ipv4(200))]));
+        // A link without rules, and a table that was deleted by others.
+        forwarding.apply(NOW, &forwarding_of([hop(7, 2, ipv4(200))]));
         assert!(listed().unwrap().contains("map link7"));
         Nftables::open()
             .unwrap()
             .delete_table(rules::Family::Ipv4.table_family(), rules::TABLE)
             .unwrap();
-        leads.lead(NOW, &last);
-        assert_eq!(listed().unwrap(), told_at_once);
-        leads.lead(NOW, &Wanted::default());
+        forwarding.apply(NOW, &last);
+        assert_eq!(listed().unwrap(), written_at_once);
+        forwarding.apply(NOW, &ForwardingState::default());
         assert_eq!(listed().unwrap(), empty);
-        leads.end();
+        forwarding.delete();
         assert_eq!(listed().unwrap(), "");
     });
 }
 
 #[test]
-fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
+fn refreshes_its_table_and_replaces_one_of_a_killed_process() {
     testbed::in_namespace(|| {
-        let Some(mut leads) = start("a_table_that_is_tended_is_there_and_one_of_before_is_not") else {
+        let Some(mut forwarding) = start("refreshes_its_table_and_replaces_one_of_a_killed_process") else {
             return;
         };
         let held = BTreeSet::from([ipv4(200), ipv6(7)]);
-        let led = Wanted {
+        let forwarded = ForwardingState {
             held: held.clone(),
-            ..leading([way(1, 2, ipv4(200))])
+            ..forwarding_of([hop(1, 2, ipv4(200))])
         };
-        leads.lead(NOW, &led);
+        forwarding.apply(NOW, &forwarded);
         let before = listed().unwrap();
         assert!(
             Nftables::open()
@@ -156,46 +159,50 @@ fn a_table_that_is_tended_is_there_and_one_of_before_is_not() {
                 .delete_table(rules::Family::Ipv4.table_family(), rules::TABLE)
                 .unwrap()
         );
-        leads.lead(NOW + TEND_PERIOD / 2, &led);
-        assert_ne!(listed().unwrap(), before, "nothing was to be done");
-        leads.lead(NOW + TEND_PERIOD, &led);
+        forwarding.apply(NOW + REFRESH_PERIOD / 2, &forwarded);
+        assert_ne!(listed().unwrap(), before, "no refresh is due");
+        forwarding.apply(NOW + REFRESH_PERIOD, &forwarded);
         assert_eq!(listed().unwrap(), before);
-        // Killed, and started anew.
-        assert_eq!(leads.left(), &BTreeSet::new());
-        drop(leads);
+        // Killed and restarted.
+        assert_eq!(forwarding.recovered(), &BTreeSet::new());
+        drop(forwarding);
         assert_eq!(listed().unwrap(), before);
         for killed in 1..=2 {
-            // That these were answered for stays known, should this process be killed before it has said anything.
-            let leads = Leads::start(NOW);
-            assert_eq!(leads.left(), &held, "killed {killed} times");
+            // Owned addresses stay recorded if the process is killed again at once.
+            let forwarding = ConnectionForwarding::start(NOW);
+            assert_eq!(forwarding.recovered(), &held, "killed {killed} times");
         }
-        let mut leads = Leads::start(NOW);
-        let kept = Wanted {
+        let mut forwarding = ConnectionForwarding::start(NOW);
+        let kept = ForwardingState {
             held: held.clone(),
-            ..Wanted::default()
+            ..ForwardingState::default()
         };
         let only_held = listed().unwrap();
-        leads.lead(NOW, &kept);
-        assert_eq!(listed().unwrap(), only_held, "nothing is led that was before");
+        forwarding.apply(NOW, &kept);
+        assert_eq!(
+            listed().unwrap(),
+            only_held,
+            "forwarding of the killed process ended"
+        );
         assert_ne!(only_held, before);
-        // Asked to end, and started anew.
-        leads.end();
-        assert_eq!(Leads::start(NOW).left(), &BTreeSet::new());
+        // Shut down and restarted.
+        forwarding.delete();
+        assert_eq!(ConnectionForwarding::start(NOW).recovered(), &BTreeSet::new());
     });
 }
 
-/// How long something has to be missing, to be taken for missing: more than it takes TCP to send a packet once more.
-const MISSING: Duration = Duration::from_millis(500);
+/// Time after which data counts as not delivered: more than one TCP retransmission.
+const NOT_DELIVERED: Duration = Duration::from_millis(500);
 
-/// A connection that the node does not know any more is neither taken for a new one nor reset.
+/// A connection without a conntrack entry is neither picked up nor reset.
 #[test]
-fn what_is_for_an_unsettled_address_waits_until_it_is_settled() {
+fn drops_packets_to_pending_addresses_until_they_are_settled() {
     testbed::in_namespace(|| {
         let cluster = Cluster::start(Topology::with_nodes(1).unwrap()).unwrap();
         let (node, outside) = (cluster.member("node-1").unwrap(), cluster.outside().unwrap());
         let address = IpAddr::from(node.plan.address.ipv4);
-        let test = "what_is_for_an_unsettled_address_waits_until_it_is_settled";
-        let Some(mut leads) = node.enter(|| start(test)).unwrap() else {
+        let test = "drops_packets_to_pending_addresses_until_they_are_settled";
+        let Some(mut forwarding) = node.enter(|| start(test)).unwrap() else {
             return;
         };
         let listener = node.enter(|| TcpListener::bind((address, 0))).unwrap().unwrap();
@@ -205,32 +212,35 @@ fn what_is_for_an_unsettled_address_waits_until_it_is_settled() {
             .unwrap()
             .unwrap();
         let (mut served, _) = listener.accept().unwrap();
-        let unsettled = Wanted {
-            unsettled: [address].into(),
-            ..Wanted::default()
+        let pending = ForwardingState {
+            pending: [address].into(),
+            ..ForwardingState::default()
         };
-        leads.lead(NOW, &unsettled);
+        forwarding.apply(NOW, &pending);
         let mut conntrack = node.enter(Conntrack::open).unwrap().unwrap();
-        let mut known = || {
+        let mut flows = || {
             let of_client = |flow: &netlink::conntrack::Flow| flow.original.destination.port() == port;
             conntrack
                 .flows_to(usize::MAX, address, tcp::PROTOCOL, of_client)
                 .unwrap()
         };
-        let before = known();
+        let before = flows();
         assert_eq!(before.len(), 1);
-        let mut forgetting = node.enter(Conntrack::open).unwrap().unwrap();
-        assert!(forgetting.forget(&before[0]).unwrap());
+        let mut other = node.enter(Conntrack::open).unwrap().unwrap();
+        assert!(other.forget(&before[0]).unwrap());
 
         client.write_all(b"still here").unwrap();
-        served.set_read_timeout(Some(MISSING)).unwrap();
-        let mut said = [0; 10];
-        assert_eq!(served.read(&mut said).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(known(), []);
+        served.set_read_timeout(Some(NOT_DELIVERED)).unwrap();
+        let mut received = [0; 10];
+        assert_eq!(
+            served.read(&mut received).unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        assert_eq!(flows(), []);
 
-        leads.lead(NOW, &Wanted::default());
+        forwarding.apply(NOW, &ForwardingState::default());
         served.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        served.read_exact(&mut said).unwrap();
-        assert_eq!((&said, known().len()), (b"still here", 1));
+        served.read_exact(&mut received).unwrap();
+        assert_eq!((&received, flows().len()), (b"still here", 1));
     });
 }

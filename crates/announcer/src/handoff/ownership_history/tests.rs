@@ -4,219 +4,249 @@ const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 200));
 const NOW: Time = Time::from_secs(1_000);
 const WHILE: Duration = Duration::from_secs(30);
 const LATER: Time = NOW.saturating_add(WHILE);
-const ALL: Option<Forgotten> = Some(Forgotten::SpokenWithin(Duration::MAX));
-/// What was broken at `NOW`, at `LATER`.
-const SPOKEN: Option<Forgotten> = Some(Forgotten::SpokenWithin(
+const ALL: Option<ConntrackFlush> = Some(ConntrackFlush::ActiveWithin(Duration::MAX));
+/// Flush at `LATER` of a chain that broke at `NOW`.
+const ACTIVE: Option<ConntrackFlush> = Some(ConntrackFlush::ActiveWithin(
     WHILE.saturating_mul(2).saturating_add(SLACK),
 ));
 
-fn process(name: &str) -> Voted {
-    Voted {
+fn process(name: &str) -> LeaseHolder {
+    LeaseHolder {
         name: name.into(),
         incarnation: 1,
     }
 }
 
-/// This node gets the address; all others live.
-fn begin(known: &mut Tenures, now: Time) -> Option<Forgotten> {
-    known.begin(now, ADDRESS, |_| Presence::Silent(Duration::ZERO))
+/// Acquires the address while all other nodes live.
+fn begin(history: &mut OwnershipHistory, now: Time) -> Option<ConntrackFlush> {
+    history.begin(now, ADDRESS, |_| Liveness::Silent(Duration::ZERO))
 }
 
-/// Some node gave the address up.
-fn gave_up(known: &mut Tenures) -> Option<Forgotten> {
-    known.gave_up(NOW, ADDRESS, &process("b"), false)
+/// Records a release by another node.
+fn record_release(history: &mut OwnershipHistory) -> Option<ConntrackFlush> {
+    history.record_release(NOW, ADDRESS, &process("b"), false)
 }
 
-/// What a node knows that answered for the address until `NOW`.
-fn ended(on_purpose: bool) -> Tenures {
-    let mut known = Tenures::default();
-    assert_eq!(begin(&mut known, NOW - WHILE), None, "nobody had it before");
-    known.end(NOW, ADDRESS, on_purpose);
-    known
+/// History of a node that owned the address until `NOW`.
+fn lost(is_planned: bool) -> OwnershipHistory {
+    let mut history = OwnershipHistory::default();
+    assert_eq!(begin(&mut history, NOW - WHILE), None, "no earlier owner");
+    history.end(NOW, ADDRESS, is_planned);
+    history
 }
 
 #[test]
-fn connections_that_are_over_are_forgotten_when_an_address_comes_back() {
-    let mut known = ended(true);
+fn flushes_closed_connections_when_an_address_returns() {
+    let mut history = lost(true);
     assert_eq!(
-        begin(&mut known, LATER),
-        Some(Forgotten::Ended),
-        "who had it may have died"
+        begin(&mut history, LATER),
+        Some(ConntrackFlush::Closed),
+        "a later owner may have died"
     );
-    known.end(LATER, ADDRESS, true);
-    assert_eq!(gave_up(&mut known), None);
-    assert_eq!(gave_up(&mut known), None, "it is said again");
-    assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
-    assert_eq!(gave_up(&mut known), None, "and again");
-    // Also by a process that knows of nothing before.
-    let mut known = Tenures::default();
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, NOW), Some(Forgotten::Ended));
+    history.end(LATER, ADDRESS, true);
+    assert_eq!(record_release(&mut history), None);
+    assert_eq!(record_release(&mut history), None, "repeated release");
+    assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
+    assert_eq!(
+        record_release(&mut history),
+        None,
+        "repeated release after acquisition"
+    );
+    // New process without history.
+    let mut history = OwnershipHistory::default();
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, NOW), Some(ConntrackFlush::Closed));
 }
 
 #[test]
-fn what_is_heard_late_ends_nothing_that_goes_on() {
-    for on_purpose in [true, false] {
-        let mut known = ended(on_purpose);
-        assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
-        assert_eq!(gave_up(&mut known), Some(Forgotten::Ended));
-        assert_eq!(gave_up(&mut known), None);
+fn late_releases_flush_closed_connections_only() {
+    for is_planned in [true, false] {
+        let mut history = lost(is_planned);
+        assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
+        assert_eq!(record_release(&mut history), Some(ConntrackFlush::Closed));
+        assert_eq!(record_release(&mut history), None);
     }
 }
 
 #[test]
-fn connections_that_spoke_elsewhere_are_forgotten_after_a_loss() {
-    let mut known = ended(false);
+fn flushes_active_connections_after_an_unplanned_loss() {
+    let mut history = lost(false);
     assert_eq!(
-        begin(&mut known, LATER),
-        Some(Forgotten::Ended),
-        "nobody else had it: the others go on"
+        begin(&mut history, LATER),
+        Some(ConntrackFlush::Closed),
+        "no other owner: active connections continue"
     );
-    let mut known = ended(false);
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, LATER), SPOKEN);
-    // All is well from then on.
-    known.end(LATER, ADDRESS, true);
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
+    let mut history = lost(false);
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, LATER), ACTIVE);
+    // Planned moves afterwards.
+    history.end(LATER, ADDRESS, true);
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
 }
 
 #[test]
-fn the_heir_of_a_killed_process_trusts_nothing_of_what_that_had() {
-    let mut known = Tenures::default();
-    known.inherit([ADDRESS]);
+fn flushes_all_connections_after_a_crash() {
+    let mut history = OwnershipHistory::default();
+    history.restore_after_crash([ADDRESS]);
     assert_eq!(
-        known.bequest().collect::<Vec<_>>(),
+        history.persisted_addresses().collect::<Vec<_>>(),
         [ADDRESS],
-        "it may be killed, too"
+        "persisted for the next crash"
     );
     assert_eq!(
-        begin(&mut known, NOW),
-        Some(Forgotten::Ended),
-        "nobody else had it"
+        begin(&mut history, NOW),
+        Some(ConntrackFlush::Closed),
+        "no other owner"
     );
-    assert_eq!(known.bequest().collect::<Vec<_>>(), [ADDRESS]);
-    known.end(NOW, ADDRESS, true);
-    assert_eq!(known.bequest().count(), 0);
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
-    let mut known = Tenures::default();
-    known.inherit([ADDRESS]);
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, NOW), ALL);
-    let mut known = Tenures::default();
-    known.inherit(["192.0.2.201".parse().unwrap()]);
-    gave_up(&mut known);
+    assert_eq!(history.persisted_addresses().collect::<Vec<_>>(), [ADDRESS]);
+    history.end(NOW, ADDRESS, true);
+    assert_eq!(history.persisted_addresses().count(), 0);
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
+    let mut history = OwnershipHistory::default();
+    history.restore_after_crash([ADDRESS]);
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, NOW), ALL);
+    let mut history = OwnershipHistory::default();
+    history.restore_after_crash(["192.0.2.201".parse().unwrap()]);
+    record_release(&mut history);
     assert_eq!(
-        begin(&mut known, NOW),
-        Some(Forgotten::Ended),
-        "it had another one"
+        begin(&mut history, NOW),
+        Some(ConntrackFlush::Closed),
+        "another address crashed"
     );
 }
 
 #[test]
-fn the_way_to_this_node_is_cut_when_who_had_the_address_next_is_followed_by_another() {
+fn chain_breaks_when_a_lost_successor_is_replaced() {
     let [b, c] = ["b", "c"].map(process);
-    let restarted = Voted {
+    let restarted = LeaseHolder {
         incarnation: 2,
         ..b.clone()
     };
-    for (next, expected) in [(&b, Some(Forgotten::Ended)), (&c, SPOKEN), (&restarted, SPOKEN)] {
-        let mut known = ended(true);
-        known.lent(ADDRESS, &b);
-        known.gone(NOW, ADDRESS, &b);
-        known.lent(ADDRESS, next);
-        assert_eq!(known.gave_up(NOW, ADDRESS, next, false), None);
-        assert_eq!(begin(&mut known, LATER), expected, "{next:?}");
-    }
-    // Who takes over itself goes on with all that it knows.
-    let mut known = ended(true);
-    known.lent(ADDRESS, &b);
-    known.gone(NOW, ADDRESS, &b);
-    assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
-    // Nothing is cut while it answers, nor by what is of no concern to it.
-    known.gone(NOW, ADDRESS, &b);
-    known.lent(ADDRESS, &c);
-    known.end(LATER, ADDRESS, true);
-    gave_up(&mut known);
-    assert_eq!(begin(&mut known, LATER), Some(Forgotten::Ended));
-}
-
-#[test]
-fn an_address_that_is_nobodys_is_not_remembered() {
-    let mut known = ended(false);
-    gave_up(&mut known);
-    known.forget_address(ADDRESS);
-    assert_eq!(begin(&mut known, LATER), None);
-}
-
-/// What a node knows that gave the address up at `NOW` when these gave it up since, one after the other, the last one to this
-/// node.
-fn returned(by: &[&Voted]) -> Tenures {
-    let mut known = ended(true);
-    for by in by {
-        known.lent(ADDRESS, by);
-        assert_eq!(known.gave_up(NOW, ADDRESS, by, false), None);
-        assert_eq!(known.gave_up(NOW, ADDRESS, by, false), None, "it is said again");
-    }
-    known
-}
-
-#[test]
-fn the_way_to_this_node_is_cut_when_somebody_between_dies() {
-    let [b, c] = ["b", "c"].map(process);
-    let missed = Presence::Silent(SILENCE_MAX);
-    let silent = Presence::Silent(WHILE);
-    let spoken_since = |at: Time| Forgotten::SpokenWithin((LATER - at) * 2 + SLACK);
-    for (of_b, of_c, expected) in [
-        (missed, missed, Forgotten::Ended),
-        (missed, Presence::Gone, Forgotten::Ended),
-        (missed, Presence::Ending, Forgotten::Ended),
-        (Presence::Gone, missed, spoken_since(LATER - REPLACED_WITHIN)),
-        (Presence::Ending, missed, spoken_since(LATER - SILENCE_MAX)),
-        (silent, missed, spoken_since(NOW)),
+    for (next, expected) in [
+        (&b, Some(ConntrackFlush::Closed)),
+        (&c, ACTIVE),
+        (&restarted, ACTIVE),
     ] {
-        let presence = |voted: &Voted| if *voted == b { of_b } else { of_c };
-        let mut known = returned(&[&b, &c]);
+        let mut history = lost(true);
+        history.vote_granted(ADDRESS, &b);
+        history.successor_lost(NOW, ADDRESS, &b);
+        history.vote_granted(ADDRESS, next);
+        assert_eq!(history.record_release(NOW, ADDRESS, next, false), None);
+        assert_eq!(begin(&mut history, LATER), expected, "{next:?}");
+    }
+    // This node itself succeeds: its entries are complete.
+    let mut history = lost(true);
+    history.vote_granted(ADDRESS, &b);
+    history.successor_lost(NOW, ADDRESS, &b);
+    assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
+    // Losses during its own ownership do not matter.
+    history.successor_lost(NOW, ADDRESS, &b);
+    history.vote_granted(ADDRESS, &c);
+    history.end(LATER, ADDRESS, true);
+    record_release(&mut history);
+    assert_eq!(begin(&mut history, LATER), Some(ConntrackFlush::Closed));
+}
+
+#[test]
+fn removed_addresses_have_no_history() {
+    let mut history = lost(false);
+    record_release(&mut history);
+    history.remove_address(ADDRESS);
+    assert_eq!(begin(&mut history, LATER), None);
+}
+
+/// History of a node that released the address at `NOW`, and of these later releases, the last one to this node.
+fn returned(by: &[&LeaseHolder]) -> OwnershipHistory {
+    let mut history = lost(true);
+    for by in by {
+        history.vote_granted(ADDRESS, by);
+        assert_eq!(history.record_release(NOW, ADDRESS, by, false), None);
         assert_eq!(
-            known.begin(LATER, ADDRESS, presence),
+            history.record_release(NOW, ADDRESS, by, false),
+            None,
+            "repeated release"
+        );
+    }
+    history
+}
+
+#[test]
+fn chain_breaks_when_a_hop_dies() {
+    let [b, c] = ["b", "c"].map(process);
+    let briefly_silent = Liveness::Silent(SILENCE_MAX);
+    let silent = Liveness::Silent(WHILE);
+    let active_since = |at: Time| ConntrackFlush::ActiveWithin((LATER - at) * 2 + SLACK);
+    for (of_b, of_c, expected) in [
+        (briefly_silent, briefly_silent, ConntrackFlush::Closed),
+        (briefly_silent, Liveness::Gone, ConntrackFlush::Closed),
+        (briefly_silent, Liveness::Leaving, ConntrackFlush::Closed),
+        (
+            Liveness::Gone,
+            briefly_silent,
+            active_since(LATER - REPLACED_WITHIN),
+        ),
+        (
+            Liveness::Leaving,
+            briefly_silent,
+            active_since(LATER - SILENCE_MAX),
+        ),
+        (silent, briefly_silent, active_since(NOW)),
+    ] {
+        let presence = |holder: &LeaseHolder| if *holder == b { of_b } else { of_c };
+        let mut history = returned(&[&b, &c]);
+        assert_eq!(
+            history.begin(LATER, ADDRESS, presence),
             Some(expected),
             "{of_b:?}, {of_c:?}"
         );
-        // It stays known when all live again.
-        let mut known = returned(&[&b, &c]);
-        known.look(LATER, presence);
-        assert_eq!(begin(&mut known, LATER), Some(expected), "{of_b:?}, {of_c:?}");
+        // The break persists when all nodes live again.
+        let mut history = returned(&[&b, &c]);
+        history.check_chains(LATER, presence);
+        assert_eq!(begin(&mut history, LATER), Some(expected), "{of_b:?}, {of_c:?}");
     }
-    // The last one who gave it up is between if another one had it after.
-    let mut known = returned(&[&b]);
-    known.lent(ADDRESS, &c);
-    let is_gone = |_: &Voted| Presence::Gone;
-    let expected = spoken_since(LATER - REPLACED_WITHIN);
-    assert_eq!(known.begin(LATER, ADDRESS, is_gone), Some(expected));
-    let mut known = returned(&[&b]);
-    assert_eq!(known.begin(LATER, ADDRESS, is_gone), Some(Forgotten::Ended));
+    // The last releasing node is a hop if another node owned the address afterwards.
+    let mut history = returned(&[&b]);
+    history.vote_granted(ADDRESS, &c);
+    let is_gone = |_: &LeaseHolder| Liveness::Gone;
+    let expected = active_since(LATER - REPLACED_WITHIN);
+    assert_eq!(history.begin(LATER, ADDRESS, is_gone), Some(expected));
+    let mut history = returned(&[&b]);
+    assert_eq!(
+        history.begin(LATER, ADDRESS, is_gone),
+        Some(ConntrackFlush::Closed)
+    );
 }
 
 #[test]
-fn the_way_to_this_node_is_cut_when_somebody_gives_the_address_up_twice() {
+fn chain_breaks_when_a_hop_releases_twice() {
     let [b, c] = ["b", "c"].map(process);
-    assert_eq!(begin(&mut returned(&[&b, &c]), LATER), Some(Forgotten::Ended));
-    assert_eq!(begin(&mut returned(&[&b, &c, &b]), LATER), SPOKEN);
-    // Nor is a way remembered that is too long.
-    let many: Vec<Voted> = (0..=WAY_MAX).map(|number| process(&number.to_string())).collect();
-    let many: Vec<&Voted> = many.iter().collect();
-    assert_eq!(begin(&mut returned(&many), LATER), SPOKEN);
-    assert_eq!(begin(&mut returned(&many[1..]), LATER), Some(Forgotten::Ended));
+    assert_eq!(
+        begin(&mut returned(&[&b, &c]), LATER),
+        Some(ConntrackFlush::Closed)
+    );
+    assert_eq!(begin(&mut returned(&[&b, &c, &b]), LATER), ACTIVE);
+    // Chains that are too long count as broken.
+    let many: Vec<LeaseHolder> = (0..=CHAIN_MAX)
+        .map(|number| process(&number.to_string()))
+        .collect();
+    let many: Vec<&LeaseHolder> = many.iter().collect();
+    assert_eq!(begin(&mut returned(&many), LATER), ACTIVE);
+    assert_eq!(
+        begin(&mut returned(&many[1..]), LATER),
+        Some(ConntrackFlush::Closed)
+    );
 }
 
 #[test]
-fn the_way_to_this_node_ends_by_age() {
+fn chain_breaks_by_age() {
     let b = process("b");
     let away = |lasts: Duration| begin(&mut returned(&[&b]), NOW + lasts);
     assert_eq!(
         away(FORWARDED_FOR_MAX - Duration::from_nanos(1)),
-        Some(Forgotten::Ended)
+        Some(ConntrackFlush::Closed)
     );
-    assert_eq!(away(FORWARDED_FOR_MAX + WHILE), SPOKEN);
+    assert_eq!(away(FORWARDED_FOR_MAX + WHILE), ACTIVE);
 }

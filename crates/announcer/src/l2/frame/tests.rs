@@ -5,7 +5,7 @@ use super::*;
 const OWN: HardwareAddress = [2, 0, 0, 0, 0, 1];
 const CLIENT: HardwareAddress = [2, 0, 0, 0, 0, 9];
 
-/// A request as Linux sends it.
+/// ARP request as Linux sends it.
 fn request() -> Vec<u8> {
     let mut frame = Vec::new();
     frame.extend(BROADCAST);
@@ -16,7 +16,7 @@ fn request() -> Vec<u8> {
     frame
 }
 
-/// A solicitation for 2001:db8::c8, with the client's hardware address if it has an address of its own.
+/// Solicitation for 2001:db8::c8, with a source link-layer address option unless the source is unspecified.
 fn solicitation(source: Ipv6Addr) -> Vec<u8> {
     let target: Ipv6Addr = "2001:db8::c8".parse().unwrap();
     let group = solicited_node(target);
@@ -39,10 +39,10 @@ fn solicitation(source: Ipv6Addr) -> Vec<u8> {
 }
 
 #[test]
-fn arp_requests_are_answered_to_who_asked() {
-    let question = Question::read(&request()).unwrap();
-    assert_eq!(question.target(), "192.0.2.200".parse::<IpAddr>().unwrap());
-    let answer = question.answer(OWN);
+fn replies_to_arp_requests() {
+    let resolution = ResolutionRequest::read(&request()).unwrap();
+    assert_eq!(resolution.target(), "192.0.2.200".parse::<IpAddr>().unwrap());
+    let reply = resolution.reply(OWN);
     let mut expected = Vec::new();
     expected.extend(CLIENT);
     expected.extend(OWN);
@@ -51,16 +51,16 @@ fn arp_requests_are_answered_to_who_asked() {
     expected.extend([192, 0, 2, 200]);
     expected.extend(CLIENT);
     expected.extend([192, 0, 2, 9]);
-    assert_eq!(answer, expected);
-    assert_eq!(Question::read(&answer), None, "an answer is no question");
+    assert_eq!(reply, expected);
+    assert_eq!(ResolutionRequest::read(&reply), None, "a reply is not a request");
 }
 
 #[test]
-fn what_is_no_question_is_passed_over() {
+fn ignores_other_arp_frames() {
     let changed = |at: usize, byte: u8| {
         let mut frame = request();
         frame[at] = byte;
-        Question::read(&frame)
+        ResolutionRequest::read(&frame)
     };
     assert!(changed(60 - 20, 200).is_some(), "another target");
     for (at, byte) in [(12, 0x88), (15, 6), (16, 9), (18, 8), (19, 16), (21, 2), (22, 3)] {
@@ -68,57 +68,57 @@ fn what_is_no_question_is_passed_over() {
     }
     let mut own = request();
     own[28..32].copy_from_slice(&[192, 0, 2, 200]);
-    assert_eq!(Question::read(&own), None, "an announcement");
+    assert_eq!(ResolutionRequest::read(&own), None, "an announcement");
     assert_eq!(
-        Question::read(&announcement(OWN, "192.0.2.200".parse().unwrap())[0]),
+        ResolutionRequest::read(&announcement(OWN, "192.0.2.200".parse().unwrap())[0]),
         None
     );
 }
 
 #[test]
-fn solicitations_are_answered_with_override() {
+fn replies_to_solicitations_with_override() {
     let client: Ipv6Addr = "fe80::9".parse().unwrap();
-    let question = Question::read(&solicitation(client)).unwrap();
-    assert_eq!(question.target(), "2001:db8::c8".parse::<IpAddr>().unwrap());
-    let answer = question.answer(OWN);
-    assert_eq!(answer[..6], CLIENT);
-    assert_eq!(answer[38..54], client.octets());
-    let part = &answer[54..];
+    let resolution = ResolutionRequest::read(&solicitation(client)).unwrap();
+    assert_eq!(resolution.target(), "2001:db8::c8".parse::<IpAddr>().unwrap());
+    let reply = resolution.reply(OWN);
+    assert_eq!(reply[..6], CLIENT);
+    assert_eq!(reply[38..54], client.octets());
+    let part = &reply[54..];
     assert_eq!((part[0], part[4]), (ADVERTISEMENT, SOLICITED | OVERRIDE));
     assert_eq!(checksum("2001:db8::c8".parse().unwrap(), client, part), 0);
     assert_eq!(part[24..], [2, 1, 2, 0, 0, 0, 0, 1]);
-    // Who looks for a duplicate is answered by all being told (RFC 4862, 5.4.3).
-    let question = Question::read(&solicitation(Ipv6Addr::UNSPECIFIED)).unwrap();
-    let answer = question.answer(OWN);
-    assert_eq!(answer[..6], [0x33, 0x33, 0, 0, 0, 1]);
-    assert_eq!((answer[54], answer[58]), (ADVERTISEMENT, OVERRIDE));
-    assert_eq!(answer, announcement(OWN, "2001:db8::c8".parse().unwrap())[0]);
+    // Duplicate address detection: the reply goes to all nodes (RFC 4862, section 5.4.3).
+    let resolution = ResolutionRequest::read(&solicitation(Ipv6Addr::UNSPECIFIED)).unwrap();
+    let reply = resolution.reply(OWN);
+    assert_eq!(reply[..6], [0x33, 0x33, 0, 0, 0, 1]);
+    assert_eq!((reply[54], reply[58]), (ADVERTISEMENT, OVERRIDE));
+    assert_eq!(reply, announcement(OWN, "2001:db8::c8".parse().unwrap())[0]);
 }
 
 #[test]
-fn solicitations_that_a_router_passed_on_or_that_are_broken_are_passed_over() {
+fn ignores_routed_and_malformed_solicitations() {
     let whole = solicitation("fe80::9".parse().unwrap());
     for at in [14, 20, 21, 54, 55, 56, 62, 79] {
         let mut frame = whole.clone();
         frame[at] ^= 0x81;
-        assert_eq!(Question::read(&frame), None, "byte {at}");
+        assert_eq!(ResolutionRequest::read(&frame), None, "byte {at}");
     }
     for end in 0..whole.len() {
-        assert_eq!(Question::read(&whole[..end]), None, "cut at {end}");
+        assert_eq!(ResolutionRequest::read(&whole[..end]), None, "cut at {end}");
     }
     let mut padded = whole;
     padded.extend([0; 10]);
-    assert!(Question::read(&padded).is_some());
+    assert!(ResolutionRequest::read(&padded).is_some());
 }
 
 proptest! {
     #[test]
-    fn whatever_comes_is_read_without_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), is_ipv6: bool) {
+    fn decodes_arbitrary_frames_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), is_ipv6: bool) {
         if let Some(kind) = bytes.get_mut(12..14) {
             kind.copy_from_slice(if is_ipv6 { &TYPE_IPV6 } else { &TYPE_ARP });
         }
-        if let Some(question) = Question::read(&bytes) {
-            prop_assert_eq!(Question::read(&question.answer(OWN)), None);
+        if let Some(resolution) = ResolutionRequest::read(&bytes) {
+            prop_assert_eq!(ResolutionRequest::read(&resolution.reply(OWN)), None);
         }
     }
 }

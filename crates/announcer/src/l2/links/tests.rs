@@ -19,23 +19,23 @@ fn patterns(names: &[&str]) -> Vec<LinkPattern> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-/// The ports of a selection, with links that pools name.
-fn ports(names: &[&str], named: &[&str], links: Vec<Link>) -> Vec<Port> {
+/// Links of a selection, with links that AddressPools name.
+fn choose(names: &[&str], pool_links: &[&str], links: Vec<Link>) -> Vec<NetworkLink> {
     let selection = LinkSelection {
         names: patterns(names),
     };
-    selection.choose(&patterns(named), links, |link| link != LinkIndex(9))
+    selection.choose(&patterns(pool_links), links, |link| link != LinkIndex(9))
 }
 
 fn chosen(names: &[&str], links: Vec<Link>) -> Vec<String> {
-    let used = ports(names, &[], links).into_iter();
-    used.filter(|port| port.uses.are_any())
-        .map(|port| port.name)
+    let used = choose(names, &[], links).into_iter();
+    used.filter(|link| link.uses.is_announcing())
+        .map(|link| link.name)
         .collect()
 }
 
 #[test]
-fn links_to_the_network_are_used_if_none_are_named() {
+fn selects_links_with_global_addresses_by_default() {
     let down = Link {
         is_up: false,
         ..link(3, "eth1")
@@ -62,7 +62,7 @@ fn links_to_the_network_are_used_if_none_are_named() {
 }
 
 #[test]
-fn links_are_named_wholly_or_by_their_beginning() {
+fn selects_links_by_name_or_prefix() {
     let links = || vec![link(1, "lo"), link(2, "eth0"), link(3, "eth10"), link(9, "veth1")];
     assert_eq!(chosen(&["eth1"], links()), [""; 0]);
     assert_eq!(chosen(&["eth1*", "veth1"], links()), ["eth10", "veth1"]);
@@ -70,7 +70,7 @@ fn links_are_named_wholly_or_by_their_beginning() {
 }
 
 #[test]
-fn pools_name_others_and_the_rest_of_the_network_is_known() {
+fn keeps_pool_links_and_other_network_links() {
     let links = || {
         vec![
             link(1, "lo"),
@@ -80,12 +80,12 @@ fn pools_name_others_and_the_rest_of_the_network_is_known() {
             link(5, "veth1"),
         ]
     };
-    let found = ports(&["eth0"], &["eth1", "veth*", "lo"], links());
-    let of = |name: &str| found.iter().find(|port| port.name == name).map(|port| port.uses);
-    let uses = |is_selected, is_named| {
-        Some(Uses {
-            is_selected,
-            is_named,
+    let found = choose(&["eth0"], &["eth1", "veth*", "lo"], links());
+    let of = |name: &str| found.iter().find(|link| link.name == name).map(|link| link.uses);
+    let uses = |is_default, is_in_pool| {
+        Some(LinkUses {
+            is_default,
+            is_in_pool,
         })
     };
     assert_eq!((of("eth0"), of("eth1")), (uses(true, false), uses(false, true)));
@@ -94,8 +94,8 @@ fn pools_name_others_and_the_rest_of_the_network_is_known() {
 }
 
 #[test]
-fn an_address_is_on_the_links_that_all_of_its_pools_name() {
-    let found = ports(
+fn address_links_are_the_intersection_of_its_pools() {
+    let found = choose(
         &["eth0"],
         &["*"],
         vec![link(2, "eth0"), link(3, "eth1"), link(4, "bond0")],
@@ -103,9 +103,12 @@ fn an_address_is_on_the_links_that_all_of_its_pools_name() {
     let of = |pools: &[&[&str]]| {
         let pools: Vec<Arc<[LinkPattern]>> = pools.iter().map(|names| patterns(names).into()).collect();
         let links = AddressLinks::of(&pools);
-        let ports = found.iter().filter(|port| links.have(port));
+        let chosen = found.iter().filter(|link| links.contain(link));
         (
-            ports.map(|port| port.name.as_str()).collect::<Vec<_>>().join(" "),
+            chosen
+                .map(|link| link.name.as_str())
+                .collect::<Vec<_>>()
+                .join(" "),
             links.id(),
         )
     };
@@ -118,9 +121,9 @@ fn an_address_is_on_the_links_that_all_of_its_pools_name() {
     assert_eq!(
         second,
         of(&[&["eth*"], &["eth1", "bond*"]]).1,
-        "the order of pools is nothing"
+        "the order of pools does not matter"
     );
     assert!(first.is_some() && second.is_some() && first != second);
-    // Other machines, of other versions too, must come to the same.
-    assert_eq!(of(&[&["eth1"]]).1, Some(LinksId(0x9808_16f3_6b77_e58d)));
+    // Nodes of all versions have to compute the same identifier.
+    assert_eq!(of(&[&["eth1"]]).1, Some(LinkSetId(0x9808_16f3_6b77_e58d)));
 }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::election::capabilities::Means;
-use crate::protocol::message::Stamp;
+use crate::election::capabilities::NodeCapabilities;
+use crate::protocol::message::Timestamp;
 
 const SECRETS: [(&str, u8); 3] = [("a", 1), ("b", 2), ("c", 3)];
 
-fn secret(number: u8) -> Secret {
-    Secret::new([number; KEY_BYTES])
+fn secret(number: u8) -> SecretKey {
+    SecretKey::new([number; KEY_BYTES])
 }
 
 fn address(number: u8) -> SocketAddr {
@@ -31,7 +31,7 @@ fn record() -> Record {
 
 fn keyring(name: &str, number: u8, record: &Record) -> Keyring {
     let mut keyring = Keyring::new(name.into(), u64::from(number), secret(number));
-    keyring.follow(Some(record));
+    keyring.update(Some(record));
     keyring
 }
 
@@ -40,57 +40,61 @@ fn message(from: &str, incarnation: u8, to: &str) -> Message {
         from: from.into(),
         to: to.into(),
         incarnation: u64::from(incarnation),
-        stamp: Stamp(1),
+        timestamp: Timestamp(1),
         epoch: 1,
-        refuses_below: 1,
+        min_epoch: 1,
         is_quorate: true,
         is_leaving: false,
-        heard: None,
-        grant: None,
+        echo: None,
+        lease_generation: None,
         entries: Vec::new(),
-        means: Means::default(),
-        entrances: Vec::new(),
+        capabilities: NodeCapabilities::default(),
+        link_addresses: Vec::new(),
     }
 }
 
 #[test]
-fn two_members_read_each_other_and_nobody_else_reads_them() {
+fn only_the_receiver_authenticates_a_message() {
     let record = record();
     let [a, b, c] = SECRETS.map(|(name, number)| keyring(name, number, &record));
     let sent = message("a", 1, "b");
     let bytes = a.seal(&sent).unwrap();
     assert_eq!(b.open(address(1), &bytes), Ok(sent));
-    assert_eq!(c.open(address(1), &bytes), Err(MessageError::Tag));
-    assert_eq!(a.open(address(1), &bytes), Err(MessageError::Sender), "its own");
-    let answer = message("b", 2, "a");
-    assert_eq!(a.open(address(2), &b.seal(&answer).unwrap()), Ok(answer));
+    assert_eq!(c.open(address(1), &bytes), Err(MessageError::Authentication));
+    assert_eq!(
+        a.open(address(1), &bytes),
+        Err(MessageError::UnknownSender),
+        "own message"
+    );
+    let reply = message("b", 2, "a");
+    assert_eq!(a.open(address(2), &b.seal(&reply).unwrap()), Ok(reply));
 }
 
 #[test]
-fn rejects_a_message_in_the_name_of_another_member() {
+fn rejects_messages_forged_by_another_member() {
     let record = record();
     let [_, b, c] = SECRETS.map(|(name, number)| keyring(name, number, &record));
     let forged = c.seal(&message("a", 1, "b")).unwrap();
     for from in [1, 3] {
         assert!(b.open(address(from), &forged).is_err());
     }
-    // Its own key, and the name of another process.
+    // The key of c with another incarnation.
     let forged = c.seal(&message("c", 9, "b")).unwrap();
-    assert_eq!(b.open(address(3), &forged), Err(MessageError::Tag));
+    assert_eq!(b.open(address(3), &forged), Err(MessageError::Authentication));
 }
 
 #[test]
-fn rejects_a_reader_of_the_record() {
+fn rejects_messages_of_readers_of_the_member_list() {
     let record = record();
     let b = keyring("b", 2, &record);
     let mut reader = Keyring::new("a".into(), 1, secret(77));
-    reader.follow(Some(&record));
+    reader.update(Some(&record));
     let forged = reader.seal(&message("a", 1, "b")).unwrap();
-    assert_eq!(b.open(address(1), &forged), Err(MessageError::Tag));
+    assert_eq!(b.open(address(1), &forged), Err(MessageError::Authentication));
 }
 
 #[test]
-fn rejects_other_sources_and_an_entry_that_copies_an_address_silences_nobody() {
+fn rejects_wrong_source_addresses() {
     let mut record = record();
     record.members.get_mut("c").unwrap().address = address(1);
     let (a, b) = (keyring("a", 1, &record), keyring("b", 2, &record));
@@ -101,7 +105,7 @@ fn rejects_other_sources_and_an_entry_that_copies_an_address_silences_nobody() {
         let recorded = address(1);
         assert_eq!(
             b.open(found, &bytes),
-            Err(MessageError::Source { recorded, found })
+            Err(MessageError::WrongSource { recorded, found })
         );
     }
 }
@@ -111,7 +115,7 @@ fn rejects_messages_from_and_to_earlier_processes() {
     let before = record();
     let (a, b) = (keyring("a", 1, &before), keyring("b", 2, &before));
     let bytes = a.seal(&message("a", 1, "b")).unwrap();
-    // The sender has a new process, with another key pair or only another incarnation.
+    // New process of the sender: other key pair, or other incarnation only.
     for (incarnation, number) in [(11, 11), (11, 1), (1, 11)] {
         let mut after = before.clone();
         let process = Process {
@@ -120,32 +124,38 @@ fn rejects_messages_from_and_to_earlier_processes() {
         };
         after.members.get_mut("a").unwrap().process = Some(process);
         let b = keyring("b", 2, &after);
-        assert_eq!(b.open(address(1), &bytes), Err(MessageError::Tag));
+        assert_eq!(b.open(address(1), &bytes), Err(MessageError::Authentication));
     }
-    // So has the receiver.
+    // New process of the receiver.
     assert!(b.open(address(1), &bytes).is_ok());
     let receiver = keyring("b", 22, &before);
-    assert_eq!(receiver.open(address(1), &bytes), Err(MessageError::Tag));
+    assert_eq!(
+        receiver.open(address(1), &bytes),
+        Err(MessageError::Authentication)
+    );
     let mut same_secret = Keyring::new("b".into(), 22, secret(2));
-    same_secret.follow(Some(&before));
-    assert_eq!(same_secret.open(address(1), &bytes), Err(MessageError::Tag));
+    same_secret.update(Some(&before));
+    assert_eq!(
+        same_secret.open(address(1), &bytes),
+        Err(MessageError::Authentication)
+    );
 }
 
 #[test]
-fn another_cluster_has_other_keys() {
+fn clusters_have_different_keys() {
     let here = record();
     let mut there = here.clone();
     there.cluster = "another".to_owned();
     let bytes = keyring("a", 1, &there).seal(&message("a", 1, "b")).unwrap();
     assert_eq!(
         keyring("b", 2, &here).open(address(1), &bytes),
-        Err(MessageError::Tag)
+        Err(MessageError::Authentication)
     );
 }
 
-/// All points of low order, as RFC 7748 warns of: with them everybody knows what comes of the agreement.
+/// All points of low order (RFC 7748, section 6.1): the shared secret is public.
 #[test]
-fn shares_no_key_with_a_public_key_of_low_order() {
+fn derives_no_key_from_public_keys_of_low_order() {
     let mut one = [0; KEY_BYTES];
     one[0] = 1;
     // p - 1, p and p + 1, of p = 2^255 - 19.
@@ -167,13 +177,13 @@ fn shares_no_key_with_a_public_key_of_low_order() {
 }
 
 #[test]
-fn shares_no_key_with_who_left_the_record_or_has_none() {
+fn derives_no_key_for_removed_members_or_members_without_key() {
     let mut record = record();
     record.members.get_mut("b").unwrap().process = None;
     let mut a = keyring("a", 1, &record);
     assert_eq!(a.seal(&message("a", 1, "b")), None);
     assert!(a.seal(&message("a", 1, "c")).is_some());
     record.members.remove("c");
-    a.follow(Some(&record));
+    a.update(Some(&record));
     assert_eq!(a.seal(&message("a", 1, "c")), None);
 }

@@ -4,16 +4,16 @@ use super::*;
 
 fn entry() -> impl Strategy<Value = Entry> {
     (0..5, any::<IpAddr>()).prop_map(|(kind, address)| match kind {
-        0 => Entry::Ask(address),
-        1 => Entry::Vote(address),
-        2 => Entry::Release(address),
-        3 => Entry::GaveUp(address),
-        _ => Entry::Released(address),
+        0 => Entry::RequestVote(address),
+        1 => Entry::GrantVote(address),
+        2 => Entry::ReleaseVote(address),
+        3 => Entry::ReleaseAddress(address),
+        _ => Entry::ConfirmRelease(address),
     })
 }
 
-fn entrance() -> impl Strategy<Value = Entrance> {
-    any::<(IpAddr, [u8; 6])>().prop_map(|(address, hardware)| Entrance { address, hardware })
+fn link_address() -> impl Strategy<Value = LinkAddress> {
+    any::<(IpAddr, [u8; 6])>().prop_map(|(address, hardware)| LinkAddress { address, hardware })
 }
 
 fn key() -> Key {
@@ -21,34 +21,34 @@ fn key() -> Key {
 }
 
 #[test]
-fn what_is_sent_fits_into_the_smallest_mtu() {
+fn largest_message_fits_minimum_ipv6_mtu() {
     let name: NodeName = "n".repeat(NAME_BYTES_MAX).into();
     let address = IpAddr::from([7; 16]);
     let message = Message {
         from: NodeName::clone(&name),
         to: name,
         incarnation: 1,
-        stamp: Stamp(2),
+        timestamp: Timestamp(2),
         epoch: 3,
-        refuses_below: 4,
+        min_epoch: 4,
         is_quorate: true,
         is_leaving: true,
-        heard: Some(Echo {
+        echo: Some(Echo {
             incarnation: 5,
-            stamp: Stamp(6),
+            timestamp: Timestamp(6),
         }),
-        grant: Some(7),
-        entries: vec![Entry::GaveUp(address); ENTRIES_SENT_MAX],
-        means: Means {
-            lacks: (0..LACKS_MAX as u64).map(LinksId).collect(),
+        lease_generation: Some(7),
+        entries: vec![Entry::ReleaseAddress(address); ENTRIES_SENT_MAX],
+        capabilities: NodeCapabilities {
+            missing_links: (0..MISSING_LINKS_MAX as u64).map(LinkSetId).collect(),
             has_edge: true,
         },
-        entrances: vec![
-            Entrance {
+        link_addresses: vec![
+            LinkAddress {
                 address,
                 hardware: [2; 6],
             };
-            ENTRANCES_MAX
+            LINK_ADDRESSES_MAX
         ],
     };
     // 1,280 bytes without the headers of IPv6 and UDP.
@@ -59,37 +59,37 @@ prop_compose! {
     fn message()(
         from in "[a-z0-9.-]{1,253}", to in "[a-z]{1,9}",
         numbers in any::<[u64; 4]>(), flags in any::<(bool, bool)>(),
-        heard in proptest::option::of(any::<[u64; 2]>()), grant in proptest::option::of(any::<u64>()),
+        echo in proptest::option::of(any::<[u64; 2]>()), lease_generation in proptest::option::of(any::<u64>()),
         entries in proptest::collection::vec(entry(), 0..=ENTRIES_MAX),
-        has_edge in any::<bool>(), lacks in proptest::collection::btree_set(any::<u64>(), 0..=LACKS_MAX),
-        entrances in proptest::collection::vec(entrance(), 0..=ENTRANCES_MAX),
+        has_edge in any::<bool>(), missing_links in proptest::collection::btree_set(any::<u64>(), 0..=MISSING_LINKS_MAX),
+        link_addresses in proptest::collection::vec(link_address(), 0..=LINK_ADDRESSES_MAX),
     ) -> Message {
         Message {
             from: from.into(),
             to: to.into(),
             incarnation: numbers[0],
-            stamp: Stamp(numbers[1]),
+            timestamp: Timestamp(numbers[1]),
             epoch: numbers[2],
-            refuses_below: numbers[3],
+            min_epoch: numbers[3],
             is_quorate: flags.0,
             is_leaving: flags.1,
-            heard: heard.map(|[incarnation, stamp]| Echo { incarnation, stamp: Stamp(stamp) }),
-            grant,
+            echo: echo.map(|[incarnation, timestamp]| Echo { incarnation, timestamp: Timestamp(timestamp) }),
+            lease_generation,
             entries,
-            means: Means { has_edge, lacks: lacks.into_iter().map(LinksId).collect() },
-            entrances,
+            capabilities: NodeCapabilities { has_edge, missing_links: missing_links.into_iter().map(LinkSetId).collect() },
+            link_addresses,
         }
     }
 }
 
 proptest! {
     #[test]
-    fn a_message_is_read_back_and_no_other_passes(message in message(), flip in any::<(usize, u8)>()) {
+    fn decodes_its_own_encoding_and_rejects_altered_bytes(message in message(), flip in any::<(usize, u8)>()) {
         let mut bytes = message.encode(&key());
         prop_assert!(bytes.len() <= BYTES_MAX);
         prop_assert_eq!(&Message::decode(&bytes, &key()).unwrap(), &message);
         prop_assert_eq!(Message::claimed_sender(&bytes).unwrap(), message.from);
-        prop_assert_eq!(Message::decode(&bytes, &Key::new(&[8; 32])), Err(MessageError::Tag));
+        prop_assert_eq!(Message::decode(&bytes, &Key::new(&[8; 32])), Err(MessageError::Authentication));
         let body = &bytes[MAGIC.len() + TAG_BYTES..];
         for end in 0..body.len() {
             prop_assert!(Message::decode_body(&body[..end]).is_err(), "cut at {end}");
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn junk_is_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn decodes_arbitrary_bytes_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Message::decode(&bytes, &key()).is_err());
         if let Ok(message) = Message::decode_body(&bytes) {
             let again = message.encode(&key());
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_of_a_later_version_are_passed_over(
+    fn ignores_trailing_fields(
         message in message(), more in proptest::collection::vec(any::<u8>(), 0..9),
     ) {
         let mut body = message.encode(&key()).split_off(MAGIC.len() + TAG_BYTES);
@@ -118,11 +118,11 @@ proptest! {
     }
 
     #[test]
-    fn messages_of_versions_before_keys_are_refused(message in message()) {
+    fn rejects_versions_1_and_2(message in message()) {
         for version in *b"12" {
             let mut bytes = message.encode(&key());
             bytes[MAGIC.len() - 1] = version;
-            prop_assert_eq!(Message::decode(&bytes, &key()), Err(MessageError::Magic));
+            prop_assert_eq!(Message::decode(&bytes, &key()), Err(MessageError::Version));
         }
     }
 }

@@ -188,7 +188,7 @@ impl EdgeFlags {
             sticky_secrets,
             node_name,
             owned: match self.edge_addresses {
-                EdgeAddresses::Announced => Some(announcer.follow_held()),
+                EdgeAddresses::Announced => Some(announcer.subscribe_held()),
                 EdgeAddresses::All => None,
             },
             served,

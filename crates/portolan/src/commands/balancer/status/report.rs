@@ -160,7 +160,7 @@ impl Report {
         let status = &announcer.status;
         self.is_quorate = Some(status.is_quorate);
         self.members.clone_from(&status.members);
-        self.cannot_lead.clone_from(&status.cannot_lead);
+        self.cannot_lead.clone_from(&status.forwarding_unavailable);
         match announcer.said_seconds_ago {
             None => self.wrong.push(
                 "the announcer of this machine does not work yet: it waits for its Node, or for its UDP port".to_owned(),

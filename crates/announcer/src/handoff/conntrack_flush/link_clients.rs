@@ -1,4 +1,4 @@
-//! Which clients come by which links.
+//! Clients behind links, by this node's routes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -9,27 +9,27 @@ use netlink::route::{Action, Connection, LinkIndex, Route, RouteError};
 #[cfg(test)]
 mod tests;
 
-/// The machines behind some links, as this machine's routes have it.
+/// Clients that are reached through some links.
 #[derive(Debug)]
-pub struct Senders {
-    /// Routes and the links that they lead to, the longest first; none if they are not known.
+pub(crate) struct LinkClients {
+    /// Routes and their outgoing links, longest prefix first.
     routes: Vec<(IpNet, Option<LinkIndex>)>,
     links: BTreeSet<LinkIndex>,
-    /// What was found out.
-    known: HashMap<IpAddr, bool>,
+    /// Earlier results.
+    cache: HashMap<IpAddr, bool>,
 }
 
-impl Senders {
-    /// Those behind these links by the routes that are in force now; nobody if they cannot be listed.
-    pub fn behind(links: &BTreeSet<LinkIndex>) -> Self {
-        let routes = listed().unwrap_or_else(|error| {
-            tracing::warn!(%error, "connections that broke while their address was elsewhere are not forgotten");
+impl LinkClients {
+    /// Reads the current routes. If that fails, no client is behind the links.
+    pub(crate) fn new(links: &BTreeSet<LinkIndex>) -> Self {
+        let routes = list_routes().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to list routes; open connections are not flushed");
             Vec::new()
         });
-        Self::new(&routes, links)
+        Self::with_routes(&routes, links)
     }
 
-    fn new(routes: &[Route], links: &BTreeSet<LinkIndex>) -> Self {
+    fn with_routes(routes: &[Route], links: &BTreeSet<LinkIndex>) -> Self {
         let mut routes: Vec<(IpNet, Option<LinkIndex>)> = routes
             .iter()
             .map(|route| (route.destination, link(route.action)))
@@ -38,14 +38,14 @@ impl Senders {
         Self {
             routes,
             links: links.clone(),
-            known: HashMap::new(),
+            cache: HashMap::new(),
         }
     }
 
-    /// Whether a machine with that address is among them.
-    pub fn have(&mut self, address: IpAddr) -> bool {
-        let Self { routes, links, known } = self;
-        *known.entry(address).or_insert_with(|| {
+    /// Returns true if a client is behind the links.
+    pub(crate) fn contain(&mut self, address: IpAddr) -> bool {
+        let Self { routes, links, cache } = self;
+        *cache.entry(address).or_insert_with(|| {
             let route = routes
                 .iter()
                 .find(|(destination, _)| destination.contains(&address));
@@ -54,14 +54,14 @@ impl Senders {
     }
 }
 
-fn listed() -> Result<Vec<Route>, RouteError> {
+fn list_routes() -> Result<Vec<Route>, RouteError> {
     let mut connection = Connection::open()?;
     let mut routes = connection.routes()?;
     routes.extend(connection.local_routes()?);
     Ok(routes)
 }
 
-/// By which link packets leave; none for what stays here.
+/// Returns the outgoing link of a route; `None` for local and unreachable destinations.
 fn link(action: Action) -> Option<LinkIndex> {
     match action {
         Action::Via { link, .. } => link,

@@ -4,7 +4,7 @@ const NETWORK: LinkIndex = LinkIndex(2);
 const PODS: LinkIndex = LinkIndex(3);
 
 #[test]
-fn the_longest_route_says_who_comes_by_a_link() {
+fn longest_prefix_selects_the_link_of_a_client() {
     let network = |text: &str| -> IpNet { text.parse().unwrap() };
     let gateway = "192.0.2.1".parse().unwrap();
     let routes = [
@@ -20,8 +20,8 @@ fn the_longest_route_says_who_comes_by_a_link() {
         Route::on_link(network("10.244.1.0/24"), PODS),
         Route::new(network("203.0.113.0/24"), Action::Blackhole),
     ];
-    let mut senders = Senders::new(&routes, &BTreeSet::from([NETWORK]));
-    for (address, are_behind) in [
+    let mut clients = LinkClients::with_routes(&routes, &BTreeSet::from([NETWORK]));
+    for (address, expected) in [
         ("198.51.100.7", true),
         ("192.0.2.9", true),
         ("192.0.2.5", false),
@@ -30,12 +30,12 @@ fn the_longest_route_says_who_comes_by_a_link() {
         ("203.0.113.1", false),
         ("fd00::1", false),
     ] {
-        assert_eq!(senders.have(address.parse().unwrap()), are_behind, "{address}");
+        assert_eq!(clients.contain(address.parse().unwrap()), expected, "{address}");
     }
 }
 
 #[test]
-fn nobody_is_behind_links_without_routes() {
-    let mut senders = Senders::new(&[], &BTreeSet::from([NETWORK]));
-    assert!(!senders.have("192.0.2.9".parse().unwrap()));
+fn has_no_clients_without_routes() {
+    let mut clients = LinkClients::with_routes(&[], &BTreeSet::from([NETWORK]));
+    assert!(!clients.contain("192.0.2.9".parse().unwrap()));
 }

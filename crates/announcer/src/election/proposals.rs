@@ -1,0 +1,224 @@
+//! Changes of the member list that this node proposes to the API.
+//!
+//! Each change is one conditional write on the version that was read. A joining node becomes a member when a majority of the
+//! members reports that it grants no votes to candidates with an older list, and all votes granted before have expired. From
+//! then on nobody can reach a majority by the older list alone.
+//!
+//! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent* the write that
+//! confirmed it. Another node takes it after it observed no confirmation for a longer time; other changes of the list preserve
+//! it. Thus a slow or unavailable API server costs the tie-breaker vote and never duplicates it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::announcers::{Record, Witness};
+
+use super::membership::{EPOCH_GRACE_PERIOD, MembershipWrite, TIE_BREAKER_LEASE, WriteResult};
+use super::state::Election;
+use crate::{NodeName, Time};
+
+/// Time without confirmation after which another node takes the tie-breaker vote. It exceeds [`TIE_BREAKER_LEASE`] by more
+/// than two clocks can drift apart.
+const TIE_BREAKER_RESERVED: Duration = Duration::from_secs(4);
+/// Period of confirmations of the tie-breaker vote.
+const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
+/// Time for which all members have to refuse older lists before joining nodes become members: the lifetime of votes and of
+/// the tie-breaker vote.
+const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
+/// Time without a Node object after which a member is removed: agents create theirs again at once.
+const REMOVAL_DELAY: Duration = Duration::from_secs(10);
+/// Silence of a member after which the tie-breaker vote is taken. It is shorter than [`crate::SUSPECT_AFTER`], so that
+/// addresses that this node owns with the vote of the silent member do not wait for the API.
+const TIE_BREAKER_AFTER: Duration = Duration::from_millis(300);
+/// Delay after a failed write.
+const WRITE_RETRY_DELAY: Duration = Duration::from_millis(300);
+/// Minimum delay between two writes of the own entry.
+const ENTRY_WRITE_DELAY: Duration = Duration::from_secs(1);
+
+impl Election {
+    /// Adopts the member list of a read or a watch; `None` if the object does not exist. Outdated lists are ignored.
+    pub(crate) fn set_record(&mut self, now: Time, list: Option<(String, Record)>) {
+        let holder = self.node.tie_breaker_holder();
+        if !self.membership.adopt(now, list, &holder) {
+            return;
+        }
+        let claims = &self.claims;
+        self.peers
+            .update(now, self.membership.record(), self.node.name(), |peer| {
+                for address in claims.claimed() {
+                    peer.request_vote(now, address);
+                }
+            });
+        self.claims.are_votes_stale = true;
+        self.settle(now);
+    }
+
+    /// Sets the existing Node objects.
+    pub(crate) fn set_nodes(&mut self, now: Time, nodes: BTreeSet<NodeName>) {
+        self.membership.nodes = Some(nodes);
+        self.settle(now);
+    }
+
+    /// Returns the write that is due. The driver reports its result by [`Election::written`], after it passed the list that
+    /// the server returned to [`Election::set_record`].
+    pub(crate) fn write(&mut self, now: Time) -> Option<MembershipWrite> {
+        if self.membership.pending.is_some() || now < self.membership.not_before {
+            return None;
+        }
+        let write = self.proposal(now)?;
+        let holder = self.node.tie_breaker_holder();
+        let tie_breaker = write.record.witness.as_ref();
+        if !tie_breaker.is_some_and(|vote| vote.holder == holder) {
+            // Once the server accepts this write, another node may take the vote before the response arrives.
+            self.membership.tie_breaker_until = Time::ZERO;
+            self.claims.are_votes_stale = true;
+        }
+        self.membership.pending = Some(write.record.clone());
+        Some(write)
+    }
+
+    /// Takes in the result of a write.
+    pub(crate) fn written(&mut self, now: Time, result: WriteResult) {
+        let Some(record) = self.membership.pending.take() else {
+            return;
+        };
+        match result {
+            WriteResult::Failed => self.membership.not_before = now + WRITE_RETRY_DELAY,
+            WriteResult::Accepted(sent) => {
+                self.membership.entry_not_before = now + ENTRY_WRITE_DELAY;
+                let holder = self.node.tie_breaker_holder();
+                // A write that preserves an earlier confirmation does not extend it.
+                let confirms = |vote: &Witness| vote.holder == holder && vote.renewal == record.sequence;
+                if record.witness.as_ref().is_some_and(confirms) {
+                    self.membership.tie_breaker_until = sent + TIE_BREAKER_LEASE;
+                    self.claims.are_votes_stale = true;
+                }
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Updates the ages of the conditions that changes of the list depend on.
+    pub(super) fn settle_membership(&mut self, now: Time) {
+        if now >= self.membership.epoch_since + EPOCH_GRACE_PERIOD {
+            self.membership.min_epoch = self.membership.epochs().0;
+        }
+        let Some(record) = self.membership.record() else {
+            return;
+        };
+        let epoch = record.epoch;
+        let min_epoch = self.membership.min_epoch;
+        let is_settled = !record.joining.is_empty()
+            && record.is_settled(|name| {
+                if name == self.node.name() {
+                    return min_epoch >= epoch;
+                }
+                self.peers
+                    .is(name, |peer| peer.is_reachable(now) && peer.min_epoch >= epoch)
+            });
+        self.membership.settled_since = is_settled.then(|| self.membership.settled_since.unwrap_or(now));
+        self.membership.update_missing(now);
+    }
+
+    fn proposal(&self, now: Time) -> Option<MembershipWrite> {
+        let own = self.node.name();
+        let nodes = self.membership.nodes.as_ref()?;
+        // A joining node counts for majorities at once, so it joins when it can vote.
+        let may_join = nodes.contains(own) && !self.node.is_leaving && now >= self.node.silent_until;
+        let Some((version, record)) = self.membership.known.as_ref()? else {
+            let founded = || {
+                let new_cluster = self.node.identity.new_cluster.clone();
+                Record::founded_by(NodeName::clone(own), self.node.member(), new_cluster)
+            };
+            return may_join.then(|| MembershipWrite {
+                version: None,
+                record: founded(),
+            });
+        };
+        // A listed node counts for majorities already: other nodes need its new process at once.
+        let next = match record.member(own) {
+            Some(member) if *member == self.node.member() => None,
+            Some(_) if self.node.is_leaving || now < self.membership.entry_not_before => None,
+            None if !may_join => None,
+            _ => record.with(own, self.node.member()),
+        };
+        let next = next
+            .or_else(|| self.tie_breaker_proposal(now, record))
+            .or_else(|| self.list_proposal(now, record));
+        next.map(|record| MembershipWrite {
+            version: Some(version.clone()),
+            record,
+        })
+    }
+
+    /// Takes, confirms or returns the tie-breaker vote.
+    fn tie_breaker_proposal(&self, now: Time, record: &Record) -> Option<Record> {
+        let holder = self.node.tie_breaker_holder();
+        let is_mine = record
+            .witness
+            .as_ref()
+            .is_some_and(|witness| witness.holder == holder);
+        let since = now.saturating_sub(self.membership.tie_breaker_since);
+        if self.needs_tie_breaker(now, record) {
+            let is_free = record.witness.is_none() || since >= TIE_BREAKER_RESERVED;
+            let is_due = is_mine && (since >= TIE_BREAKER_PERIOD || !self.membership.has_tie_breaker(now));
+            return (is_free || is_due).then(|| record.with_witness(Some(&holder)));
+        }
+        is_mine.then(|| record.with_witness(None))
+    }
+
+    /// Returns true if this node has no majority without the tie-breaker vote.
+    fn needs_tie_breaker(&self, now: Time, record: &Record) -> bool {
+        // A process that has just started has received no probes yet.
+        let is_early = now < self.node.silent_until;
+        if is_early
+            || self.node.is_leaving
+            || self.candidates.is_empty()
+            || record.member(self.node.name()).is_none()
+        {
+            return false;
+        }
+        let is_own = |name: &NodeName| name == self.node.name();
+        let is_reachable = |name: &NodeName| {
+            is_own(name)
+                || self
+                    .peers
+                    .is(name, |peer| peer.is_reachable_within(now, TIE_BREAKER_AFTER))
+        };
+        if record.is_tie(is_reachable) {
+            return true;
+        }
+        self.membership.has_tie_breaker(now)
+            && self.claims.held().any(|address| {
+                let has_vote = |name: &NodeName| {
+                    is_own(name) || self.peers.is(name, |peer| peer.votes_for(now, address))
+                };
+                !record.is_quorum(has_vote, false)
+            })
+    }
+
+    /// Changes that any node can make; the first reachable member by name makes them.
+    fn list_proposal(&self, now: Time, record: &Record) -> Option<Record> {
+        let missing_since = &self.membership.missing_since;
+        let is_gone = |name: &NodeName| {
+            let since = missing_since.get(name);
+            since.is_some_and(|since| now.saturating_sub(*since) >= REMOVAL_DELAY)
+        };
+        let is_reachable = |name: &&NodeName| {
+            *name == self.node.name() || self.peers.is(name, |peer| peer.is_reachable(now))
+        };
+        let mut able = record
+            .everybody()
+            .map(|(name, _)| name)
+            .filter(is_reachable)
+            .filter(|name| !is_gone(name));
+        if able.next() != Some(self.node.name()) {
+            return None;
+        }
+        if record.everybody().any(|(name, _)| is_gone(name)) {
+            return record.without(is_gone);
+        }
+        let settled_since = self.membership.settled_since?;
+        (now.saturating_sub(settled_since) >= JOIN_DELAY).then(|| record.with_joined())
+    }
+}

@@ -1,0 +1,349 @@
+//! The announcer of a node: its parts, and the dispatch of their events.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use client::Client;
+use netlink::clock::since_boot;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, sleep_until};
+
+use super::conntrack::{ConntrackFlusher, FlushEvent, log_failure};
+use super::forwarding::ForwardingControl;
+use super::membership::{self, MembershipChange, MembershipClient, MembershipInput};
+use super::probes::{Datagram, ProbeSocket};
+use super::reporter::Reporter;
+use super::served::ServedAddresses;
+use super::{AnnounceError, Settings};
+use crate::caches::{CacheChanges, CacheEvent, Caches};
+use crate::election::capabilities::NodeCapabilities;
+use crate::election::{Election, Identity};
+use crate::l2::sockets::{LinkSockets, ReceivedRequest};
+use crate::metrics::Metrics;
+use crate::protocol::keys::{Keyring, SecretKey};
+use crate::status::Status;
+use crate::{NodeName, Time};
+
+/// Maximum number of resolution requests per step, so that a flood delays only its sender.
+const REQUESTS_BATCH_MAX: usize = 64;
+/// Period of link refreshes.
+const LINKS_PERIOD: Duration = Duration::from_secs(2);
+/// Minimum period of status reports. With many addresses the period grows, so that reports take at most one part in
+/// [`STATUS_TIME_SHARE`] of the time.
+const STATUS_PERIOD: Duration = Duration::from_secs(1);
+const STATUS_TIME_SHARE: u32 = 100;
+/// Timeout of the hand-over of the addresses at shutdown.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Input of the event loop.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time is on its way from a channel to the caches"
+)]
+enum Input {
+    Cache(CacheEvent),
+    Datagram(io::Result<Datagram>),
+    Request(ReceivedRequest),
+    Membership(MembershipInput),
+    Flush(FlushEvent),
+    LinkRefresh,
+    /// The edge serves other addresses than before.
+    Served,
+    Tick,
+}
+
+/// The parts of an announcer.
+pub(super) struct Announcer {
+    pub(super) election: Election,
+    pub(super) caches: Caches,
+    pub(super) probes: ProbeSocket,
+    pub(super) membership: MembershipClient,
+    pub(super) sockets: LinkSockets,
+    links_due: Instant,
+    pub(super) forwarding: ForwardingControl,
+    pub(super) conntrack: ConntrackFlusher,
+    pub(super) served: ServedAddresses,
+    pub(super) reporter: Reporter,
+    pub(super) metrics: Arc<Metrics>,
+    next_status: Time,
+}
+
+impl Announcer {
+    pub(super) async fn start(
+        client: Client,
+        settings: Settings,
+        node_ip: IpAddr,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, AnnounceError> {
+        let mut random = [0; 64];
+        SystemRandom::new()
+            .fill(&mut random)
+            .map_err(|_| AnnounceError::Random)?;
+        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|n| random[at + n]));
+        let address = SocketAddr::new(node_ip, settings.port);
+        let socket = UdpSocket::bind(address)
+            .await
+            .map_err(|source| AnnounceError::Listen { address, source })?;
+        let secret = SecretKey::new(std::array::from_fn(|n| random[32 + n]));
+        let identity = Identity {
+            name: settings.node_name.as_str().into(),
+            incarnation: number(0),
+            address,
+            public_key: secret.public(),
+            new_cluster: format!("{:016x}{:016x}", number(16), number(24)),
+            seed: number(8),
+        };
+        tracing::info!(node = settings.node_name, %address, "announcer started");
+        metrics.begin();
+        let keyring = Keyring::new(NodeName::clone(&identity.name), identity.incarnation, secret);
+        let served = ServedAddresses::new(settings.served);
+        let forwarding = ForwardingControl::start(since_boot(), &metrics);
+        let mut election = Election::new(identity, since_boot());
+        election.restore_after_crash(forwarding.recovered());
+        Ok(Self {
+            election,
+            caches: Caches::start(&client),
+            probes: ProbeSocket::new(socket, keyring, Arc::clone(&metrics)),
+            membership: MembershipClient::start(client.clone()),
+            sockets: LinkSockets::new(settings.links, served.has_edge()),
+            links_due: Instant::now(),
+            forwarding,
+            conntrack: ConntrackFlusher::default(),
+            served,
+            reporter: Reporter::new(client, settings.node_name, Arc::clone(&metrics)),
+            metrics,
+            next_status: Time::ZERO,
+        })
+    }
+
+    /// Waits for an input, processes it with one queued input of each other kind, and applies the effects. One input of each
+    /// kind per step keeps a flood of one kind, which anybody on the network can send, from starving the others.
+    pub(super) async fn step(&mut self) {
+        let now = since_boot();
+        let pause = self.election.next_wake(now).saturating_sub(now);
+        let input = tokio::select! {
+            biased;
+            received = self.probes.receive() => Input::Datagram(received),
+            Some(request) = self.sockets.requests.recv() => Input::Request(request),
+            () = self.served.changed() => Input::Served,
+            () = tokio::time::sleep(pause) => Input::Tick,
+            Some(event) = self.conntrack.next() => Input::Flush(event),
+            input = self.membership.next() => Input::Membership(input),
+            event = self.caches.next() => Input::Cache(event),
+            () = sleep_until(self.links_due) => Input::LinkRefresh,
+        };
+        self.process(input);
+        for input in self.queued_inputs(now + pause) {
+            self.process(input);
+        }
+        self.apply_effects();
+        if self.next_status <= since_boot() {
+            self.report_status();
+        }
+    }
+
+    fn report_status(&mut self) {
+        let now = since_boot();
+        let mut status = Status::new(&self.election, &self.caches.desired, now, |address| {
+            self.may_answer(address)
+        });
+        status.forwarding_unavailable = self.metrics.forwarding_unavailable();
+        self.metrics.set_status(status);
+        let end = since_boot();
+        self.next_status = end + STATUS_PERIOD.max(end.saturating_sub(now) * STATUS_TIME_SHARE);
+    }
+
+    /// Returns one queued input of each kind; the tick is due at `tick`.
+    fn queued_inputs(&mut self, tick: Time) -> impl Iterator<Item = Input> + use<> {
+        let datagram = self.probes.try_receive();
+        let inputs = [
+            datagram.map(|datagram| Input::Datagram(Ok(datagram))),
+            (since_boot() >= tick).then_some(Input::Tick),
+            self.served.take_changed().then_some(Input::Served),
+            self.membership.try_next_outcome().map(Input::Membership),
+            self.conntrack.try_next().map(Input::Flush),
+            self.membership.try_next_event().map(Input::Membership),
+            (Instant::now() >= self.links_due).then_some(Input::LinkRefresh),
+        ];
+        let events = self.caches.try_next().map(Input::Cache);
+        inputs.into_iter().flatten().chain(events)
+    }
+
+    fn process(&mut self, input: Input) {
+        match input {
+            Input::Datagram(Ok(datagram)) => {
+                if let Some(message) = self.probes.open(datagram) {
+                    self.election.receive(since_boot(), datagram.1, &message);
+                }
+            }
+            Input::Datagram(Err(error)) => tracing::debug!(%error, "failed to receive a probe"),
+            Input::Request((link, request)) => {
+                self.reply(link, &request);
+                for _ in 1..REQUESTS_BATCH_MAX {
+                    let Ok((link, request)) = self.sockets.requests.try_recv() else {
+                        break;
+                    };
+                    self.reply(link, &request);
+                }
+            }
+            Input::Tick => self.election.tick(since_boot()),
+            Input::Served => {
+                // Addresses that are acquired by now may wait for their edge.
+                self.apply_effects();
+                self.announce_served();
+            }
+            Input::Membership(MembershipInput::Written(outcome)) => {
+                if let Some(change) = outcome.lease.as_ref().and_then(membership::read) {
+                    self.change_membership(change);
+                }
+                self.election.written(since_boot(), outcome.result);
+            }
+            Input::Flush(event) => self.process_flush(event),
+            Input::Membership(MembershipInput::Event(event)) => {
+                if let Some(change) = membership::change_of(event) {
+                    self.change_membership(change);
+                }
+            }
+            Input::Cache(event) => {
+                let changes = self.caches.process(event);
+                self.apply_changes(changes);
+            }
+            Input::LinkRefresh => {
+                self.links_due = Instant::now() + LINKS_PERIOD;
+                self.refresh_links();
+            }
+        }
+    }
+
+    fn change_membership(&mut self, change: MembershipChange) {
+        let list = match change {
+            MembershipChange::List(version, record) => Some((version, record)),
+            MembershipChange::Missing => None,
+            MembershipChange::Synced if self.election.record().is_none() => None,
+            MembershipChange::Synced => return,
+        };
+        self.election.set_record(since_boot(), list);
+        self.probes.set_record(self.election.record());
+    }
+
+    fn process_flush(&mut self, event: FlushEvent) {
+        match event {
+            FlushEvent::Collected(addresses, stale) => {
+                for address in self.conntrack.collected(&addresses, stale) {
+                    if self.may_answer(address) {
+                        self.announce(address);
+                    }
+                }
+            }
+            FlushEvent::Flushed(count, failure) => {
+                Metrics::add(&self.metrics.flushed, count);
+                if let Some(error) = failure {
+                    log_failure(&error);
+                }
+            }
+        }
+        self.conntrack.start_collection(self.sockets.links());
+    }
+
+    /// Applies changes of Services, EndpointSlices, Nodes or AddressPools.
+    fn apply_changes(&mut self, changes: CacheChanges) {
+        let CacheChanges {
+            addresses,
+            are_nodes,
+            are_pools,
+        } = changes;
+        if are_nodes {
+            self.election.set_nodes(since_boot(), self.caches.nodes().clone());
+        }
+        if are_pools {
+            self.refresh_links();
+        }
+        if addresses.is_empty() {
+            return;
+        }
+        self.update_capabilities();
+        self.reporter.update_withheld(&self.caches.desired, &addresses);
+        let desired = &self.caches.desired;
+        let candidates = |address: &IpAddr| (*address, desired.candidates(*address));
+        self.election
+            .set_candidates(since_boot(), addresses.iter().map(candidates));
+        if are_pools {
+            // The links of the addresses may have changed.
+            self.election.announce_again(since_boot(), addresses);
+            self.update_groups();
+        }
+    }
+
+    /// Updates the sockets by the current links.
+    fn refresh_links(&mut self) {
+        if self.sockets.refresh(&self.caches.desired.pool_links()) {
+            let held: Vec<IpAddr> = self.election.held().collect();
+            self.election.announce_again(since_boot(), held);
+        }
+        let (own, gateways) = (self.sockets.host_addresses(), self.sockets.gateways().clone());
+        let addresses = self.caches.set_host_addresses(own, gateways);
+        self.apply_changes(CacheChanges {
+            addresses,
+            ..CacheChanges::default()
+        });
+        self.update_capabilities();
+        self.check_forwarding();
+        self.update_groups();
+    }
+
+    /// Advertises the link addresses, stops forwarding to unreachable nodes, and applies the rest.
+    fn check_forwarding(&mut self) {
+        self.election.set_link_addresses(self.sockets.link_addresses());
+        let unreachable =
+            self.forwarding
+                .unreachable_nodes(&self.election, &self.sockets, &self.caches.desired);
+        for node in unreachable {
+            tracing::info!(
+                node = &*node,
+                "forwarding stopped: node does not answer on its link"
+            );
+            self.election.node_unreachable(since_boot(), &node);
+        }
+        self.apply_forwarding();
+    }
+
+    fn update_capabilities(&mut self) {
+        let required = self.caches.desired.required_links().into_iter();
+        let missing = required
+            .filter(|(_, links)| !self.sockets.has_any(links))
+            .map(|(id, _)| id);
+        let capabilities = NodeCapabilities {
+            has_edge: self.served.has_edge(),
+            missing_links: missing.collect(),
+        };
+        self.election.set_capabilities(since_boot(), capabilities);
+    }
+
+    /// Hands the addresses over to other nodes and ends.
+    pub(super) async fn hand_over(mut self) {
+        self.election.leave(since_boot());
+        self.apply_effects();
+        let handing_over = async {
+            while self.election.held().next().is_some() || !self.election.is_release_confirmed(since_boot()) {
+                self.step().await;
+            }
+        };
+        if tokio::time::timeout(HAND_OVER_TIMEOUT, handing_over)
+            .await
+            .is_err()
+        {
+            tracing::warn!(timeout = ?HAND_OVER_TIMEOUT, "hand-over of addresses incomplete");
+        }
+        self.election.give_up(since_boot());
+        self.apply_effects();
+        self.forwarding.delete();
+        tracing::info!(
+            announcements = self.metrics.announcements.load(Ordering::Relaxed),
+            "announcer stopped"
+        );
+    }
+}

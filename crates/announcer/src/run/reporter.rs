@@ -1,0 +1,103 @@
+//! Events, logs and metrics about owned and withheld addresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use balancer::{EventRecorder, ServiceEvent};
+use client::{Client, WallClock};
+
+use crate::desired_announcements::DesiredAnnouncements;
+use crate::desired_announcements::withheld::Withheld;
+use crate::election::rendezvous;
+use crate::metrics::Metrics;
+
+/// Component of the Events.
+const COMPONENT: &str = "portolan-announcer";
+
+/// Reporter of one announcer.
+pub(crate) struct Reporter {
+    node_name: String,
+    events: EventRecorder,
+    metrics: Arc<Metrics>,
+    /// Withheld addresses that were reported.
+    withheld: BTreeMap<IpAddr, Withheld>,
+}
+
+impl Reporter {
+    pub(crate) fn new(client: Client, node_name: String, metrics: Arc<Metrics>) -> Self {
+        Self {
+            node_name,
+            events: EventRecorder::new(client, WallClock::system(), COMPONENT),
+            metrics,
+            withheld: BTreeMap::new(),
+        }
+    }
+
+    /// Reports an address that this node owns from now on.
+    pub(crate) fn acquired(&mut self, desired: &DesiredAnnouncements, address: IpAddr) {
+        tracing::info!(%address, "address acquired");
+        Metrics::count(&self.metrics.gains);
+        self.metrics.set_held(address, true);
+        for (service, uid) in desired.services_of(address) {
+            let message = format!(
+                "announcing from node {:?} with protocol \"layer2\"",
+                self.node_name
+            );
+            self.events.record(ServiceEvent {
+                service,
+                uid,
+                is_warning: false,
+                reason: "nodeAssigned",
+                message,
+            });
+        }
+    }
+
+    /// Reports an address that this node no longer owns.
+    pub(crate) fn lost(&self, address: IpAddr) {
+        tracing::info!(%address, "address released");
+        Metrics::count(&self.metrics.losses);
+        self.metrics.set_held(address, false);
+    }
+
+    /// Reports those of the addresses that are newly withheld, or for another reason.
+    pub(crate) fn update_withheld(&mut self, desired: &DesiredAnnouncements, addresses: &BTreeSet<IpAddr>) {
+        for address in addresses {
+            let reason = desired.withheld(*address);
+            let reason = reason.filter(|_| desired.services_of(*address).next().is_some());
+            let Some(reason) = reason else {
+                self.withheld.remove(address);
+                continue;
+            };
+            if self.withheld.insert(*address, reason.clone()).as_ref() == Some(&reason) {
+                continue;
+            }
+            tracing::warn!(%address, %reason, "address withheld");
+            self.record_withheld(desired, *address, &reason);
+        }
+        self.metrics.set_withheld(self.withheld.values());
+    }
+
+    /// Records Events about a withheld address. If all nodes see the reason, one of them records it.
+    fn record_withheld(&mut self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
+        let is_seen_by_all = matches!(reason, Withheld::NoPool | Withheld::OfNode(_));
+        let recorder = rendezvous::winner(address, desired.uncordoned().iter());
+        if is_seen_by_all && recorder.is_none_or(|name| **name != *self.node_name) {
+            return;
+        }
+        for (service, uid) in desired.services_of(address) {
+            let message = format!(
+                "{address} is not announced from node {:?}: {reason}",
+                self.node_name
+            );
+            self.events.record(ServiceEvent {
+                service,
+                uid,
+                is_warning: true,
+                reason: "AddressWithheld",
+                message,
+            });
+        }
+    }
+}
