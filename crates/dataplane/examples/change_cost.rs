@@ -1,6 +1,6 @@
-//! What a change costs: loads Services into the nftables of a network namespace of its own, then changes
-//! them one by one. As root: `change_cost [SERVICES [ENDPOINTS]]`, 10000 Services of 10 endpoints each.
-//! With `--list` it prints the table as the `nft` program shows it.
+//! Cost of changes: loads Services into the nftables of a separate network namespace, then changes them one by one.
+//! As root: `change_cost [SERVICES [ENDPOINTS]]`; the defaults are 10000 Services with 10 endpoints each. `--list`
+//! prints the table as the `nft` program shows it.
 
 use std::error::Error;
 use std::process::Command;
@@ -13,7 +13,7 @@ use netlink::route::NetworkNamespace;
 use plan::{Plan, Settings};
 use serde_json::json;
 
-/// Changes of each kind that are measured.
+/// Measured changes of each kind.
 const CHANGES: usize = 500;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -143,7 +143,7 @@ fn service(number: usize) -> Result<Service, serde_json::Error> {
     }))
 }
 
-/// A slice of which the last endpoint is another in each version.
+/// Returns a slice whose last endpoint differs between versions.
 fn slice(number: usize, endpoints: usize, version: usize) -> Result<EndpointSlice, serde_json::Error> {
     let endpoint = |index: usize| {
         let number = number * endpoints + index + if index + 1 == endpoints { version << 22 } else { 0 };
@@ -171,7 +171,7 @@ fn resident_kilobytes() -> String {
     status("VmRSS")
 }
 
-/// A line of this process's status.
+/// Returns a line of this process's `/proc/self/status`.
 fn status(name: &str) -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status

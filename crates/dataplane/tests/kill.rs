@@ -1,5 +1,5 @@
-//! A process that is killed at any point of its work leaves the kernel in a state that some plan describes: the next
-//! one goes on from there.
+//! A process that is killed at any point leaves the kernel in a state that some plan describes, and the next process
+//! continues from there.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -12,27 +12,27 @@ use netlink::nftables::{ElementData, Nftables};
 use plan::{Plan, Settings};
 use serde_json::json;
 
-/// How often the writer is killed.
+/// Number of kills.
 const KILLS: u64 = 200;
-/// More than go into one transaction of the first load.
+/// More Services than one transaction of the first load contains.
 const SERVICES: usize = 300;
-/// By turns, each Service has so many endpoints.
+/// Numbers of endpoints that each Service alternates between.
 const ENDPOINTS: [usize; 2] = [2, 5];
-/// Says to the writer's test that it is started by the other one, in a network namespace of its own.
+/// Environment variable that tells the writer test that the other test started it, in a separate network namespace.
 const IS_WRITER: &str = "PORTOLAN_TEST_IS_WRITER";
 
 #[test]
-fn a_killed_process_leaves_what_some_plan_describes() {
+fn killed_process_leaves_state_of_some_plan() {
     testbed::in_namespace(|| {
         let mut tables = 0;
         for kill in 0..KILLS {
             let mut writer = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "writes_until_it_is_killed", "--nocapture"])
+                .args(["--exact", "write_until_killed", "--nocapture"])
                 .env(IS_WRITER, "1")
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            // From before the table is there until well into the changes.
+            // From before the table exists until well into the changes.
             std::thread::sleep(Duration::from_micros(500 + 317 * (kill % 120)));
             writer.kill().unwrap();
             writer.wait().unwrap();
@@ -50,9 +50,9 @@ fn a_killed_process_leaves_what_some_plan_describes() {
     });
 }
 
-/// No test of its own: what the other one starts.
+/// The process that the other test starts.
 #[test]
-fn writes_until_it_is_killed() {
+fn write_until_killed() {
     if std::env::var_os(IS_WRITER).is_none() {
         return;
     }
@@ -67,7 +67,7 @@ fn writes_until_it_is_killed() {
     }
 }
 
-/// Whether there is a table; every Service in it has as many endpoints as its treatment chooses among.
+/// Returns true if the table exists. Every Service in it has as many endpoints as its verdict chain selects from.
 fn check() -> bool {
     let mut nftables = Nftables::open().unwrap();
     if nftables.table("portolan").unwrap().is_none() {
@@ -82,18 +82,18 @@ fn check() -> bool {
         (element.key.to_vec(), value)
     };
     let mut elements = |set| nftables.elements("portolan", set, read).unwrap();
-    let treatments: HashMap<_, _> = elements("treatments").into_iter().collect();
+    let verdicts: HashMap<_, _> = elements("treatments").into_iter().collect();
     let mut endpoints: HashMap<Vec<u8>, usize> = HashMap::new();
     for (key, _) in elements("cluster-endpoints4") {
         let (service, _) = key.split_at(key.len() - 4);
         *endpoints.entry(service.to_vec()).or_default() += 1;
     }
     for (service, code) in elements("services4") {
-        let treatment = String::from_utf8(treatments[&code].clone()).unwrap();
+        let verdict = String::from_utf8(verdicts[&code].clone()).unwrap();
         let count = endpoints.get(&service).copied().unwrap_or_default();
         assert!(
-            treatment.contains(&format!("cluster{count}")),
-            "{service:?} has {count} endpoints and is treated by {treatment}"
+            verdict.contains(&format!("cluster{count}")),
+            "{service:?} has {count} endpoints and verdict {verdict}"
         );
     }
     true

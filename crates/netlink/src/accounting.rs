@@ -1,4 +1,4 @@
-//! Counters of packets that rules of iptables add to by name (`linux/netfilter/nfnetlink_acct.h`).
+//! Named packet counters for iptables rules (`linux/netfilter/nfnetlink_acct.h`).
 
 use std::io;
 
@@ -18,20 +18,27 @@ const DELETE: u16 = 3;
 const ATTR_NAME: u16 = 1;
 const ATTR_PACKETS: u16 = 2;
 
-/// A connection to the counters of the network namespace that it was opened in.
+/// Connection to the counters of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Accounting {
     socket: Socket,
 }
 
 impl Accounting {
-    /// Opens a connection. Needs no privilege; its use needs CAP_NET_ADMIN.
+    /// Opens a connection. This needs no privilege; requests need CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// The error of the socket call.
     pub fn open() -> io::Result<Self> {
         Socket::open(Subsystem::Netfilter).map(|socket| Self { socket })
     }
 
-    /// Makes a counter if there is none of that name, of at most 31 bytes. `EOPNOTSUPP` or `EINVAL` say that the kernel
-    /// has no such counters.
+    /// Creates a counter if it does not exist. Names have at most 31 bytes.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error; `EOPNOTSUPP` or `EINVAL` if it lacks nfacct.
     pub fn ensure(&mut self, name: &str) -> io::Result<()> {
         let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         match self.request(NEW, flags, name, |_| {}) {
@@ -40,7 +47,11 @@ impl Accounting {
         }
     }
 
-    /// The packets that a counter has counted; `None` if there is none of that name.
+    /// Returns the number of packets that a counter has counted; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
     pub fn packets(&mut self, name: &str) -> io::Result<Option<u64>> {
         let mut packets = None;
         let result = self.request(GET, libc::NLM_F_ACK, name, |message| {
@@ -52,7 +63,11 @@ impl Accounting {
         }
     }
 
-    /// Takes a counter away, if there is one of that name. `EBUSY` says that a rule still uses it.
+    /// Deletes a counter if it exists.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error; `EBUSY` if a rule uses the counter.
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
         match self.request(DELETE, libc::NLM_F_ACK, name, |_| {}) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
@@ -74,7 +89,7 @@ impl Accounting {
     }
 }
 
-/// For the fuzz target.
+/// Decoder for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
     read_packets(message);

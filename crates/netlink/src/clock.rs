@@ -1,13 +1,12 @@
-//! The clock that goes on while the machine sleeps.
+//! Clock that continues during suspend.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// The time since the machine was booted (`CLOCK_BOOTTIME`): steady, never set, and not stopped by a suspended machine
-/// or a stopped process.
+/// Returns the time since boot (`CLOCK_BOOTTIME`). It is monotonic, is never set, and includes suspend.
 pub fn since_boot() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the pointer is valid for a timespec, and all zeros are one, should the call fail.
+    // SAFETY: the pointer is valid for a timespec; the zeroed value is valid if the call fails.
     let time = unsafe {
         libc::clock_gettime(libc::CLOCK_BOOTTIME, time.as_mut_ptr());
         time.assume_init()

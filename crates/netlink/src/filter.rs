@@ -1,10 +1,10 @@
-//! Filters in the kernel (classic BPF), so that a socket hears only what it is for.
+//! Socket filters in classic BPF.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One step of a filter (`struct sock_filter`).
+/// Returns one instruction of a filter (`struct sock_filter`).
 pub(crate) const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter {
         code: code as u16,
@@ -14,14 +14,14 @@ pub(crate) const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter
     }
 }
 
-/// Attaches a filter to a socket, in the place of the one that it may have.
+/// Attaches a filter to a socket and replaces the previous one.
 pub(crate) fn attach(socket: BorrowedFd<'_>, steps: &[libc::sock_filter]) -> io::Result<()> {
     let mut steps = steps.to_vec();
     let program = libc::sock_fprog {
         len: steps.len() as libc::c_ushort,
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: the program points at steps that live as long as the call, which copies them.
+    // SAFETY: the program points at instructions that outlive the call, which copies them.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,9 +1,9 @@
-//! A door for the fuzz targets: everything that reads what the kernel sends.
+//! Entry point of the fuzz targets for all decoders.
 
 use crate::message::messages;
 use crate::{accounting, conntrack, ipset, nftables, route};
 
-/// Reads bytes as messages of every kind that this crate knows.
+/// Decodes bytes as messages of every kind of this crate.
 pub fn decode_everything(bytes: &[u8]) {
     for message in messages(bytes) {
         crate::socket::Acknowledgement::read(&message);

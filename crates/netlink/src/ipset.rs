@@ -1,4 +1,4 @@
-//! Address sets of ipset (`linux/netfilter/ipset/ip_set.h`): which there are, and taking them away.
+//! Listing and deletion of ipset sets (`linux/netfilter/ipset/ip_set.h`).
 
 use std::io;
 
@@ -17,24 +17,32 @@ const LIST: u16 = 7;
 const ATTR_PROTOCOL: u16 = 1;
 const ATTR_SETNAME: u16 = 2;
 const ATTR_FLAGS: u16 = 6;
-/// `IPSET_PROTOCOL_MIN`: all kernels of today speak it.
+/// `IPSET_PROTOCOL_MIN`, which all current kernels accept.
 const PROTOCOL: u8 = 6;
-/// `IPSET_FLAG_LIST_SETNAME`: names only.
+/// `IPSET_FLAG_LIST_SETNAME`: list names only.
 const FLAG_NAMES_ONLY: u32 = 1 << 1;
 
-/// A connection to the address sets of the network namespace that it was opened in.
+/// Connection to the sets of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct IpSets {
     socket: Socket,
 }
 
 impl IpSets {
-    /// Opens a connection. Needs no privilege; its use needs CAP_NET_ADMIN.
+    /// Opens a connection. This needs no privilege; requests need CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// The error of the socket call.
     pub fn open() -> io::Result<Self> {
         Socket::open(Subsystem::Netfilter).map(|socket| Self { socket })
     }
 
-    /// The names of all sets. `EOPNOTSUPP` or `EINVAL` say that the kernel has no ipset.
+    /// Returns the names of all sets.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error; `EOPNOTSUPP` or `EINVAL` if it lacks ipset.
     pub fn names(&mut self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         let write = |writer: &mut Writer| {
@@ -46,7 +54,11 @@ impl IpSets {
         Ok(names)
     }
 
-    /// Takes a set away, if there is one of that name. `EBUSY` says that a rule still uses it.
+    /// Deletes a set if it exists.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error; `EBUSY` if a rule uses the set.
     pub fn destroy(&mut self, name: &str) -> io::Result<()> {
         let write = |writer: &mut Writer| {
             writer.text(ATTR_SETNAME, name);
@@ -69,7 +81,7 @@ impl IpSets {
     }
 }
 
-/// For the fuzz target.
+/// Decoder for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &Message<'_>) {
     read_name(message);

@@ -1,17 +1,32 @@
-//! The kernel's network configuration by netlink (RFC 3549), on raw sockets: no other program is run. And its other
-//! doors that a link is reached by.
+//! Network interfaces of the kernel: netlink (RFC 3549) on raw sockets, packet sockets, TCP state, resource limits
+//! and clocks. No other program is run.
 //!
 //! - [`message`]: messages and attributes as bytes
-//! - [`socket`]: datagrams to the kernel and back
-//! - [`nftables`]: tables, chains, rules, sets and their elements, in transactions
-//! - [`conntrack`]: the flows that the kernel knows
-//! - [`ipset`]: address sets, listed and taken away
-//! - [`accounting`]: counters that rules of iptables add to
+//! - [`socket`]: netlink sockets
+//! - [`nftables`]: tables, chains, rules, sets and elements, in transactions
+//! - [`conntrack`]: connection tracking entries
+//! - [`ipset`]: listing and deletion of sets
+//! - [`accounting`]: counters of iptables rules
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
-//! - [`tcp`]: what the kernel knows of a connection
+//! - [`tcp`]: state of TCP connections
 //! - [`rlimit`]: resource limits of this process
-//! - [`clock`]: the clock that goes on while the machine sleeps
+//! - [`clock`]: clock that continues during suspend
+//!
+//! ```no_run
+//! use netlink::nftables::{Batch, Change, Nftables, Table};
+//!
+//! let mut nftables = Nftables::open()?;
+//! let table = Table {
+//!     name: "example".to_owned(),
+//!     comment: String::new(),
+//!     is_dormant: false,
+//! };
+//! let mut batch = Batch::new(&table.name, None);
+//! batch.table(Change::Add, &table, 0);
+//! nftables.commit(batch)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod accounting;
 pub mod clock;

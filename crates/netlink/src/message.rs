@@ -1,35 +1,35 @@
-//! The bytes of netlink (`linux/netlink.h`): messages and attributes, written and read.
+//! Codec of netlink messages and attributes (`linux/netlink.h`).
 //!
-//! Writing never fails: whoever writes knows what fits. Reading never panics, whatever the bytes are: an
-//! iterator ends where its bytes stop making sense, and a value of the wrong size reads as `None`.
+//! Writing never fails, because callers stay within the limits. Reading never panics: an iterator ends at the first
+//! malformed bytes, and a value of the wrong size reads as `None`.
 
-/// Bytes of `struct nlmsghdr`.
+/// Size of `struct nlmsghdr` in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// Bytes of `struct nlattr`.
+/// Size of `struct nlattr` in bytes.
 pub const ATTRIBUTE_HEADER_BYTES: usize = 4;
-/// Most bytes that an attribute can hold: its length, header included, has 16 bits.
+/// Maximum size of an attribute's value in bytes: the length, header included, has 16 bits.
 pub const ATTRIBUTE_BYTES_MAX: usize = u16::MAX as usize - ATTRIBUTE_HEADER_BYTES;
 
-/// Flag of an attribute's type: it holds attributes (`NLA_F_NESTED`).
+/// Flag of an attribute type: the value consists of attributes (`NLA_F_NESTED`).
 const NESTED: u16 = 1 << 15;
-/// Bits of an attribute's type that are its number (`NLA_TYPE_MASK`).
+/// Bits of the number in an attribute type (`NLA_TYPE_MASK`).
 const KIND_MASK: u16 = 0x3fff;
 
-/// Messages being written, one after the other, in one buffer.
+/// Writer of consecutive messages in one buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// Where the last message begins.
+    /// Offset of the current message.
     message: usize,
 }
 
-/// An open attribute that holds attributes; closed by [`Writer::end`].
+/// An open nested attribute; [`Writer::end`] closes it.
 #[derive(Debug)]
 #[must_use = "an attribute that is not ended has no length"]
 pub struct Nest(usize);
 
 impl Writer {
-    /// A writer with room for `bytes`.
+    /// Creates a writer with room for `bytes`.
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -37,7 +37,7 @@ impl Writer {
         }
     }
 
-    /// Begins a message of `kind` with `flags` (`NLM_F_…`), ending the one before it.
+    /// Starts a message of `kind` with `flags` (`NLM_F_…`) and ends the previous one.
     pub fn begin(&mut self, kind: u16, flags: i32, sequence: u32) -> &mut Self {
         self.finish();
         self.message = self.bytes.len();
@@ -49,7 +49,7 @@ impl Writer {
         self
     }
 
-    /// Appends the fixed part that follows the header, padded to four bytes.
+    /// Appends the fixed part after the header, padded to four bytes.
     pub fn fixed(&mut self, part: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(part);
         self.pad()
@@ -62,17 +62,17 @@ impl Writer {
         self.pad()
     }
 
-    /// Appends a number of this machine's byte order.
+    /// Appends a number in host byte order.
     pub fn u32(&mut self, kind: u16, value: u32) -> &mut Self {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a number of network byte order, as netfilter has them.
+    /// Appends a number in network byte order, as netfilter requires.
     pub fn u32_be(&mut self, kind: u16, value: u32) -> &mut Self {
         self.attribute(kind, &value.to_be_bytes())
     }
 
-    /// Appends a text, with the zero that ends it.
+    /// Appends a text with its terminating zero.
     pub fn text(&mut self, kind: u16, value: &str) -> &mut Self {
         self.header(kind, value.len() + 1);
         self.bytes.extend_from_slice(value.as_bytes());
@@ -80,36 +80,36 @@ impl Writer {
         self.pad()
     }
 
-    /// Opens an attribute that holds attributes.
+    /// Opens a nested attribute.
     pub fn nest(&mut self, kind: u16) -> Nest {
         let at = self.bytes.len();
         self.header(kind | NESTED, 0);
         Nest(at)
     }
 
-    /// Closes an attribute that holds attributes.
+    /// Closes a nested attribute.
     pub fn end(&mut self, nest: Nest) -> &mut Self {
         let length = (self.bytes.len() - nest.0) as u16;
         self.bytes[nest.0..nest.0 + 2].copy_from_slice(&length.to_ne_bytes());
         self
     }
 
-    /// Bytes in an open attribute so far.
+    /// Returns the number of bytes in an open nested attribute.
     pub fn bytes_in(&self, nest: &Nest) -> usize {
         self.bytes.len() - nest.0 - ATTRIBUTE_HEADER_BYTES
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was written.
+    /// Returns true if nothing is written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Ends the last message; all messages as they go to the kernel.
+    /// Ends the last message and returns all messages.
     pub fn finish(&mut self) -> &[u8] {
         if self.bytes.len() >= self.message + HEADER_BYTES {
             let length = (self.bytes.len() - self.message) as u32;
@@ -118,7 +118,7 @@ impl Writer {
         &self.bytes
     }
 
-    /// Sets flags of the last message, on top of those it has.
+    /// Adds flags to the current message.
     pub fn add_flags(&mut self, flags: i32) -> &mut Self {
         let at = self.message + 6;
         if let Some(slot) = self.bytes.get_mut(at..at + 2) {
@@ -141,32 +141,32 @@ impl Writer {
     }
 }
 
-/// A message that was read.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Its type.
+    /// Message type.
     pub kind: u16,
-    /// `NLM_F_…`.
+    /// Flags (`NLM_F_…`).
     pub flags: u16,
-    /// The number of the request that it answers.
+    /// Sequence number of the request.
     pub sequence: u32,
-    /// What follows the header.
+    /// Bytes after the header.
     pub payload: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// The attributes that follow a fixed part of so many bytes.
+    /// Returns the attributes after a fixed part of `fixed_bytes` bytes.
     pub fn attributes(&self, fixed_bytes: usize) -> Attributes<'a> {
         attributes(self.payload.get(aligned(fixed_bytes)..).unwrap_or_default())
     }
 }
 
-/// The messages of a datagram.
+/// Returns the messages of a datagram.
 pub fn messages(bytes: &[u8]) -> Messages<'_> {
     Messages { rest: bytes }
 }
 
-/// See [`messages`].
+/// Iterator of [`messages`].
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
@@ -190,60 +190,60 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// An attribute that was read.
+/// A received attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// Its number, without flags.
+    /// Number, without flags.
     pub kind: u16,
-    /// What it holds.
+    /// Value.
     pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    /// A byte.
+    /// Returns a byte.
     pub fn u8(&self) -> Option<u8> {
         <[u8; 1]>::try_from(self.value).ok().map(|[byte]| byte)
     }
 
-    /// A number of this machine's byte order.
+    /// Returns a number in host byte order.
     pub fn u32(&self) -> Option<u32> {
         self.value.try_into().ok().map(u32::from_ne_bytes)
     }
 
-    /// A number of network byte order.
+    /// Returns a number in network byte order.
     pub fn u16_be(&self) -> Option<u16> {
         self.value.try_into().ok().map(u16::from_be_bytes)
     }
 
-    /// A number of network byte order.
+    /// Returns a number in network byte order.
     pub fn u32_be(&self) -> Option<u32> {
         self.value.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// A number of network byte order.
+    /// Returns a number in network byte order.
     pub fn u64_be(&self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_be_bytes)
     }
 
-    /// A text up to its zero; `None` if it is not UTF-8.
+    /// Returns a text up to its zero; `None` if it is not UTF-8.
     pub fn text(&self) -> Option<&'a str> {
         let end = self.value.iter().position(|&byte| byte == 0);
         let bytes = self.value.get(..end.unwrap_or(self.value.len()))?;
         std::str::from_utf8(bytes).ok()
     }
 
-    /// The attributes that it holds.
+    /// Returns the nested attributes.
     pub fn nested(&self) -> Attributes<'a> {
         attributes(self.value)
     }
 }
 
-/// The attributes in some bytes.
+/// Returns the attributes in a byte string.
 pub fn attributes(bytes: &[u8]) -> Attributes<'_> {
     Attributes { rest: bytes }
 }
 
-/// See [`attributes`].
+/// Iterator of [`attributes`].
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
@@ -264,7 +264,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// The next multiple of four (`NLMSG_ALIGN`, `NLA_ALIGN`).
+/// Returns the next multiple of four (`NLMSG_ALIGN`, `NLA_ALIGN`).
 const fn aligned(length: usize) -> usize {
     (length + 3) & !3
 }

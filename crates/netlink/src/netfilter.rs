@@ -1,25 +1,25 @@
-//! What requests to the parts of netfilter have in common (`linux/netfilter/nfnetlink.h`).
+//! Requests to the subsystems of netfilter (`linux/netfilter/nfnetlink.h`).
 
 use std::io;
 
 use crate::message::{Message, Writer};
 use crate::socket::Socket;
 
-/// `struct nfgenmsg` in bytes.
+/// Size of `struct nfgenmsg` in bytes.
 pub(crate) const GENERIC_BYTES: usize = 4;
 
-/// A part of netfilter.
+/// A netfilter subsystem.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// `NFNL_SUBSYS_…`.
     pub(crate) subsystem: u16,
-    /// `AF_…`, as the part wants it in all requests.
+    /// Address family (`AF_…`) of all requests to the subsystem.
     pub(crate) family: u8,
 }
 
 impl Part {
-    /// Sends a request: the part's number of a command, flags beside `NLM_F_REQUEST`, and the attributes that `write` adds.
-    /// Every message of the answer is handed to `each`; `Err` carries the errno that the kernel refused the request with.
+    /// Sends a request with the number of a command, flags beside `NLM_F_REQUEST`, and the attributes that `write`
+    /// adds. Passes each message of the response to `each`. The error is the errno of the kernel.
     pub(crate) fn request(
         self,
         socket: &mut Socket,

@@ -1,4 +1,4 @@
-//! Frames of a link, as they are on the wire (packet(7)).
+//! Packet sockets: frames of one link (packet(7)).
 
 use std::io;
 use std::mem;
@@ -10,19 +10,19 @@ use crate::route::LinkIndex;
 #[cfg(test)]
 mod tests;
 
-/// Where an ARP frame says what it is (RFC 826), with 14 bytes of Ethernet before it.
+/// Offset of the operation in an ARP frame (RFC 826), after 14 bytes of Ethernet header.
 const ARP_OPERATION_OFFSET: u32 = 20;
 const ARP_REQUEST: u32 = 1;
-/// Where an IPv6 frame says what follows its header, and where ICMPv6 its type.
+/// Offset of the next header in an IPv6 frame, and of the ICMPv6 type.
 const IPV6_NEXT_HEADER_OFFSET: u32 = 20;
 const ICMPV6: u32 = 58;
 const ICMPV6_TYPE_OFFSET: u32 = 54;
 const NEIGHBOUR_SOLICITATION: u32 = 135;
 
-/// Which frames a socket hears.
+/// Frames that a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frames {
-    /// All of ARP.
+    /// All ARP frames.
     Arp,
     /// ARP requests.
     ArpRequests,
@@ -30,24 +30,27 @@ pub enum Frames {
     Solicitations,
 }
 
-/// A socket on one link. It hears what arrives there, and sends whole frames. Nothing waits: what is not possible at
-/// once is [`io::ErrorKind::WouldBlock`].
+/// A non-blocking socket on one link, which receives and sends whole frames. Calls that would block return
+/// [`io::ErrorKind::WouldBlock`].
 #[derive(Debug)]
 pub struct PacketSocket {
     descriptor: OwnedFd,
 }
 
 impl PacketSocket {
-    /// Opens a socket on a link of the calling thread's network namespace. Needs CAP_NET_RAW there.
+    /// Opens a socket on a link in the network namespace of the calling thread. This needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     pub fn open(link: LinkIndex, frames: Frames) -> io::Result<Self> {
         let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // Without a protocol it hears nothing until it has its filter.
-        // SAFETY: socket takes no pointer.
+        // Without a protocol, the socket receives nothing until it has its filter. SAFETY: socket takes no pointer.
         let raw = unsafe { libc::socket(libc::AF_PACKET, flags, 0) };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
         let protocol = match frames {
             Frames::Arp | Frames::ArpRequests => libc::ETH_P_ARP,
@@ -73,7 +76,11 @@ impl PacketSocket {
         Ok(Self { descriptor })
     }
 
-    /// Takes the next frame in; how many bytes of `frame` it filled. What does not fit is cut off.
+    /// Receives a frame and returns its length. A longer frame is cut.
+    ///
+    /// # Errors
+    ///
+    /// The error of `recv(2)`, such as [`io::ErrorKind::WouldBlock`].
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the pointer is valid for the length that is given.
         let received = unsafe {
@@ -88,6 +95,10 @@ impl PacketSocket {
     }
 
     /// Sends a frame.
+    ///
+    /// # Errors
+    ///
+    /// The error of `send(2)`.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer is valid for the length that is given.
         let sent = unsafe { libc::send(self.descriptor.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };

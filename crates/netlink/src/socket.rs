@@ -1,4 +1,4 @@
-//! A netlink socket: datagrams to the kernel and back.
+//! Netlink sockets.
 
 use std::io;
 use std::mem;
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use crate::message::{HEADER_BYTES, Message, attributes, messages};
 
-/// Room for one datagram of a dump. The kernel fills at most 32 KiB when the reader offers that much or more.
+/// Size of the receive buffer in bytes. The kernel fills at most 32 KiB of a buffer of that size or more.
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
-/// What the kernel is asked to queue for us: the refusals of a batch come all at once.
+/// Requested size of the kernel's receive queue in bytes: all refusals of a batch arrive at once.
 const RECEIVE_QUEUE_BYTES: libc::c_int = 4 * 1024 * 1024;
-/// How often a call that a signal interrupted is repeated.
+/// Repetitions of a call that a signal interrupted.
 const INTERRUPTIONS_MAX: usize = 64;
-/// `NLMSGERR_ATTR_MSG`: the kernel's own words in an extended acknowledgement.
+/// `NLMSGERR_ATTR_MSG`: text in an extended acknowledgement.
 const ERROR_TEXT: u16 = 1;
-/// Flag of an acknowledgement that carries attributes (`NLM_F_ACK_TLVS`).
+/// Flag of an acknowledgement with attributes (`NLM_F_ACK_TLVS`).
 const ACKNOWLEDGEMENT_HAS_ATTRIBUTES: u16 = 0x200;
-/// Flag of an acknowledgement that leaves out the request's payload (`NLM_F_CAPPED`).
+/// Flag of an acknowledgement without the payload of the request (`NLM_F_CAPPED`).
 const ACKNOWLEDGEMENT_IS_CAPPED: u16 = 0x100;
 
-/// Which part of the kernel a socket speaks to.
+/// Kernel subsystem of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subsystem {
     /// Links, addresses, routes (`NETLINK_ROUTE`).
     Route,
     /// nftables, conntrack, ipset (`NETLINK_NETFILTER`).
     Netfilter,
-    /// Families with names, like ip_vs (`NETLINK_GENERIC`).
+    /// Generic families, such as ip_vs (`NETLINK_GENERIC`).
     Generic,
 }
 
-/// An open socket. It belongs to the network namespace that it was opened in, whatever its thread does later.
+/// A netlink socket. It stays in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
@@ -40,7 +40,11 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket in the calling thread's network namespace. Needs no privilege; requests may.
+    /// Opens a socket in the network namespace of the calling thread. This needs no privilege; requests may.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     pub fn open(subsystem: Subsystem) -> io::Result<Self> {
         let protocol = match subsystem {
             Subsystem::Route => libc::NETLINK_ROUTE,
@@ -52,7 +56,7 @@ impl Socket {
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
         let socket = Self {
             descriptor,
@@ -65,13 +69,21 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Lets one datagram of so many bytes be sent. Beyond `net.core.wmem_max` this needs CAP_NET_ADMIN.
+    /// Reserves send buffer for one datagram of this size. Beyond `net.core.wmem_max` this needs CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// The error of `setsockopt(2)`.
     pub fn reserve_send(&self, bytes: usize) -> io::Result<()> {
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
-    /// The socket's own number (`nl_pid`); 0 before anything was sent.
+    /// Returns the port ID (`nl_pid`); 0 before the first send.
+    ///
+    /// # Errors
+    ///
+    /// The error of `getsockname(2)`.
     pub fn port(&self) -> io::Result<u32> {
         let mut own = kernel();
         let mut bytes = mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t;
@@ -85,9 +97,13 @@ impl Socket {
         }
     }
 
-    /// Begins to receive what the kernel tells a group.
+    /// Joins a multicast group.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     pub fn join(&self, group: u32) -> io::Result<()> {
-        // A socket without a number of its own is told nothing.
+        // A socket without a port ID receives no notifications.
         let any = kernel();
         // SAFETY: the pointer is valid for the length that is given.
         let result = unsafe {
@@ -104,13 +120,17 @@ impl Socket {
         self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
     }
 
-    /// A number for the next request; never 0, which is what the kernel uses for its own messages.
+    /// Returns the sequence number of the next request; never 0, which the kernel uses for its own messages.
     pub fn next_sequence(&mut self) -> u32 {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.sequence
     }
 
     /// Sends messages as one datagram. The kernel has processed them when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The error of `sendto(2)`.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let to = kernel();
         for _ in 0..INTERRUPTIONS_MAX {
@@ -136,13 +156,21 @@ impl Socket {
         Err(io::Error::from(io::ErrorKind::Interrupted))
     }
 
-    /// Waits for a datagram of the kernel's; its messages are read with [`messages`].
+    /// Waits for a datagram, whose messages [`messages`] returns.
+    ///
+    /// # Errors
+    ///
+    /// The error of `recvfrom(2)`.
     pub fn receive(&mut self) -> io::Result<&[u8]> {
         let bytes = self.receive_with(0)?;
         Ok(self.datagram.get(..bytes).unwrap_or_default())
     }
 
-    /// Waits for a datagram, so long at most; whether there is one.
+    /// Waits at most `timeout` for a datagram. Returns true if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The error of `poll(2)`.
     pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
         let mut readable = libc::pollfd {
             fd: self.descriptor.as_raw_fd(),
@@ -150,7 +178,7 @@ impl Socket {
             revents: 0,
         };
         let milliseconds = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the pointer is to one entry, as said, that lives as long as the call.
+        // SAFETY: the pointer is valid for one entry, as stated, during the call.
         match unsafe { libc::poll(&raw mut readable, 1, milliseconds) } {
             0 => Ok(false),
             1.. => Ok(true),
@@ -161,7 +189,11 @@ impl Socket {
         }
     }
 
-    /// The next datagram if one is there already.
+    /// Returns the next datagram if one is queued.
+    ///
+    /// # Errors
+    ///
+    /// The error of `recvfrom(2)`.
     pub fn receive_now(&mut self) -> io::Result<Option<&[u8]>> {
         match self.receive_with(libc::MSG_DONTWAIT) {
             Ok(bytes) => Ok(self.datagram.get(..bytes)),
@@ -170,7 +202,11 @@ impl Socket {
         }
     }
 
-    /// Throws away what is left of an answer that was given up.
+    /// Discards the rest of an abandoned response.
+    ///
+    /// # Errors
+    ///
+    /// The error of `recvfrom(2)`.
     pub fn drain(&mut self) -> io::Result<()> {
         loop {
             match self.receive_with(libc::MSG_DONTWAIT) {
@@ -182,9 +218,12 @@ impl Socket {
         }
     }
 
-    /// Sends one request and hands every message of the answer to `each`: until its last part for a dump
-    /// (`NLM_F_DUMP`), else until the acknowledgement (`NLM_F_ACK` must be set). `Err` carries the errno
-    /// that the kernel refused the request with; whether a dump was torn by a change is in the result.
+    /// Sends a request and passes each message of the response to `each`, up to the end of a dump (`NLM_F_DUMP`) or
+    /// up to the acknowledgement (`NLM_F_ACK` is required). The result reports an interrupted dump.
+    ///
+    /// # Errors
+    ///
+    /// The errno of the kernel, or the error of a system call.
     pub fn exchange(
         &mut self,
         request: &[u8],
@@ -201,8 +240,8 @@ impl Socket {
                     libc::NLMSG_NOOP => {}
                     libc::NLMSG_ERROR | libc::NLMSG_DONE => {
                         return match Acknowledgement::read(&message) {
-                            Some(answer) if answer.errno != 0 => {
-                                Err(io::Error::from_raw_os_error(answer.errno))
+                            Some(acknowledgement) if acknowledgement.errno != 0 => {
+                                Err(io::Error::from_raw_os_error(acknowledgement.errno))
                             }
                             _ => Ok(outcome),
                         };
@@ -247,7 +286,7 @@ impl Socket {
         }
     }
 
-    /// Without CAP_NET_ADMIN the forced option is refused, and the plain one is capped by a sysctl.
+    /// Without CAP_NET_ADMIN, the kernel refuses the forced option, and a sysctl limits the plain one.
     fn set_buffer(&self, forced: libc::c_int, plain: libc::c_int, bytes: libc::c_int) -> io::Result<()> {
         self.set_option(libc::SOL_SOCKET, forced, bytes)
             .or_else(|_| self.set_option(libc::SOL_SOCKET, plain, bytes))
@@ -278,24 +317,24 @@ impl AsFd for Socket {
     }
 }
 
-/// How an exchange ended that the kernel did not refuse.
+/// Result of a request that the kernel did not refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Something changed while the dump was made (`NLM_F_DUMP_INTR`): it may miss entries or hold some twice.
+    /// A change interrupted the dump (`NLM_F_DUMP_INTR`): entries may be missing or duplicate.
     pub torn: bool,
 }
 
-/// The kernel's word on one request (`struct nlmsgerr`).
+/// Acknowledgement of a request (`struct nlmsgerr`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// 0 if it was done, else why not.
+    /// Errno; 0 for success.
     pub errno: i32,
-    /// What the kernel says about it.
+    /// Text of the kernel.
     pub text: Option<String>,
 }
 
 impl Acknowledgement {
-    /// Reads a message of kind `NLMSG_ERROR` or `NLMSG_DONE`. `None` if it is too short.
+    /// Decodes a message of type `NLMSG_ERROR` or `NLMSG_DONE`. `None` if it is too short.
     pub fn read(message: &Message<'_>) -> Option<Self> {
         let errno = i32::from_ne_bytes(*message.payload.first_chunk()?).saturating_neg();
         let has_attributes = message.flags & ACKNOWLEDGEMENT_HAS_ATTRIBUTES != 0;

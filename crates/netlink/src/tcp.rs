@@ -1,53 +1,58 @@
-//! What the kernel knows of a TCP connection (`struct tcp_info` of `linux/tcp.h`), and what rules look at in a TCP header
-//! (RFC 9293, 3.1).
+//! State of TCP connections (`struct tcp_info` of `linux/tcp.h`), and constants of TCP headers (RFC 9293, 3.1).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// The number of TCP in the IP header.
+/// Protocol number of TCP in the IP header.
 pub const PROTOCOL: u8 = libc::IPPROTO_TCP as u8;
-/// Where a header has its flags.
+/// Offset of the flags in a TCP header.
 pub const FLAGS_OFFSET: u32 = 13;
-/// The flag of the last packet of one end.
+/// FIN flag.
 pub const FIN: u8 = 1;
-/// The flag of the first packet of each end.
+/// SYN flag.
 pub const SYN: u8 = 2;
-/// The flag of a packet that ends a connection at once.
+/// RST flag.
 pub const RST: u8 = 4;
-/// The flag of every packet but the very first one.
+/// ACK flag.
 pub const ACK: u8 = 16;
 
-/// Where the structure has what both ends agreed on (`tcpi_options`), and the bit that says that they send timestamps
-/// (`TCPI_OPT_TIMESTAMPS`).
+/// Offset of `tcpi_options`, and the bit for timestamps on both sides (`TCPI_OPT_TIMESTAMPS`).
 const OPTIONS_OFFSET: usize = 5;
 const TIMESTAMPS: u8 = 1;
-/// Where the structure has the shortest round trip so far, in microseconds (`tcpi_min_rtt`, since Linux 4.9).
+/// Offset of the minimum round-trip time in microseconds (`tcpi_min_rtt`, since Linux 4.9).
 const MIN_RTT_OFFSET: usize = 148;
-/// Bytes of the structure up to there.
+/// Size of the structure up to there, in bytes.
 const INFO_BYTES: usize = MIN_RTT_OFFSET + 4;
 
-/// The shortest round trip that a connection has seen. `None` if it has seen none, or the kernel does not tell.
+/// Returns the minimum round-trip time of a connection; `None` if it is unknown.
+///
+/// # Errors
+///
+/// The error of `getsockopt(2)`.
 pub fn min_round_trip(connection: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
     let mut info = [0_u8; INFO_BYTES];
-    let told = read_info(connection, &mut info)?;
-    let told = told.get(MIN_RTT_OFFSET..INFO_BYTES).and_then(<[u8]>::first_chunk);
-    let microseconds = told.copied().map(u32::from_ne_bytes);
-    // The kernel begins with a number that no round trip has.
+    let info_bytes = read_info(connection, &mut info)?;
+    let bytes = info_bytes.get(MIN_RTT_OFFSET..INFO_BYTES).and_then(<[u8]>::first_chunk);
+    let microseconds = bytes.copied().map(u32::from_ne_bytes);
+    // The kernel's initial value is not a valid round-trip time.
     let seen = microseconds.filter(|microseconds| !matches!(*microseconds, 0 | u32::MAX));
     Ok(seen.map(|microseconds| Duration::from_micros(microseconds.into())))
 }
 
-/// Whether both ends of a connection send timestamps (RFC 7323), or did so until it ended. An error, of `getsockopt(2)`, if it
-/// is none of TCP.
+/// Returns true if both sides of a connection send timestamps (RFC 7323), or did so until it ended.
+///
+/// # Errors
+///
+/// The error of `getsockopt(2)`, for example if the socket is not TCP.
 pub fn has_timestamps(connection: BorrowedFd<'_>) -> io::Result<bool> {
     let mut info = [0_u8; OPTIONS_OFFSET + 1];
-    let told = read_info(connection, &mut info)?;
-    let options = told.get(OPTIONS_OFFSET);
+    let info_bytes = read_info(connection, &mut info)?;
+    let options = info_bytes.get(OPTIONS_OFFSET);
     Ok(options.is_some_and(|options| options & TIMESTAMPS != 0))
 }
 
-/// The beginning of the structure, as much as the kernel has of it.
+/// Returns the beginning of the structure, as far as the kernel supports it.
 fn read_info<'a>(connection: BorrowedFd<'_>, info: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let mut bytes = libc::socklen_t::try_from(info.len()).map_err(io::Error::other)?;
     // SAFETY: both pointers are valid for the lengths that are given.

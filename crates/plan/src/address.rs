@@ -1,18 +1,18 @@
-//! Addresses and ranges as older objects may have them.
+//! Parsers of addresses and ranges in the notations that older objects may contain.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Reads an address. Octets of IPv4 may have leading zeros, which count as decimal: objects that were
-/// stored before that was forbidden must go on working (VAL rules of the address fields).
+/// Parses an address. Octets of IPv4 may have leading zeros, which count as decimal, because objects from before the
+/// stricter rule have to keep working (VAL rules of address fields).
 pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
     text.parse()
         .ok()
         .or_else(|| without_leading_zeros(text)?.parse().ok())
 }
 
-/// Reads a range, with the same leniency; bits behind the prefix are dropped.
+/// Parses a range with the same leniency; host bits are dropped.
 pub(crate) fn parse_range(text: &str) -> Option<IpNet> {
     let (address, length) = text.trim().split_once('/')?;
     IpNet::new(parse_address(address)?, length.parse().ok()?)

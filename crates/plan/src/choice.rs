@@ -1,4 +1,4 @@
-//! Which endpoints a Service port uses (EPT-01 to EPT-06).
+//! Endpoint choice of a Service port (EPT-01 to EPT-06).
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use api::object::Protocol;
 use crate::slice::{EndpointRecord, SliceRecord};
 use crate::types::{Backend, Family};
 
-/// An endpoint of a Service port.
+/// A candidate endpoint of a Service port.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     pub(crate) address: SocketAddr,
@@ -23,7 +23,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Whether it may be used while no endpoint is ready.
+    /// Returns true if the endpoint is usable while no endpoint is ready.
     fn is_last_resort(&self) -> bool {
         self.endpoint.is_serving() && self.endpoint.is_terminating()
     }
@@ -36,8 +36,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The endpoints of one Service port in one family, by address, one for each address and port: of
-/// several the last that does not terminate, else the first (KPR-15).
+/// Returns the endpoints of one Service port in one family, sorted by address. Of duplicates, the last one that does
+/// not terminate counts, or else the first (KPR-15).
 pub(crate) fn candidates<'a>(
     slices: impl Iterator<Item = &'a SliceRecord>,
     port: &str,
@@ -69,28 +69,28 @@ pub(crate) fn candidates<'a>(
     found
 }
 
-/// Which policies the frontends of a Service port follow.
+/// Traffic policies that the frontends of a Service port use.
 #[derive(Clone, Copy)]
 pub(crate) struct Uses {
     pub(crate) cluster: bool,
     pub(crate) local: bool,
 }
 
-/// The endpoints of a Service port.
+/// Chosen endpoints of a Service port.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) cluster: Vec<Backend>,
     pub(crate) local: Vec<Backend>,
-    /// Whether there is a usable endpoint anywhere (EPT-06).
+    /// True if any endpoint of the cluster is usable (EPT-06).
     pub(crate) any: bool,
 }
 
-/// Chooses among the endpoints of a Service port on a node in `zone`.
+/// Chooses among the endpoints of a Service port, for a node in `zone`.
 pub(crate) fn choose(candidates: &[Candidate<'_>], uses: Uses, zone: Option<&str>) -> Chosen {
-    let select = |wanted: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
+    let select = |predicate: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
         candidates
             .iter()
-            .filter(|c| wanted(c))
+            .filter(|c| predicate(c))
             .map(Candidate::backend)
             .collect()
     };
@@ -120,14 +120,15 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], uses: Uses, zone: Option<&str
     chosen
 }
 
-/// How hints narrow the endpoints.
+/// Topology hints that restrict the endpoints.
 enum Topology<'a> {
     Anywhere,
     Node,
     Zone(&'a str),
 }
 
-/// The narrowest kind of hint that every ready endpoint has and that one has for this place (EPT-04).
+/// Returns the most specific kind of hint that every ready endpoint has, and that selects at least one endpoint
+/// (EPT-04).
 fn topology<'a>(candidates: &[Candidate<'_>], zone: Option<&'a str>) -> Topology<'a> {
     let ready = || candidates.iter().filter(|c| c.endpoint.is_ready());
     if ready().all(|c| c.endpoint.has_node_hints()) && ready().any(|c| c.endpoint.is_hinted_for_node()) {

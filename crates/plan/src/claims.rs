@@ -1,4 +1,4 @@
-//! Who has a frontend that several Services want: the one that was created first.
+//! Ownership of frontends. If several Services claim a frontend, the oldest one owns it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,17 +8,17 @@ use api::object::{ObjectKey, Protocol};
 use crate::service::ServiceRecord;
 use crate::types::Family;
 
-/// What a frontend is told from others by.
+/// Identity of a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FrontendKey {
     pub(crate) family: Family,
-    /// `None` for node ports.
+    /// Address; `None` for node ports.
     pub(crate) address: Option<IpAddr>,
     pub(crate) protocol: Protocol,
     pub(crate) port: u16,
 }
 
-/// One port of one Service that wants a frontend, in the order of precedence.
+/// A port of a Service that claims a frontend, in the order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claimant {
     created: u64,
@@ -26,34 +26,34 @@ pub(crate) struct Claimant {
     pub(crate) port_index: usize,
 }
 
-/// Everyone who wants a frontend.
+/// Claimants of one frontend.
 struct Claim {
     owner: Claimant,
-    /// Those who come after the owner, sorted.
+    /// Claimants after the owner, sorted.
     waiting: Vec<Claimant>,
 }
 
-/// All frontends and cluster IPs of a plan, and whose they are.
+/// Claims on all frontends and cluster IPs of a plan.
 #[derive(Default)]
 pub(crate) struct Claims {
     frontends: HashMap<FrontendKey, Claim>,
-    /// How many Services have a cluster IP.
+    /// Number of Services by cluster IP.
     cluster_ips: HashMap<IpAddr, usize>,
 }
 
 impl Claims {
-    /// Whose a frontend is.
+    /// Returns the owner of a frontend.
     pub(crate) fn owner(&self, key: &FrontendKey) -> Option<&Claimant> {
         self.frontends.get(key).map(|claim| &claim.owner)
     }
 
-    /// Whether a Service has this cluster IP.
+    /// Returns true if a Service has this cluster IP.
     pub(crate) fn has_cluster_ip(&self, address: IpAddr) -> bool {
         self.cluster_ips.contains_key(&address)
     }
 
-    /// Puts in the claims of a Service; returns the others who lose a frontend by that, or who
-    /// must name another owner.
+    /// Adds the claims of a Service. Returns the other Services that lose a frontend, or whose faults name another
+    /// owner.
     pub(crate) fn add(&mut self, service: &ObjectKey, record: &ServiceRecord) -> Vec<ObjectKey> {
         let mut concerned = Vec::new();
         for family in &record.families {
@@ -75,8 +75,8 @@ impl Claims {
         concerned
     }
 
-    /// Takes out the claims of a Service; returns the others who gain a frontend by that, or who must
-    /// name another owner.
+    /// Removes the claims of a Service. Returns the other Services that gain a frontend, or whose faults name another
+    /// owner.
     pub(crate) fn remove(&mut self, service: &ObjectKey, record: &ServiceRecord) -> Vec<ObjectKey> {
         let mut concerned = Vec::new();
         for family in &record.families {
@@ -106,7 +106,7 @@ impl Claims {
 }
 
 impl Claim {
-    /// Adds a claimant; tells whether it became the owner.
+    /// Adds a claimant. Returns true if it became the owner.
     fn join(&mut self, claimant: Claimant) -> bool {
         if claimant < self.owner {
             let former = std::mem::replace(&mut self.owner, claimant);
@@ -122,7 +122,7 @@ impl Claim {
     }
 }
 
-/// Calls `each` for every frontend that a Service wants.
+/// Calls `each` for every frontend that a Service claims.
 fn for_each(service: &ObjectKey, record: &ServiceRecord, mut each: impl FnMut(FrontendKey, Claimant)) {
     for family in &record.families {
         for (port_index, port) in record.ports.iter().enumerate() {

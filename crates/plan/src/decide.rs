@@ -1,4 +1,4 @@
-//! What happens to one packet, and why.
+//! Decision about a single packet, with its reason.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::settings::{InterfaceName, Settings};
 use crate::types::{Family, Frontend, FrontendKind, Origin, ServicePortPlan, Set, Target};
 
-/// The first packet of a connection or flow, as it comes to this node.
+/// First packet of a connection or flow, as it reaches this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Source address.
@@ -20,59 +20,58 @@ pub struct Packet {
     pub port: u16,
     /// Protocol.
     pub protocol: Protocol,
-    /// The interface that it comes in by; `None` if it starts on this node, or if that does not matter.
+    /// Input interface; `None` if the packet originates on this node, or if the interface is irrelevant.
     pub interface: Option<InterfaceName>,
 }
 
-/// What happens to a packet.
+/// Decision about a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision<'a> {
-    /// The frontend that it is sent to, with the decisions that the frontend belongs to.
+    /// Frontend of the destination, with its Service port.
     pub frontend: Option<(&'a ServicePortPlan, &'a Frontend)>,
-    /// Where it comes from.
+    /// Origin of the packet.
     pub origin: Origin,
-    /// What happens.
+    /// Verdict with reason.
     pub verdict: Verdict,
 }
 
-/// What happens to a packet, with the reason.
+/// Verdict about a packet, with reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is for no Service and goes on as if there were no proxy.
+    /// The destination is not a Service; the packet continues unchanged.
     NotAService,
-    /// It goes to one of these endpoints, each as likely as the others, unless an affinity to one of them
-    /// is remembered.
+    /// One of these endpoints gets the packet with equal probability, unless the client has affinity.
     Balanced {
-        /// Which set they are.
+        /// Endpoint set.
         set: Set,
-        /// The endpoints, sorted.
+        /// Endpoints, sorted.
         choices: Vec<Choice>,
-        /// Seconds for which the source keeps its endpoint.
+        /// Session affinity in seconds.
         affinity_seconds: Option<u32>,
     },
-    /// Refused: the Service has no usable endpoint anywhere (EPT-09).
+    /// Rejected: the Service has no usable endpoint (EPT-09).
     NoEndpoints,
-    /// Refused: a cluster IP does not have this port and protocol (NFT-12).
+    /// Rejected: the cluster IP has no such port and protocol (NFT-12).
     UndefinedPort,
-    /// Dropped: the policy is Local and the usable endpoints are on other nodes (EPT-07, EPT-08).
+    /// Dropped: the policy is Local, and all usable endpoints are on other nodes (EPT-07, EPT-08).
     NoLocalEndpoints,
-    /// Dropped: the source is in none of the load balancer's source ranges (EPT-19).
+    /// Dropped: the source is not in the source ranges of the load balancer (EPT-19).
     OutOfSourceRanges,
-    /// Dropped: an address in the Service CIDRs that no Service has (NFT-12).
+    /// Dropped: no Service has this address of the Service CIDRs (NFT-12).
     Unallocated,
 }
 
-/// One endpoint that a packet may go to.
+/// Endpoint that a packet may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Its address and port.
+    /// Address and port.
     pub address: SocketAddr,
-    /// Whether the source becomes the node's address, also because the endpoint is the source itself.
+    /// True if the source becomes an address of the node, including hairpin traffic.
     pub masquerade: bool,
 }
 
 impl Plan {
-    /// What happens to a packet.
+    /// Decides about a packet.
     pub fn decide(&self, packet: &Packet) -> Decision<'_> {
         let settings = self.settings();
         let destination = SocketAddr::new(packet.destination, packet.port);
@@ -91,8 +90,7 @@ impl Plan {
         }
     }
 
-    /// The frontend that packets to a destination are for, with the decisions that it belongs to. Addresses come before
-    /// node ports.
+    /// Returns the frontend of a destination with its Service port. Addresses precede node ports.
     pub fn frontend_at(
         &self,
         protocol: Protocol,
@@ -126,7 +124,7 @@ fn at_frontend(
             let choices = port.backends(set).iter().map(|backend| {
                 let ip = backend.address.ip();
                 let is_hairpin = backend.local && ip == packet.source;
-                // What comes in and stays on this node never passes where sources are rewritten.
+                // A packet that arrives from outside and stays on this node does not pass the hook that masquerades.
                 let passes_out = is_from_here || !settings.is_own(ip);
                 Choice {
                     address: backend.address,

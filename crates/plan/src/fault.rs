@@ -1,66 +1,66 @@
-//! What cannot be used of an object, while the rest of it and all others go on.
+//! Faults: parts of objects that are skipped, while everything else is served.
 
 use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 
-/// Why a part of a Service is skipped. Trying again does not help; a change of the object does.
+/// Reasons for which a part of a Service is skipped. A retry does not help; a change of the object does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The cluster IP is not an address: the Service is not served in that family.
+    /// The cluster IP is invalid: the Service is not served in that family.
     #[error("cluster IP {value:?} is not an IP address")]
     ClusterIp {
-        /// What the Service says.
+        /// Value in the Service.
         value: String,
     },
-    /// An external IP is not an address; the others are served.
+    /// An external IP is invalid; the others are served.
     #[error("external IP {value:?} is not an IP address")]
     ExternalIp {
-        /// What the Service says.
+        /// Value in the Service.
         value: String,
     },
-    /// A load balancer ingress address is not an address; the others are served.
+    /// A load balancer IP is invalid; the others are served.
     #[error("load balancer ingress IP {value:?} is not an IP address")]
     Ingress {
-        /// What the status says.
+        /// Value in the status.
         value: String,
     },
-    /// A source range is not a range. It lets nobody in; if it is the only one, nobody gets in.
+    /// A source range is invalid. It admits no client; if it is the only range, no client is admitted.
     #[error("load balancer source range {value:?} is not a CIDR")]
     SourceRange {
-        /// What the Service says.
+        /// Value in the Service.
         value: String,
     },
-    /// Addresses of a slice are not of its address type; its other endpoints are used.
+    /// Addresses of a slice contradict its address type; its other endpoints are used.
     #[error(
         "slice {slice}: {count} endpoints without an address of the slice's type, the first has {value:?}"
     )]
     Endpoint {
-        /// The slice.
+        /// Name of the slice.
         slice: String,
-        /// The first bad address.
+        /// First invalid address.
         value: String,
-        /// How many there are.
+        /// Number of invalid addresses.
         count: usize,
     },
-    /// Another Service, or another port of this one, had the same frontend first.
+    /// Another Service, or another port of this one, owns the frontend.
     #[error("{frontend} is taken by Service {by}", frontend = describe(*.address, *.port, *.protocol))]
-    Taken {
-        /// The address; `None` for a node port.
+    Conflict {
+        /// Address; `None` for a node port.
         address: Option<IpAddr>,
-        /// The port.
+        /// Port.
         port: u16,
-        /// The protocol.
+        /// Protocol.
         protocol: Protocol,
-        /// Who has it.
+        /// Owner of the frontend.
         by: ObjectKey,
     },
-    /// An annotation of ours cannot be read; it is as if it were not there.
+    /// The value of a Portolan annotation is invalid; it is ignored.
     #[error("annotation {name} is {value:?}, which is not understood")]
     Annotation {
-        /// Which.
+        /// Name of the annotation.
         name: &'static str,
-        /// What it says.
+        /// Value of the annotation.
         value: String,
     },
     /// A load balancer with external policy Local has no health check node port (KPR-20).

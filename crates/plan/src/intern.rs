@@ -1,13 +1,12 @@
-//! One copy of each name that many objects share.
+//! Interning of names that many objects share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Below this many names nothing is swept: there is little to gain.
+/// Number of names below which no sweep takes place.
 const SWEEP_NAMES_MIN: usize = 1_024;
 
-/// Shared strings. Names that nobody else holds any more are swept when the set has doubled, so that it
-/// is bounded by what is in use.
+/// Shared strings. A sweep removes unused names whenever their number has doubled, which bounds the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     names: HashSet<Arc<str>>,
@@ -15,7 +14,7 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    /// The shared copy of `name`.
+    /// Returns the shared copy of `name`.
     pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(shared) = self.names.get(name) {
             return shared.clone();

@@ -1,17 +1,28 @@
-//! The node's decisions: from Services, EndpointSlices and this Node to what must happen to any
-//! packet, without I/O. Every dataplane writes this down in its own language; tests send real packets
-//! and compare with [`Plan::decide`].
+//! Plan of a node: it derives from Services, EndpointSlices and the Node what happens to any packet. The crate
+//! performs no I/O. Dataplanes implement the plan; tests send real packets and compare the results with
+//! [`Plan::decide`].
 //!
-//! Objects go in one by one ([`Plan::apply_service`], [`Plan::apply_slice`] …);
-//! [`Plan::take_changes`] brings the decisions up to date and names the Services whose decisions
-//! really changed. An event costs what its Service costs, whatever else there is.
+//! Objects are applied one by one ([`Plan::apply_service`], [`Plan::apply_slice`] …). [`Plan::take_changes`] updates
+//! the decisions and returns the Services whose decisions changed. The cost of an event depends on its Service only,
+//! not on the number of Services.
 //!
-//! - `service`, `slice`: objects parsed once into compact records, with what is wrong in them
-//! - `choice`: which endpoints are usable (FEATURES EPT)
-//! - `claims`: who has a frontend that two Services want
-//! - `ports`: records to [`ServicePortPlan`]s
-//! - `decide`: one packet
-//! - `outline`: what was chosen for each Service port, for people
+//! - `service`, `slice`: compact records of objects, with their faults
+//! - `choice`: endpoint choice (EPT rules)
+//! - `claims`: ownership of frontends that several Services claim
+//! - `ports`: conversion of records to [`ServicePortPlan`]s
+//! - `decide`: decision about a packet
+//! - `outline`: endpoint choice of each Service port, for people
+//!
+//! ```
+//! use plan::{Plan, Settings};
+//!
+//! let mut plan = Plan::new(Settings {
+//!     node_name: "node-a".to_owned(),
+//!     ..Settings::default()
+//! });
+//! let changes = plan.take_changes();
+//! assert!(changes.everything && plan.services().next().is_none());
+//! ```
 
 mod address;
 mod choice;

@@ -1,4 +1,4 @@
-//! What was chosen for each Service port, told in full: for people, and to compare with what others choose.
+//! Outlines: the endpoint choice of each Service port, for people and for comparisons with other implementations.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,43 +9,43 @@ use crate::plan::Plan;
 use crate::ports::uses;
 use crate::types::{Backend, PortKey};
 
-/// One Service port in one family, with what it would use whoever has its frontends.
+/// Endpoint choice of one Service port in one family, regardless of the ownership of its frontends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// Which.
+    /// Service port.
     pub key: PortKey,
-    /// Usable endpoints under the Cluster policy (EPT-02); `None` if nothing uses that policy.
+    /// Usable endpoints of traffic policy Cluster (EPT-02); `None` if no frontend uses it.
     pub cluster: Option<Vec<SocketAddr>>,
-    /// Usable endpoints on this node (EPT-03); `None` if nothing uses the Local policy.
+    /// Usable endpoints of traffic policy Local (EPT-03); `None` if no frontend uses it.
     pub local: Option<Vec<SocketAddr>>,
-    /// All endpoints that something uses, each once, sorted.
+    /// Endpoints of both policies, sorted, without duplicates.
     pub reachable: Vec<SocketAddr>,
-    /// Whether there is a usable endpoint anywhere (EPT-06).
+    /// True if any endpoint of the cluster is usable (EPT-06).
     pub has_any_endpoints: bool,
-    /// The cluster IP.
+    /// Cluster IP.
     pub cluster_ip: IpAddr,
-    /// The Service's port.
+    /// Port of the Service.
     pub port: u16,
-    /// The node port, or 0.
+    /// Node port, or 0.
     pub node_port: u16,
-    /// `spec.externalIPs` of the family, in their order.
+    /// `spec.externalIPs` of the family, in order.
     pub external_ips: Vec<IpAddr>,
-    /// Load balancer addresses of the family in VIP mode, in their order.
+    /// Load balancer IPs of the family in VIP mode, in order.
     pub load_balancer_ips: Vec<IpAddr>,
-    /// Source ranges of the family, in their order; empty for all.
+    /// Source ranges of the family, in order; empty for all sources.
     pub source_ranges: Vec<IpNet>,
-    /// Whether external traffic stays on the node.
+    /// True if `externalTrafficPolicy` is Local.
     pub is_external_local: bool,
-    /// Whether internal traffic stays on the node.
+    /// True if `internalTrafficPolicy` is Local.
     pub is_internal_local: bool,
-    /// Seconds for which a client keeps its endpoint.
+    /// Session affinity in seconds.
     pub affinity_seconds: Option<u32>,
-    /// The health check node port, or 0.
+    /// Health check node port, or 0.
     pub health_check_node_port: u16,
 }
 
 impl Plan {
-    /// All Service ports in the order of Services, then of families, then as the Service lists them.
+    /// Returns the outlines of all Service ports, ordered by Service, family and position in the Service.
     pub fn outlines(&self) -> Vec<Outline> {
         let mut outlines = Vec::new();
         for (service, record, slices) in self.records() {

@@ -1,4 +1,4 @@
-//! The plan of one node, kept up to date by differences.
+//! Plan of one node, updated incrementally.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,22 +11,21 @@ use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::ports::{Decided, Inputs};
-use crate::service::{ServiceRecord, is_left_to_others};
+use crate::service::{ServiceRecord, has_other_proxy};
 use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
     Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, ServicePortPlan, Target, Totals, Withdrawn,
 };
 
-/// The decisions of one node for all Services.
+/// Decisions of one node for all Services.
 ///
-/// Changes of objects come into force with [`Plan::take_changes`]; until then everything that is read
-/// from the plan is what was decided before.
+/// Changes of objects take effect with [`Plan::take_changes`]. Until then, the plan returns the previous decisions.
 pub struct Plan {
     settings: Settings,
     node: NodeFacts,
     services: BTreeMap<ObjectKey, Entry>,
-    /// The Service that each slice belongs to.
+    /// Service of each slice.
     slice_owners: BTreeMap<ObjectKey, Arc<str>>,
     claims: Claims,
     names: Interner,
@@ -35,18 +34,17 @@ pub struct Plan {
     totals: [Totals; 2],
 }
 
-/// All that is known of a Service. A slice may be there before its Service.
+/// State of a Service. Slices may exist before their Service.
 #[derive(Default)]
 struct Entry {
     record: Option<Box<ServiceRecord>>,
-    /// Sorted by name. A list, since most Services have one slice, and an empty place in a tree costs as
-    /// much as a full one.
+    /// Slices sorted by name. Most Services have one slice, and a list needs less memory than a tree.
     slices: Vec<(Arc<str>, SliceRecord)>,
     decided: Decided,
 }
 
 impl Plan {
-    /// An empty plan. Its first changes say that everything must be written.
+    /// Creates an empty plan. Its first changes request a full write.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -61,7 +59,7 @@ impl Plan {
         }
     }
 
-    /// Puts in a Service, new or changed. One that no proxy serves (KPR-11, API-48) is taken out.
+    /// Adds or updates a Service. A Service that no proxy serves (KPR-11, API-48) is removed.
     pub fn apply_service(&mut self, service: &Service) {
         let key = self.key(&service.metadata.namespace, &service.metadata.name);
         match ServiceRecord::read(service, self.settings.ignores_external_ips, &mut self.names) {
@@ -70,18 +68,17 @@ impl Plan {
         }
     }
 
-    /// Takes out a Service.
+    /// Removes a Service.
     pub fn remove_service(&mut self, key: &ObjectKey) {
         if self.services.get(key).is_some_and(|entry| entry.record.is_some()) {
             self.set_record(key.clone(), None);
         }
     }
 
-    /// Puts in a slice, new or changed. One that belongs to no Service, holds names, or is left to another
-    /// proxy is taken out.
+    /// Adds or updates a slice. A slice without a Service, with names, or for another proxy is removed.
     pub fn apply_slice(&mut self, slice: &EndpointSlice) {
         let key = self.key(&slice.metadata.namespace, &slice.metadata.name);
-        let is_others = is_left_to_others(&slice.metadata.labels);
+        let is_others = has_other_proxy(&slice.metadata.labels);
         let owner = slice.service_name().filter(|_| !is_others);
         let record = SliceRecord::read(slice, &self.settings.node_name, &mut self.names);
         let (Some(owner), Some(record)) = (owner, record) else {
@@ -106,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Takes out a slice.
+    /// Removes a slice.
     pub fn remove_slice(&mut self, key: &ObjectKey) {
         let Some(name) = self.slice_owners.remove(key) else {
             return;
@@ -121,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Takes note of this Node. All Services are decided anew if what matters has changed.
+    /// Sets the facts of this Node. All Services are decided again if they changed.
     pub fn set_node(&mut self, node: NodeFacts) {
         if self.node != node {
             self.node = node;
@@ -129,7 +126,7 @@ impl Plan {
         }
     }
 
-    /// Takes note of how Pods are told from others. All Services are decided anew if that has changed.
+    /// Sets the detection of Pods. All Services are decided again if it changed.
     pub fn set_pods(&mut self, pods: PodDetection) {
         if self.settings.pods != pods {
             self.settings.pods = pods;
@@ -138,8 +135,7 @@ impl Plan {
         }
     }
 
-    /// Takes note of whether everything that goes to a cluster IP is masqueraded. All Services are decided anew
-    /// if that has changed.
+    /// Sets masquerading of all traffic to cluster IPs. All Services are decided again if it changed.
     pub fn set_masquerade_all(&mut self, masquerade_all: bool) {
         if self.settings.masquerade_all != masquerade_all {
             self.settings.masquerade_all = masquerade_all;
@@ -147,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// Takes note of the ranges of cluster IPs.
+    /// Sets the Service CIDRs.
     pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
         if self.settings.service_cidrs != service_cidrs {
             self.settings.service_cidrs = service_cidrs;
@@ -155,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// Takes note of the addresses that are this node's own, and where node ports answer by now.
+    /// Sets the addresses of this node and of node ports.
     pub fn set_node_addresses(&mut self, node_addresses: Vec<IpAddr>, node_ports: NodePortAddresses) {
         let before = [Family::V4, Family::V6].map(|family| self.settings.node_port_ips(family));
         self.settings.node_addresses = node_addresses;
@@ -164,7 +160,7 @@ impl Plan {
         self.everything |= before != after;
     }
 
-    /// Decides for all Services that were touched since the last time, and tells what changed by that.
+    /// Decides all changed Services again. Returns the changes since the previous call.
     pub fn take_changes(&mut self) -> Changes {
         let mut changes = Changes {
             everything: self.everything,
@@ -177,12 +173,12 @@ impl Plan {
         changes
     }
 
-    /// Says that everything must be written anew with the next changes.
+    /// Requests a full write with the next changes.
     pub fn mark_everything(&mut self) {
         self.everything = true;
     }
 
-    /// The decisions for the ports of a Service; none if it is not served.
+    /// Returns the decisions for the ports of a Service; none if it is not served.
     pub fn ports_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ServicePortPlan> {
         self.services
             .get(service)
@@ -190,7 +186,7 @@ impl Plan {
             .flat_map(|entry| &entry.decided.ports)
     }
 
-    /// The Services that are served, sorted.
+    /// Returns the served Services, sorted.
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         let served = self
             .services
@@ -199,18 +195,17 @@ impl Plan {
         served.map(|(key, _)| key)
     }
 
-    /// The decisions for all Service ports, in the order of Services.
+    /// Returns the decisions for all Service ports, ordered by Service.
     pub fn ports(&self) -> impl Iterator<Item = &ServicePortPlan> {
         self.services.values().flat_map(|entry| &entry.decided.ports)
     }
 
-    /// Whether an address is the cluster IP of a Service that is served: its other ports are refused
-    /// (NFT-09).
+    /// Returns true if an address is the cluster IP of a served Service. Its other ports are rejected (NFT-09).
     pub fn is_cluster_ip(&self, address: IpAddr) -> bool {
         self.claims.has_cluster_ip(address)
     }
 
-    /// The decisions that a frontend belongs to, with that frontend.
+    /// Returns a frontend with its Service port.
     pub fn frontend(
         &self,
         family: Family,
@@ -235,46 +230,46 @@ impl Plan {
             })
     }
 
-    /// The settings in force.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What is known of this Node.
+    /// Returns the facts of this Node.
     pub fn node(&self) -> &NodeFacts {
         &self.node
     }
 
-    /// What the health check node port of a Service tells, if it has one.
+    /// Returns the state of a Service's health check node port.
     pub fn health_check(&self, service: &ObjectKey) -> Option<HealthCheck> {
         self.services.get(service)?.decided.health_check
     }
 
-    /// All health checks, in the order of Services.
+    /// Returns all health checks, ordered by Service.
     pub fn health_checks(&self) -> impl Iterator<Item = (&ObjectKey, HealthCheck)> {
         self.services
             .iter()
             .filter_map(|(key, entry)| Some((key, entry.decided.health_check?)))
     }
 
-    /// What of a Service cannot be used.
+    /// Returns the faults of a Service.
     pub fn faults_of(&self, service: &ObjectKey) -> impl Iterator<Item = &Fault> {
         self.services.get(service).into_iter().flat_map(Entry::faults)
     }
 
-    /// Everything that cannot be used, in the order of Services.
+    /// Returns all faults, ordered by Service.
     pub fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &Fault)> {
         self.services
             .iter()
             .flat_map(|(key, entry)| entry.faults().map(move |fault| (key, fault)))
     }
 
-    /// Counts of a family.
+    /// Returns the totals of a family.
     pub fn totals(&self, family: Family) -> Totals {
         self.totals[family as usize]
     }
 
-    /// All Services that are served, with their slices in the order of names.
+    /// Returns the served Services with their slices, ordered by name.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&ObjectKey, &ServiceRecord, Vec<&SliceRecord>)> {
         self.services.iter().filter_map(|(key, entry)| {
             let slices = entry.slices.iter().map(|(_, slice)| slice).collect();
@@ -304,7 +299,7 @@ impl Plan {
         self.touched.insert(key);
     }
 
-    /// Decides for one Service and notes in `changes` what is different from before.
+    /// Decides one Service again and adds the differences to `changes`.
     fn decide_service(&mut self, key: ObjectKey, changes: &mut Changes) {
         let Some(entry) = self.services.get_mut(&key) else {
             return;
@@ -367,7 +362,7 @@ impl Plan {
 }
 
 impl Entry {
-    /// Sets a slice; tells whether that changes anything.
+    /// Stores a slice. Returns true if it changed.
     fn set_slice(&mut self, name: Arc<str>, record: SliceRecord) -> bool {
         match self.slices.binary_search_by(|(known, _)| known.cmp(&name)) {
             Ok(index) => {
@@ -386,16 +381,16 @@ impl Entry {
     }
 
     fn faults(&self) -> impl Iterator<Item = &Fault> {
-        // Slices without their Service concern nobody.
+        // Faults of slices without their Service are irrelevant.
         let slices = self.slices.iter().filter(|_| self.record.is_some());
         let of_record = self.record.iter().flat_map(|record| &record.faults);
         of_record
-            .chain(&self.decided.taken)
+            .chain(&self.decided.conflicts)
             .chain(slices.filter_map(|(_, slice)| slice.fault.as_deref()))
     }
 }
 
-/// Adds a Service port to totals, or takes it off.
+/// Adds a Service port to totals, or subtracts it.
 fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, usize)) {
     add(&mut totals.ports, 1);
     add(&mut totals.endpoints, port.cluster.len().max(port.local.len()));
@@ -409,7 +404,7 @@ fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, u
     add(&mut totals.external_without_local, usize::from(drops(false)));
 }
 
-/// The frontends of a port whose flows outlive their endpoints.
+/// Returns the frontends of a port whose flows outlive their endpoints.
 fn datagram_frontends(port: &ServicePortPlan) -> impl Iterator<Item = Withdrawn> {
     let frontends = port
         .frontends

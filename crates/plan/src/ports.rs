@@ -1,4 +1,4 @@
-//! From records to the decisions for each Service port.
+//! Conversion of records to decisions for each Service port.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,28 +14,28 @@ use crate::settings::{NodeFacts, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{Frontend, FrontendKind, HealthCheck, Origin, PortKey, ServicePortPlan, Set, Target};
 
-/// What the decisions for one Service are made from.
+/// Inputs of the decisions for one Service.
 pub(crate) struct Inputs<'a> {
     pub(crate) key: &'a ObjectKey,
     pub(crate) record: &'a ServiceRecord,
-    /// In the order of their names.
+    /// Slices, ordered by name.
     pub(crate) slices: Vec<&'a SliceRecord>,
     pub(crate) claims: &'a Claims,
     pub(crate) settings: &'a Settings,
     pub(crate) node: &'a NodeFacts,
 }
 
-/// The decisions for one Service.
+/// Decisions for one Service.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) ports: Vec<ServicePortPlan>,
-    /// Frontends that others have.
-    pub(crate) taken: Vec<Fault>,
+    /// Faults of frontends that other Services own.
+    pub(crate) conflicts: Vec<Fault>,
     pub(crate) health_check: Option<HealthCheck>,
 }
 
 impl Inputs<'_> {
-    /// Decides for every port and family.
+    /// Decides every port and family.
     pub(crate) fn decide(&self) -> Decided {
         let mut decided = Decided {
             health_check: self.health_check(),
@@ -43,7 +43,7 @@ impl Inputs<'_> {
         };
         for family in &self.record.families {
             for (index, port) in self.record.ports.iter().enumerate() {
-                let plan = self.port(family, port, index, &mut decided.taken);
+                let plan = self.port(family, port, index, &mut decided.conflicts);
                 decided.ports.push(plan);
             }
         }
@@ -56,7 +56,7 @@ impl Inputs<'_> {
         family: &FamilyRecord,
         port: &PortRecord,
         port_index: usize,
-        taken: &mut Vec<Fault>,
+        conflicts: &mut Vec<Fault>,
     ) -> ServicePortPlan {
         let record = self.record;
         let uses = uses(record, family, port);
@@ -80,7 +80,7 @@ impl Inputs<'_> {
                 protocol: port.protocol,
                 family: family.family,
             },
-            frontends: self.frontends(family, port, port_index, &chosen, taken),
+            frontends: self.frontends(family, port, port_index, &chosen, conflicts),
             cluster: chosen.cluster,
             local: chosen.local,
             serving,
@@ -96,7 +96,7 @@ impl Inputs<'_> {
         port: &PortRecord,
         port_index: usize,
         chosen: &Chosen,
-        taken: &mut Vec<Fault>,
+        conflicts: &mut Vec<Fault>,
     ) -> Vec<Frontend> {
         let internal = self.internal_targets(family, chosen);
         let external = self.external_targets(family, chosen);
@@ -110,7 +110,7 @@ impl Inputs<'_> {
             match self.claims.owner(&key) {
                 Some(owner) if owner.service != *self.key || owner.port_index != port_index => {
                     let by = owner.service.clone();
-                    taken.push(Fault::Taken {
+                    conflicts.push(Fault::Conflict {
                         address,
                         port: number,
                         protocol: port.protocol,
@@ -145,7 +145,7 @@ impl Inputs<'_> {
         frontends
     }
 
-    /// Cluster IPs: EPT-07, EPT-09, EPT-14.
+    /// Returns the targets of cluster IPs (EPT-07, EPT-09, EPT-14).
     fn internal_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
         let set = if self.record.is_internal_local {
             Set::Local
@@ -159,7 +159,8 @@ impl Inputs<'_> {
         })
     }
 
-    /// Node ports, external IPs and load balancer addresses: EPT-08, EPT-09, EPT-13, EPT-16, EPT-17.
+    /// Returns the targets of node ports, external IPs and load balancer IPs (EPT-08, EPT-09, EPT-13, EPT-16,
+    /// EPT-17).
     fn external_targets(&self, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
         let detects_pods = self.settings.pods.covers(family.family);
         Origin::ALL.map(|origin| match origin {
@@ -183,7 +184,7 @@ impl Inputs<'_> {
         ranges
     }
 
-    /// HLT-06.
+    /// Returns the health check (HLT-06).
     fn health_check(&self) -> Option<HealthCheck> {
         let port = self.record.health_check_port?;
         let local = self.record.families.iter().map(|family| {
@@ -206,17 +207,18 @@ impl Inputs<'_> {
     }
 }
 
-/// Which policies the frontends of a Service port follow.
+/// Returns the traffic policies that the frontends of a Service port use.
 pub(crate) fn uses(record: &ServiceRecord, family: &FamilyRecord, port: &PortRecord) -> Uses {
     let is_accessible = family.is_externally_accessible(port);
     Uses {
-        // External policy Local needs them too, for connections that start in the cluster (EPT-08).
+        // External policy Local needs them, too, for connections from inside the cluster (EPT-08).
         cluster: !record.is_internal_local || is_accessible,
         local: record.is_internal_local || (record.is_external_local && is_accessible),
     }
 }
 
-/// To the endpoints of a set; if it is empty, dropped while there are others, else refused.
+/// Balances over a set. If the set is empty, packets are dropped while other endpoints are usable, and rejected
+/// otherwise.
 fn balance(chosen: &Chosen, set: Set, masquerade: bool) -> Target {
     let is_empty = match set {
         Set::Cluster => chosen.cluster.is_empty(),

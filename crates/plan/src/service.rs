@@ -1,4 +1,4 @@
-//! Services as compact records.
+//! Compact records of Services.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::types::{Family, FrontendKind, Scheduler};
 
-/// The label of Services and slices that another proxy serves (API-48).
+/// Label of Services and slices for another proxy (API-48).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 
-/// How an endpoint is chosen: `random`, `rr`, `lc` or `maglev`.
+/// Annotation with the scheduler: `random`, `rr`, `lc` or `maglev`.
 const SCHEDULER_ANNOTATION: &str = "service.portolan.dev/scheduler";
-/// Seconds after which TCP connections to endpoints that have left are reset.
+/// Annotation with the seconds after which TCP connections to endpoints that have left are reset.
 const DRAIN_ANNOTATION: &str = "service.portolan.dev/drain-seconds";
 
-/// Whether an object with these labels is left to another proxy.
-pub(crate) fn is_left_to_others(labels: &api::object::Labels) -> bool {
+/// Returns true if labels assign an object to another proxy.
+pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {
     labels.contains_key(PROXY_NAME_LABEL)
 }
 
-/// What of a Service matters to decisions.
+/// Fields of a Service that affect decisions.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ServiceRecord {
-    /// Grows with the time of creation; the older of two Services keeps what both want.
+    /// Creation time as an ordered number. Of two Services that claim a frontend, the older one owns it.
     pub(crate) created: u64,
     pub(crate) ports: Box<[PortRecord]>,
     pub(crate) families: Box<[FamilyRecord]>,
@@ -47,24 +47,24 @@ pub(crate) struct PortRecord {
     pub(crate) name: Arc<str>,
     pub(crate) protocol: Protocol,
     pub(crate) port: u16,
-    /// 0 for none.
+    /// Node port; 0 for none.
     pub(crate) node_port: u16,
 }
 
-/// The addresses of a Service in one family.
+/// Addresses of a Service in one family.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FamilyRecord {
     pub(crate) family: Family,
     pub(crate) cluster_ip: IpAddr,
     pub(crate) external_ips: Box<[IpAddr]>,
     pub(crate) ingress_ips: Box<[IpAddr]>,
-    /// Empty for no restriction.
+    /// Source ranges; empty for all sources.
     pub(crate) source_ranges: Box<[IpNet]>,
 }
 
 impl FamilyRecord {
-    /// The frontends of a port in this family. Load balancer addresses come before external IPs: where
-    /// both are the same address, the one with source ranges must win.
+    /// Returns the frontends of a port in this family. Load balancer IPs precede external IPs: if both are the same
+    /// address, the frontend with source ranges has to win.
     pub(crate) fn frontends(&self, port: &PortRecord) -> impl Iterator<Item = (FrontendKind, FrontendKey)> {
         let (family, protocol, number) = (self.family, port.protocol, port.port);
         let key = move |address, port| FrontendKey {
@@ -81,21 +81,21 @@ impl FamilyRecord {
             .chain(node_port)
     }
 
-    /// Whether a port can be reached by more than its cluster IP.
+    /// Returns true if a port has a frontend besides its cluster IP.
     pub(crate) fn is_externally_accessible(&self, port: &PortRecord) -> bool {
         port.node_port != 0 || !self.external_ips.is_empty() || !self.ingress_ips.is_empty()
     }
 }
 
 impl ServiceRecord {
-    /// Reads a Service. Nothing for those that no proxy serves: headless, without a cluster IP,
-    /// ExternalName (KPR-11), or left to another proxy (API-48).
+    /// Reads a Service. Returns `None` if no proxy serves it (headless, no cluster IP, ExternalName; KPR-11), or if
+    /// it is for another proxy (API-48).
     pub(crate) fn read(service: &Service, ignores_external_ips: bool, names: &mut Interner) -> Option<Self> {
         let spec = &service.spec;
         if spec.is_headless()
             || spec.cluster_ip.is_empty()
             || spec.kind == "ExternalName"
-            || is_left_to_others(&service.metadata.labels)
+            || has_other_proxy(&service.metadata.labels)
         {
             return None;
         }
@@ -123,7 +123,7 @@ impl ServiceRecord {
     }
 }
 
-/// What an annotation of ours says; nothing, with a fault, if that cannot be read.
+/// Reads a Portolan annotation. An invalid value is a fault and is ignored.
 fn read_annotation<T>(
     service: &Service,
     name: &'static str,
@@ -139,7 +139,7 @@ fn read_annotation<T>(
     value
 }
 
-/// The digits of an RFC 3339 time as one number, which orders like the time. 0 if there is none.
+/// Returns the digits of an RFC 3339 time as one number, which orders like the time; 0 without a time.
 fn creation_order(timestamp: Option<&str>) -> u64 {
     let digits = timestamp
         .unwrap_or_default()
@@ -183,7 +183,7 @@ fn read_families(
     });
     let source_ranges = read_source_ranges(spec, faults);
     if source_ranges.is_empty() && !spec.load_balancer_source_ranges.is_empty() {
-        // A restriction that cannot be read must not become none.
+        // An unreadable restriction must not admit all sources.
         ingress_ips.clear();
     }
     let families = [Family::V4, Family::V6].into_iter().filter_map(|family| {
@@ -219,7 +219,7 @@ fn read_families(
     families.collect()
 }
 
-/// The cluster IP of a family, as `ipFamilies` orders them, or by its own family in older objects.
+/// Returns the cluster IP of a family, by `ipFamilies`, or by the address itself in older objects.
 fn cluster_ip_of(spec: &ServiceSpec, family: Family) -> Option<&str> {
     if spec.ip_families.is_empty() {
         let is_v6 = spec.cluster_ip.contains(':');

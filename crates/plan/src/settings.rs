@@ -1,4 +1,4 @@
-//! What the decisions depend on besides Services and slices.
+//! Inputs of decisions besides Services and slices.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -7,36 +7,35 @@ use ipnet::IpNet;
 
 use crate::types::{Family, Origin};
 
-/// On which of the node's addresses node ports answer (EPT-20, KPF-28). Never on loopback addresses.
+/// Addresses of node ports on this node (EPT-20, KPF-28), except loopback addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodePortAddresses {
-    /// On all of them.
+    /// All addresses of the node.
     #[default]
     All,
-    /// On the node's primary ones, given here: on none while none is known.
+    /// Primary addresses of the Node; none while they are unknown.
     Primary(Vec<IpAddr>),
-    /// On those in one of these ranges.
+    /// Addresses in these ranges.
     Within(Vec<IpNet>),
 }
 
-/// The name of a network interface: 1 to 15 bytes (`IFNAMSIZ`), no `/` and no space; or how such names
-/// begin.
+/// Name, or name prefix, of a network interface: 1 to 15 bytes (`IFNAMSIZ`), no `/` and no space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InterfaceName {
     bytes: [u8; Self::BYTES_MAX],
     length: u8,
 }
 
-/// A text is no interface's name; no retry helps.
+/// Text that is not a valid interface name. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the name of a network interface: 1 to 15 characters, none of them \"/\" or a space")]
 pub struct InterfaceNameError(pub String);
 
 impl InterfaceName {
-    /// The longest name.
+    /// Maximum length in bytes.
     pub const BYTES_MAX: usize = 15;
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
         str::from_utf8(bytes).unwrap_or_default()
@@ -67,15 +66,15 @@ impl std::fmt::Debug for InterfaceName {
     }
 }
 
-/// How connections of the cluster's Pods are told from others (KPF-26).
+/// Detection of connections from Pods (KPF-26).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodDetection {
-    /// By source address. A family without a range has no detection: its cluster IPs are not masqueraded
-    /// and nothing is a Pod's (EPT-14).
+    /// By source address. In a family without ranges nothing is detected, and cluster IPs are not masqueraded
+    /// (EPT-14).
     Ranges(Vec<IpNet>),
-    /// By the interface that they come in by, which is this one: a bridge.
+    /// By input interface, usually a bridge.
     Interface(InterfaceName),
-    /// By the interface that they come in by, whose name begins like this.
+    /// By name prefix of the input interface.
     InterfacePrefix(InterfaceName),
 }
 
@@ -86,7 +85,7 @@ impl Default for PodDetection {
 }
 
 impl PodDetection {
-    /// Whether Pods of a family can be told from others.
+    /// Returns true if Pods of a family can be detected.
     pub fn covers(&self, family: Family) -> bool {
         match self {
             Self::Ranges(ranges) => ranges.iter().any(|net| Family::of(net.addr()) == family),
@@ -94,7 +93,7 @@ impl PodDetection {
         }
     }
 
-    /// The ranges of Pods' addresses, none where they are told by interface.
+    /// Returns the Pod CIDRs; empty if the detection uses interfaces.
     pub fn ranges(&self) -> &[IpNet] {
         match self {
             Self::Ranges(ranges) => ranges,
@@ -102,8 +101,8 @@ impl PodDetection {
         }
     }
 
-    /// Whether a connection is a Pod's that has this source and comes in by this interface; `None` if it
-    /// starts on this node.
+    /// Returns true if a connection with this source and input interface is from a Pod. `None` stands for a
+    /// connection that originates on this node.
     pub fn is_pod(&self, source: IpAddr, interface: Option<InterfaceName>) -> bool {
         match self {
             Self::Ranges(ranges) => ranges.iter().any(|net| net.contains(&source)),
@@ -118,35 +117,35 @@ impl PodDetection {
 /// Settings of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// This node's name: endpoints with it are local (KPR-16).
+    /// Name of this node; endpoints with it are local (KPR-16).
     pub node_name: String,
-    /// How Pods are told from others.
+    /// Detection of Pods.
     pub pods: PodDetection,
-    /// Ranges of cluster IPs: what no Service has there is dropped (NFT-12).
+    /// Service CIDRs; packets to unassigned addresses in them are dropped (NFT-12).
     pub service_cidrs: Vec<IpNet>,
-    /// Where node ports answer.
+    /// Addresses of node ports.
     pub node_port_addresses: NodePortAddresses,
-    /// Whether everything that goes to a cluster IP is masqueraded (KPF-18).
+    /// True if all traffic to cluster IPs is masqueraded (KPF-18).
     pub masquerade_all: bool,
-    /// All addresses that are this node's own, as the kernel knows them.
+    /// All addresses of this node, as the kernel reports them.
     pub node_addresses: Vec<IpAddr>,
-    /// Whether `spec.externalIPs` are passed over: feature gate `AllowServiceExternalIPs` is off (KPR-19, GATE-01).
-    /// Services that are in a plan already are not read again, so this does not change during its life.
+    /// True if `spec.externalIPs` are ignored: feature gate `AllowServiceExternalIPs` is off (KPR-19, GATE-01). The
+    /// plan does not read its Services again, so this does not change.
     pub ignores_external_ips: bool,
 }
 
-/// What the plan needs of this Node object.
+/// Facts of this Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its zone (EPT-04).
+    /// Zone (EPT-04).
     pub zone: Option<String>,
-    /// Its IPs (KPR-03): a source range that holds one of them lets the load balancer address in (EPT-19).
+    /// IPs (KPR-03). If a source range contains one of them, it admits the load balancer IP (EPT-19).
     pub ips: Vec<IpAddr>,
 }
 
 impl Settings {
-    /// Where a connection comes from that has this source and comes in by this interface, if by any. An address that is both a Pod's and the node's own,
-    /// like the node's gateway to its Pods, counts as a Pod's, as in the order of kube-proxy's rules.
+    /// Returns the origin of a connection with this source and input interface. An address that belongs to a Pod and
+    /// to the node, such as the gateway of its Pods, counts as a Pod's, as in the order of kube-proxy's rules.
     pub fn origin(&self, source: IpAddr, interface: Option<InterfaceName>) -> Origin {
         if self.pods.is_pod(source, interface) {
             Origin::Pod
@@ -157,7 +156,7 @@ impl Settings {
         }
     }
 
-    /// Whether node ports answer on `address`.
+    /// Returns true if node ports answer on `address`.
     pub fn accepts_node_port(&self, address: IpAddr) -> bool {
         if address.is_loopback() || !self.is_own(address) {
             return false;
@@ -169,8 +168,7 @@ impl Settings {
         }
     }
 
-    /// The addresses of a family on which node ports answer; `None` for all that are the node's own but
-    /// loopback ones.
+    /// Returns the addresses of node ports in a family; `None` for all addresses of the node except loopback ones.
     pub fn node_port_ips(&self, family: Family) -> Option<Vec<IpAddr>> {
         if self.node_port_addresses == NodePortAddresses::All {
             return None;
@@ -186,12 +184,12 @@ impl Settings {
         Some(ips)
     }
 
-    /// Whether an address is in a range of cluster IPs.
+    /// Returns true if an address is in the Service CIDRs.
     pub fn is_in_service_cidr(&self, address: IpAddr) -> bool {
         self.service_cidrs.iter().any(|net| net.contains(&address))
     }
 
-    /// Whether an address is this node's own.
+    /// Returns true if an address belongs to this node.
     pub fn is_own(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.node_addresses.contains(&address)
     }

@@ -1,4 +1,4 @@
-//! EndpointSlices as compact records.
+//! Compact records of EndpointSlices.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::types::Family;
 
-/// Most sets of zone hints that are told apart in one slice; more than its endpoints can have, as the
-/// API allows 1,000 of them.
+/// Maximum of distinct sets of zone hints in a slice. The API allows 1,000 endpoints, so no slice reaches it.
 const ZONE_SETS_MAX: usize = u16::MAX as usize - 1;
 
-/// What of a slice matters to decisions.
+/// Fields of a slice that affect decisions.
 #[derive(Debug, PartialEq)]
 pub(crate) struct SliceRecord {
     pub(crate) family: Family,
     pub(crate) ports: Box<[SlicePort]>,
     pub(crate) endpoints: Box<[EndpointRecord]>,
-    /// The distinct sets of zone hints of the endpoints.
+    /// Distinct sets of zone hints of the endpoints.
     zone_sets: Box<[Box<[Arc<str>]>]>,
     pub(crate) fault: Option<Box<Fault>>,
 }
@@ -33,7 +32,7 @@ pub(crate) struct SlicePort {
     pub(crate) number: u16,
 }
 
-/// One endpoint in 20 bytes: a node may know of 250,000.
+/// An endpoint in 20 bytes, because a node may hold 250,000 of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EndpointRecord {
     pub(crate) address: IpAddr,
@@ -62,7 +61,7 @@ impl EndpointRecord {
         self.flags & TERMINATING != 0
     }
 
-    /// Whether it is on this node (KPR-16).
+    /// Returns true if the endpoint is on this node (KPR-16).
     pub(crate) fn is_local(&self) -> bool {
         self.flags & LOCAL != 0
     }
@@ -77,7 +76,7 @@ impl EndpointRecord {
 }
 
 impl SliceRecord {
-    /// Reads a slice on the node `node_name`. Nothing for slices of names, which no proxy uses.
+    /// Reads a slice on the node `node_name`. Returns `None` for slices of names, which no proxy uses.
     pub(crate) fn read(slice: &EndpointSlice, node_name: &str, names: &mut Interner) -> Option<Self> {
         let family = match slice.address_type {
             AddressType::IPv4 => Family::V4,
@@ -96,13 +95,13 @@ impl SliceRecord {
         let ports = ports.collect();
         let mut zone_sets = Vec::new();
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
-        let mut bad: Option<(&str, usize)> = None;
+        let mut invalid: Option<(&str, usize)> = None;
         for endpoint in &slice.endpoints {
             let Some(text) = endpoint.addresses.first() else {
                 continue;
             };
             let Some(address) = parse_address(text).filter(|address| Family::of(*address) == family) else {
-                bad.get_or_insert((text, 0)).1 += 1;
+                invalid.get_or_insert((text, 0)).1 += 1;
                 continue;
             };
             let zone_set = zone_set(endpoint, &mut zone_sets, names);
@@ -112,7 +111,7 @@ impl SliceRecord {
                 zone_set,
             });
         }
-        let fault = bad.map(|(value, count)| {
+        let fault = invalid.map(|(value, count)| {
             let slice = slice.metadata.name.clone();
             Box::new(Fault::Endpoint {
                 slice,
@@ -129,7 +128,7 @@ impl SliceRecord {
         })
     }
 
-    /// The zones that an endpoint of this slice is hinted for.
+    /// Returns the zones of an endpoint's hints.
     pub(crate) fn zone_hints(&self, endpoint: &EndpointRecord) -> &[Arc<str>] {
         let index = usize::from(endpoint.zone_set).checked_sub(1);
         index
@@ -155,7 +154,7 @@ fn flags(endpoint: &Endpoint, node_name: &str) -> u8 {
     .sum()
 }
 
-/// The index of the endpoint's zone hints among `sets`, from 1, or 0 if it has none.
+/// Returns the index of an endpoint's zone hints among `sets`, from 1; 0 if it has none.
 fn zone_set(endpoint: &Endpoint, sets: &mut Vec<Box<[Arc<str>]>>, names: &mut Interner) -> u16 {
     let hints = endpoint.hints.as_ref().map_or(&[][..], |hints| &hints.for_zones);
     if hints.is_empty() {

@@ -1,4 +1,4 @@
-//! The words in which the plan speaks to dataplanes.
+//! Types that the plan shares with dataplanes.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,16 +8,16 @@ pub use api::ip::Family;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
-/// One port of one Service in one family: the unit of the plan (KPR-12).
+/// Identity of one port of one Service in one family, the unit of the plan (KPR-12).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortKey {
-    /// The Service.
+    /// Service.
     pub service: ObjectKey,
-    /// The port's name, or "".
+    /// Name of the port; empty if it has none.
     pub port: Arc<str>,
-    /// Its protocol.
+    /// Protocol.
     pub protocol: Protocol,
-    /// The family.
+    /// IP family.
     pub family: Family,
 }
 
@@ -31,23 +31,23 @@ impl fmt::Display for PortKey {
     }
 }
 
-/// How the endpoint of a new connection is chosen (annotation `service.portolan.dev/scheduler`).
+/// Scheduler of new connections (annotation `service.portolan.dev/scheduler`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Each as likely as the others: `random` (EPT-10).
+    /// `random`: equal probability (EPT-10).
     #[default]
     Random,
-    /// One after the other: `rr`.
+    /// `rr`: round robin.
     RoundRobin,
-    /// The one with the fewest connections: `lc`.
+    /// `lc`: fewest connections.
     LeastConnections,
-    /// By a hash of the client's address and port, the same on every node; an endpoint that comes or goes moves few
-    /// other connections: `maglev`.
+    /// `maglev`: hash of the client's address and port, the same on every node. A change of endpoints moves few other
+    /// connections.
     Maglev,
 }
 
 impl Scheduler {
-    /// Its name in the annotation.
+    /// Returns the name in the annotation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -57,7 +57,7 @@ impl Scheduler {
         }
     }
 
-    /// The one of that name.
+    /// Returns the scheduler with this name.
     pub fn named(name: &str) -> Option<Self> {
         [
             Self::Random,
@@ -70,14 +70,14 @@ impl Scheduler {
     }
 }
 
-/// Where a connection comes from, as far as decisions depend on it.
+/// Origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Neither a Pod of the cluster nor this node.
+    /// A host outside of the cluster, or another node.
     Outside,
-    /// A Pod, as the local detector tells it (cluster CIDR, node CIDR, interface …).
+    /// A Pod, as [`PodDetection`](crate::PodDetection) recognizes it.
     Pod,
-    /// This node itself: the source address is one of its own.
+    /// This node: the source is one of its addresses.
     Node,
 }
 
@@ -86,105 +86,102 @@ impl Origin {
     pub const ALL: [Self; 3] = [Self::Outside, Self::Pod, Self::Node];
 }
 
-/// Which of a Service port's two sets of endpoints.
+/// Endpoint set of a Service port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Set {
-    /// Usable endpoints anywhere, filtered by topology (EPT-02).
+    /// Usable endpoints of the cluster, filtered by topology (EPT-02).
     Cluster,
     /// Usable endpoints on this node (EPT-03).
     Local,
 }
 
-/// What happens to a new connection at a frontend.
+/// Target of new connections at a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// It goes to one endpoint of the set, which is never empty.
+    /// An endpoint of the set, which is never empty.
     Balance {
-        /// From which set the endpoint is chosen.
+        /// Endpoint set.
         set: Set,
-        /// Whether the source becomes the node's address. Hairpin connections (an endpoint on this
-        /// node, [`Backend::local`], that reaches itself) are masqueraded whatever this says (EPT-15).
+        /// True if the source becomes an address of the node. Hairpin connections (a local endpoint that reaches
+        /// itself, [`Backend::local`]) are always masqueraded (EPT-15).
         masquerade: bool,
     },
-    /// Refused: ICMP port unreachable, or a TCP reset (EPT-09).
+    /// Reject: ICMP port unreachable, or a TCP reset (EPT-09).
     Reject,
-    /// Dropped without an answer (EPT-07, EPT-08).
+    /// Drop without a reply (EPT-07, EPT-08).
     Drop,
 }
 
-/// What kind of address a frontend is.
+/// Kind of a frontend's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FrontendKind {
-    /// A cluster IP.
+    /// Cluster IP.
     ClusterIp,
-    /// One of `spec.externalIPs`.
+    /// Entry of `spec.externalIPs`.
     ExternalIp,
-    /// A load balancer ingress address in VIP mode.
+    /// Load balancer IP in VIP mode.
     LoadBalancerIp,
-    /// A node port, on the addresses that [`crate::Plan`]'s settings choose.
+    /// Node port, on the addresses in the plan's settings.
     NodePort,
 }
 
 /// One address, protocol and port that clients use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
-    /// What it is.
+    /// Kind of the address.
     pub kind: FrontendKind,
-    /// The address; `None` for node ports.
+    /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// The port.
+    /// Port.
     pub port: u16,
-    /// What happens, by [`Origin`] in the order of [`Origin::ALL`].
+    /// Targets by [`Origin`], in the order of [`Origin::ALL`].
     pub targets: [Target; 3],
-    /// Sources that may use it, load balancer addresses only; empty means all (KPR-17). Others are
-    /// dropped before anything else. If a range holds the node's IP, the address itself is one of
-    /// the sources (EPT-19).
+    /// Allowed sources, for load balancer IPs only; empty for all (KPR-17). Packets from other sources are dropped
+    /// first. If a range contains the node's IP, the frontend's own address is allowed, too (EPT-19).
     pub source_ranges: Vec<IpNet>,
 }
 
 impl Frontend {
-    /// What happens to a new connection of this origin.
+    /// Returns the target of new connections of an origin.
     pub fn target(&self, origin: Origin) -> Target {
         self.targets[origin as usize]
     }
 }
 
-/// One endpoint that may get connections.
+/// An endpoint that may get connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Backend {
     /// Address and port.
     pub address: SocketAddr,
-    /// Whether it is on this node.
+    /// True if the endpoint is on this node.
     pub local: bool,
 }
 
-/// The decisions for one Service port.
+/// Decisions for one Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePortPlan {
-    /// Which.
+    /// Identity.
     pub key: PortKey,
-    /// Usable endpoints under the Cluster policy, sorted, one for each address and port. Empty if no
-    /// frontend uses that policy.
+    /// Usable endpoints of traffic policy Cluster, sorted, without duplicates; empty if no frontend uses that policy.
     pub cluster: Vec<Backend>,
-    /// Usable endpoints under the Local policy, sorted, one for each address and port. Empty if no
-    /// frontend uses that policy.
+    /// Usable endpoints of traffic policy Local, sorted, without duplicates; empty if no frontend uses that policy.
     pub local: Vec<Backend>,
-    /// Every endpoint that serves, usable or not: flows to others are stale (EPT-22). Sorted. Kept for
-    /// UDP and SCTP, and for TCP ports that drain; other TCP connections are never cut (EPT-21), and it is empty.
+    /// Serving endpoints, usable or not, sorted; flows to other endpoints are stale (EPT-22). It is filled for UDP,
+    /// SCTP, and TCP ports that drain. Other TCP connections are never cut (EPT-21).
     pub serving: Vec<SocketAddr>,
-    /// How an endpoint is chosen for a new connection.
+    /// Scheduler of new connections.
     pub scheduler: Scheduler,
-    /// TCP: seconds after which connections to an endpoint that serves no more are reset (annotation
+    /// Seconds after which TCP connections to an endpoint that no longer serves are reset (annotation
     /// `service.portolan.dev/drain-seconds`); `None` for never.
     pub drain_seconds: Option<u32>,
-    /// Seconds for which a client keeps its endpoint (EPT-11).
+    /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,
-    /// Where clients reach it.
+    /// Frontends.
     pub frontends: Vec<Frontend>,
 }
 
 impl ServicePortPlan {
-    /// The endpoints of a set.
+    /// Returns the endpoints of a set.
     pub fn backends(&self, set: Set) -> &[Backend] {
         match set {
             Set::Cluster => &self.cluster,
@@ -193,23 +190,22 @@ impl ServicePortPlan {
     }
 }
 
-/// What changed in a plan since the last time changes were taken.
+/// Changes of a plan since they were last taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Services of which a [`ServicePortPlan`] changed, came or went, sorted.
+    /// Services of which a [`ServicePortPlan`] changed, appeared or disappeared, sorted.
     pub services: Vec<ObjectKey>,
-    /// Services whose [`HealthCheck`] changed, came or went, sorted.
+    /// Services whose [`HealthCheck`] changed, appeared or disappeared, sorted.
     pub health_checks: Vec<ObjectKey>,
-    /// UDP and SCTP frontends that went: flows through them are stale (EPT-22). Another Service may
-    /// have the same frontend by now.
+    /// UDP and SCTP frontends that disappeared: flows through them are stale (EPT-22). Another Service may own the
+    /// frontend now.
     pub withdrawn: Vec<Withdrawn>,
-    /// Whether everything must be written anew: the plan is new, or settings changed that concern all
-    /// Services (Service CIDRs, node port addresses …).
+    /// True if a full write is needed: the plan is new, or a setting changed that affects all Services.
     pub everything: bool,
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         !self.everything
             && self.services.is_empty()
@@ -217,7 +213,7 @@ impl Changes {
             && self.withdrawn.is_empty()
     }
 
-    /// Adds what changed after these changes, so that both are one step.
+    /// Adds later changes, so that both become one step.
     pub fn merge(&mut self, later: Self) {
         self.services.extend(later.services);
         self.services.sort_unstable();
@@ -232,34 +228,34 @@ impl Changes {
     }
 }
 
-/// A frontend that went.
+/// A frontend that disappeared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Withdrawn {
-    /// Its family.
+    /// IP family.
     pub family: Family,
-    /// Its protocol, never TCP.
+    /// Protocol, never TCP.
     pub protocol: Protocol,
-    /// Its address; `None` for node ports.
+    /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
-/// What the health check node port of a Service tells (HLT-05, HLT-06).
+/// State of a Service's health check node port (HLT-05, HLT-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The port to answer on.
+    /// Port of the health check.
     pub port: u16,
-    /// Ready endpoints on this node, by distinct address; the larger number of the two families.
+    /// Ready endpoints on this node with distinct addresses; the larger number of the two families.
     pub local_endpoints: usize,
 }
 
-/// Counts over a plan, one family (MET-11).
+/// Totals of a plan in one family (MET-11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Service ports.
+    /// Number of Service ports.
     pub ports: usize,
-    /// Usable endpoints, counted once for every Service port that uses them.
+    /// Number of usable endpoints, counted once per Service port.
     pub endpoints: usize,
     /// Service ports with internal policy Local and endpoints, but none on this node.
     pub internal_without_local: usize,

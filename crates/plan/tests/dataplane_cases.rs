@@ -1,6 +1,5 @@
-//! The recorded cases of `conformance/dataplane.json`, on paper: for every probe of a new connection,
-//! what the plans of the nodes on its way decide is what was seen with real packets through the
-//! reference's nftables mode.
+//! Recorded cases of `conformance/dataplane.json`, evaluated without packets: for every probe of a new connection,
+//! the decisions of the nodes on its path match the packets that the reference's nftables mode produced.
 
 mod recorded;
 
@@ -12,7 +11,7 @@ use plan::{Packet, Verdict};
 use recorded::{World, text};
 use serde_json::Value;
 
-/// What is seen of a probe: the result, and the sources that each backend saw.
+/// Observation of a probe: the result, and the sources that each backend saw.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     result: String,
@@ -41,7 +40,7 @@ impl Seen {
     }
 }
 
-/// The packet that a probe sends, and the node that it comes to first.
+/// Returns the packet of a probe, and the node that it reaches first.
 fn packet(world: &World, probe: &Value) -> (Packet, String) {
     let from = text(probe, "from");
     let to = text(probe, "to");
@@ -109,7 +108,7 @@ fn port(world: &World, port: &Value) -> u16 {
     u16::try_from(number.unwrap_or_else(|| panic!("port {port}"))).expect("a port number")
 }
 
-/// What the nodes do to a packet, the first one first.
+/// Applies the decisions of the nodes to a packet, beginning with `first`.
 fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
     let decision = world.plan(first).decide(packet);
     let owner = world.name_of(packet.destination);
@@ -135,7 +134,7 @@ fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
         }
         Verdict::NotAService if owner != first && owner.starts_with("node-") => walk(world, packet, &owner),
         Verdict::NotAService if packet.port == 8080 && owner.starts_with("node-") => {
-            // Every member answers on this port itself.
+            // Every member responds on this port itself.
             let sources = BTreeSet::from([world.name_of(packet.source)]);
             Seen {
                 result: "ok".to_owned(),
@@ -150,8 +149,8 @@ fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
     }
 }
 
-/// Whether what is decided can be what was seen. A client with affinity sees one of the backends, and odd
-/// addresses do not answer.
+/// Returns true if the decision matches the observation. A client with affinity reaches one of the backends, and
+/// unusual addresses do not respond.
 fn agrees(decided: &Seen, recorded: &Seen, has_affinity: bool) -> bool {
     let results = (decided.result.as_str(), recorded.result.as_str());
     let is_part = recorded
@@ -165,8 +164,7 @@ fn agrees(decided: &Seen, recorded: &Seen, has_affinity: bool) -> bool {
     }
 }
 
-/// Probes that ask for what is not a plan's to decide: flows and answers of the health servers, counts,
-/// and names as endpoints.
+/// Returns false for probes that no plan decides: flows, health responses, counters, and names as endpoints.
 fn is_for_a_plan(probe: &Value) -> bool {
     ["flow", "http", "count", "sources"]
         .iter()
@@ -174,7 +172,7 @@ fn is_for_a_plan(probe: &Value) -> bool {
 }
 
 #[test]
-fn every_recorded_probe_is_decided_as_it_was_seen() {
+fn decisions_match_recorded_probes() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/dataplane.json");
     let text_of_file = std::fs::read_to_string(path).expect("the recorded cases are in the repository");
     let file: Value = serde_json::from_str(&text_of_file).expect("the recorded cases are JSON");
@@ -189,7 +187,7 @@ fn every_recorded_probe_is_decided_as_it_was_seen() {
         for (index, step) in case["steps"].as_array().into_iter().flatten().enumerate() {
             if let Some(changes) = step["change"].as_array() {
                 for change in changes {
-                    // A proxy that is away leaves an older plan in force.
+                    // An absent proxy leaves an older plan applied.
                     is_away |= change.get("stop-proxy").is_some() || change.get("kill-proxy").is_some();
                     is_away &= change.get("start-proxy").is_none();
                     world.change(change);

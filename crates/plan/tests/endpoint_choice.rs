@@ -1,5 +1,5 @@
-//! The recorded worlds of `conformance/endpoint-choice.json`: for every Service port the endpoints that
-//! the reference chose, and the addresses and ports that it reacts to.
+//! Recorded clusters of `conformance/endpoint-choice.json`: for every Service port, the endpoints that the reference
+//! chose, and the addresses and ports that it serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -76,11 +76,11 @@ fn ips(port: &ServicePortPlan, kind: FrontendKind) -> Texts {
         .collect()
 }
 
-/// Addresses that another Service had first. The reference serves them for whichever comes last, and
-/// lists them for both.
+/// Returns addresses that another Service owns. The reference serves them for the last Service, and lists them for
+/// both.
 fn taken(plan: &Plan, port: &ServicePortPlan) -> Texts {
     let faults = plan.faults_of(&port.key.service).filter_map(|fault| match fault {
-        Fault::Taken {
+        Fault::Conflict {
             address: Some(address),
             ..
         } => Some(address),
@@ -92,7 +92,7 @@ fn taken(plan: &Plan, port: &ServicePortPlan) -> Texts {
         .collect()
 }
 
-/// Compares one Service port with what was recorded; returns what differs.
+/// Compares a Service port with the recording and returns the differences.
 fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |what: &str, ours: String, theirs: String| {
@@ -180,7 +180,7 @@ fn differences(plan: &Plan, port: &ServicePortPlan, expected: &Value) -> Vec<Str
 }
 
 #[test]
-fn all_recorded_worlds_agree() {
+fn endpoint_choice_matches_recordings() {
     let worlds = worlds();
     let mut wrong = Vec::new();
     for world in &worlds {

@@ -1,4 +1,4 @@
-//! The node process on its own, to point conformance cases and benchmarks at:
+//! The node proxy on its own, for conformance cases and benchmarks:
 //!
 //!     cargo run --release -p proxy --example node -- --hostname-override NODE --kubeconfig F \
 //!         --cluster-cidr 10.244.0.0/16,fd00:244::/32

@@ -1,4 +1,4 @@
-//! What the flags say (FEATURES KPF).
+//! Settings of the proxy (KPF rules).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -10,48 +10,48 @@ use plan::PodDetection;
 use crate::pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
-/// Settings of the node process. Field names follow upstream's flags.
+/// Settings of the proxy. Field names follow upstream's flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `--hostname-override`: this node's name, lower-cased (KPF-09).
+    /// `--hostname-override`: name of this Node, in lower case (KPF-09).
     pub node_name: String,
-    /// `--detect-local-mode` with what it needs: how Pods are told from others (KPF-26, KPF-27).
+    /// `--detect-local-mode` and related flags: detection of Pods (KPF-26, KPF-27).
     pub pods: PodSelection,
     /// `--nodeport-addresses` (KPF-28).
     pub node_port_addresses: NodePortSelection,
     /// `--masquerade-all` (KPF-18).
     pub masquerade_all: bool,
-    /// `--bind-address`: stands for the node's primary IP if it is not unspecified (KPF-10, KPR-03).
+    /// `--bind-address`: overrides the Node's primary IP unless it is unspecified (KPF-10, KPR-03).
     pub bind_address: IpAddr,
     /// `--healthz-bind-address`; `None` for no server (KPF-11).
     pub healthz_bind_address: Option<SocketAddr>,
     /// `--metrics-bind-address`; `None` for no server (KPF-12).
     pub metrics_bind_address: Option<SocketAddr>,
-    /// `--bind-address-hard-fail`: whether a health or metrics address that cannot be bound ends the
-    /// process; otherwise it is tried again (KPF-13).
+    /// `--bind-address-hard-fail`: exit if an address of the health or metrics server cannot be bound; otherwise
+    /// retry (KPF-13).
     pub bind_address_hard_fail: bool,
-    /// The name of the dataplane, as `/proxyMode` tells it (HLT-04).
+    /// Name of the dataplane, as `/proxyMode` returns it (HLT-04).
     pub proxy_mode: String,
-    /// How often what is in force is read back and mended.
+    /// Period of comparisons between the kernel and the plan.
     pub repair_period: Duration,
-    /// Shortest pause between two changes, for dataplanes whose changes cost much; what comes meanwhile goes
-    /// into force with the next one (KPR-06).
+    /// Minimum pause between two changes, for dataplanes with expensive changes; later updates wait for the next one
+    /// (KPR-06).
     pub min_sync_period: Duration,
-    /// Twice this is how long a change may wait before the proxy says that it is not healthy (HLT-01).
+    /// The proxy is unhealthy if a change waits longer than twice this period (HLT-01).
     pub sync_period: Duration,
-    /// `--iptables-localhost-nodeports`: whether TCP node ports answer on 127.0.0.1 too (EPT-20).
+    /// `--iptables-localhost-nodeports`: serve TCP node ports on 127.0.0.1, too (EPT-20).
     pub localhost_node_ports: bool,
-    /// `--conntrack-…`: what the kernel's connection tracking is set to at the start (KPR-10).
+    /// `--conntrack-…`: settings of connection tracking, applied at the start (KPR-10).
     pub conntrack: ConntrackSettings,
-    /// `--oom-score-adj`; `None` to leave it (KPF-29).
+    /// `--oom-score-adj`; `None` keeps the current value (KPF-29).
     pub oom_score_adj: Option<i32>,
-    /// Whether kube-proxy's rules are taken away once ours are in force (KPR-09).
+    /// True if kube-proxy's rules are removed after the first sync (KPR-09).
     pub takes_over: bool,
-    /// Feature gate `AllowServiceExternalIPs`: whether `spec.externalIPs` of Services are in force (KPR-19).
+    /// Feature gate `AllowServiceExternalIPs`: implement `spec.externalIPs` of Services (KPR-19).
     pub allows_external_ips: bool,
-    /// `--feature-gates`: the pages for people on the metrics server (HLT-04).
+    /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,
-    /// What `/configz` answers: the configuration as JSON.
+    /// Configuration as JSON for `/configz`.
     pub configuration: serde_json::Value,
 }
 
@@ -82,8 +82,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings that differ in another configuration and are only read at the start, by upstream's names.
-    pub fn fixed_differences(&self, other: &Self) -> Vec<&'static str> {
+    /// Returns upstream's names of the settings that differ in another configuration and are read at the start only.
+    pub fn start_only_differences(&self, other: &Self) -> Vec<&'static str> {
         [
             (self.node_name != other.node_name, "hostnameOverride"),
             (
@@ -112,12 +112,12 @@ impl Config {
     }
 }
 
-/// How Pods are told from others.
+/// Detection of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodSelection {
-    /// As given.
+    /// This detection.
     Given(PodDetection),
-    /// By the Node's ranges of Pod addresses: `NodeCIDR`.
+    /// By the Node's Pod CIDRs: `NodeCIDR`.
     NodeCidrs,
 }
 
@@ -127,22 +127,22 @@ impl Default for PodSelection {
     }
 }
 
-/// On which of this machine's addresses node ports answer.
+/// Addresses of node ports on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodePortSelection {
-    /// On all but loopback ones: `0.0.0.0/0,::/0`.
+    /// All addresses except loopback ones: `0.0.0.0/0,::/0`.
     All,
-    /// On the Node object's IPs: `primary`, the default of nftables mode. On none while none is known.
+    /// IPs of the Node object: `primary`, the default of nftables mode. None while these are unknown.
     Primary,
-    /// On those in these ranges.
+    /// Addresses in these ranges.
     Within(Vec<IpNet>),
 }
 
-/// `--nodeport-addresses` cannot be read; no retry helps.
+/// Invalid value of `--nodeport-addresses`. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{value:?} is neither \"primary\" nor a CIDR; an example is 192.0.2.0/24,2001:db8::/64")]
 pub struct NodePortSelectionError {
-    /// The part that was not understood.
+    /// Invalid part of the value.
     pub value: String,
 }
 

@@ -1,17 +1,17 @@
-//! Taking stale flows from the kernel's memory.
+//! Deletion of conntrack entries.
 
 use api::object::Protocol;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow as KernelFlow};
 use plan::Plan;
 
-use crate::care::{Flow, Scope};
+use crate::conntrack_cleanup::{Flow, CleanupScope};
 use crate::drain::Due;
 
-/// Makes the kernel forget all flows that are stale; tells how many there were, by family.
-pub(crate) fn forget_stale(
+/// Deletes all stale entries. Returns their number by IP family.
+pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
-    scope: &Scope,
+    scope: &CleanupScope,
 ) -> Result<[u64; 2], ConntrackError> {
     let mut counts = [0; 2];
     for protocol in [Protocol::Udp, Protocol::Sctp] {
@@ -20,14 +20,14 @@ pub(crate) fn forget_stale(
                 scope.is_stale(plan, &view(protocol, flow))
             })?;
             for flow in stale {
-                *count += u64::from(conntrack.forget(&flow)?);
+                *count += u64::from(conntrack.delete(&flow)?);
             }
         }
     }
     Ok(counts)
 }
 
-/// Makes the kernel forget the TCP connections whose time to drain is over; tells how many there were.
+/// Deletes the entries of TCP connections whose drain period is over. Returns their number.
 pub(crate) fn end_drained(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -39,13 +39,13 @@ pub(crate) fn end_drained(
             due.ends(plan, &view(Protocol::Tcp, flow))
         })?;
         for flow in ended {
-            count += usize::from(conntrack.forget(&flow)?);
+            count += usize::from(conntrack.delete(&flow)?);
         }
     }
     Ok(count)
 }
 
-/// Hands all TCP connections to `each`.
+/// Passes all TCP connections to `each`.
 pub(crate) fn tcp_connections(
     conntrack: &mut Conntrack,
     mut each: impl FnMut(&Flow),
@@ -63,6 +63,6 @@ fn view(protocol: Protocol, flow: &KernelFlow) -> Flow {
     Flow {
         protocol,
         destination: flow.original.destination,
-        answered_by: flow.reply.source,
+        endpoint: flow.reply.source,
     }
 }

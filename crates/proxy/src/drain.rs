@@ -1,6 +1,6 @@
-//! TCP connections to endpoints that have left, which are reset once the time to drain is over (annotation
-//! `service.portolan.dev/drain-seconds`). Taking a connection from the kernel's memory is enough: its next packet is
-//! then amid a connection that nobody knows, and the rules of Services that drain refuse that.
+//! Draining of TCP connections to endpoints that have left: they are reset after a period (annotation
+//! `service.portolan.dev/drain-seconds`). Deletion of the conntrack entry suffices: the next packet belongs to no
+//! known connection, and the rules of draining Services reject it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use api::object::{ObjectKey, Protocol};
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
-use crate::care::Flow;
+use crate::conntrack_cleanup::Flow;
 
-/// Departures that are remembered at once; connections to endpoints beyond are left alone.
+/// Maximum of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;
 
 /// A Service port that drains.
@@ -19,7 +19,7 @@ const DEPARTURES_MAX: usize = 65_536;
 struct Draining {
     key: PortKey,
     seconds: u32,
-    /// Sorted.
+    /// Serving endpoints, sorted.
     serving: Vec<SocketAddr>,
     frontends: Vec<(Option<IpAddr>, u16)>,
 }
@@ -47,7 +47,7 @@ struct Departure {
     from: Draining,
 }
 
-/// Who has left and when their connections are to end.
+/// Endpoints that have left, with the deadlines of their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
     ports: HashMap<ObjectKey, Vec<Draining>>,
@@ -55,26 +55,26 @@ pub(crate) struct Drains {
 }
 
 impl Drains {
-    /// Takes note of changes that came into force.
-    pub(crate) fn note(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
+    /// Records changes that were applied.
+    pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
         if changes.everything {
             let known: Vec<ObjectKey> = self.ports.keys().cloned().collect();
             for service in plan.services().chain(&known) {
-                self.note_service(plan, service, now);
+                self.record_service(plan, service, now);
             }
         } else {
             for service in &changes.services {
-                self.note_service(plan, service, now);
+                self.record_service(plan, service, now);
             }
         }
     }
 
-    /// When connections are to end next.
+    /// Returns the next deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.departures.iter().map(|departure| departure.at).min()
     }
 
-    /// The departures whose time has come.
+    /// Removes and returns the departures whose deadline has passed.
     pub(crate) fn due(&mut self, now: Instant) -> Due {
         let mut due: HashMap<SocketAddr, Vec<Draining>> = HashMap::new();
         self.departures.retain(|departure| {
@@ -88,9 +88,9 @@ impl Drains {
         Due(due)
     }
 
-    /// Takes note of a connection that was there before this process: if its endpoint has left, that is
-    /// taken to be now.
-    pub(crate) fn note_connection(&mut self, plan: &Plan, flow: &Flow, now: Instant) {
+    /// Records a connection from before the start of this process. If its endpoint has left, the departure counts as
+    /// now.
+    pub(crate) fn record_connection(&mut self, plan: &Plan, flow: &Flow, now: Instant) {
         let (address, port) = (flow.destination.ip(), flow.destination.port());
         let family = Family::of(address);
         let owner = plan
@@ -102,19 +102,19 @@ impl Drains {
         let is_known = self
             .departures
             .iter()
-            .any(|known| known.endpoint == flow.answered_by && known.from.key == draining.key);
-        let is_left = draining.serving.binary_search(&flow.answered_by).is_err();
-        if is_left && !is_known && flow.answered_by != flow.destination {
-            self.depart(flow.answered_by, draining, now);
+            .any(|known| known.endpoint == flow.endpoint && known.from.key == draining.key);
+        let has_left = draining.serving.binary_search(&flow.endpoint).is_err();
+        if has_left && !is_known && flow.endpoint != flow.destination {
+            self.depart(flow.endpoint, draining, now);
         }
     }
 
-    /// Whether any Service drains.
+    /// Returns true if no Service drains.
     pub(crate) fn is_empty(&self) -> bool {
         self.ports.is_empty()
     }
 
-    fn note_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
+    fn record_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
         let ports: Vec<Draining> = plan.ports_of(service).filter_map(Draining::of).collect();
         let former = if ports.is_empty() {
             self.ports.remove(service)
@@ -149,19 +149,19 @@ impl Drains {
     }
 }
 
-/// Departures whose time has come, by endpoint.
+/// Departures whose deadline has passed, by endpoint.
 #[derive(Debug)]
 pub(crate) struct Due(HashMap<SocketAddr, Vec<Draining>>);
 
 impl Due {
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a connection is to end: it goes through a frontend to an endpoint that left it.
+    /// Returns true if a connection has to end: it leads through a frontend to an endpoint that left it.
     pub(crate) fn ends(&self, plan: &Plan, flow: &Flow) -> bool {
-        let left = self.0.get(&flow.answered_by).into_iter().flatten();
+        let left = self.0.get(&flow.endpoint).into_iter().flatten();
         let at = flow.destination;
         left.flat_map(|port| &port.frontends)
             .any(|(address, port)| match address {

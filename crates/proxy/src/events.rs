@@ -1,4 +1,4 @@
-//! Events that people see at `kubectl describe` (KPR-08).
+//! Events about Services and the Node, as `kubectl describe` shows them (KPR-08).
 
 use api::object::ObjectKey;
 use client::Client;
@@ -6,8 +6,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Tells the API about things that happened. Without a client it only stays silent: events are a
-/// courtesy, and nothing waits for them.
+/// Recorder of Events. Writing is best effort; nothing waits for it.
 #[derive(Clone)]
 pub(crate) struct Events {
     client: Option<Client>,
@@ -15,7 +14,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Events that this node sends through `client`.
+    /// Creates a recorder for this node that writes through `client`.
     pub(crate) fn new(client: Client, node_name: &str) -> Self {
         Self {
             client: Some(client),
@@ -23,17 +22,17 @@ impl Events {
         }
     }
 
-    /// Events that nobody sees.
+    /// Creates a recorder that discards Events.
     #[cfg(test)]
-    pub(crate) fn nowhere() -> Self {
+    pub(crate) fn discarding() -> Self {
         Self {
             client: None,
             node_name: String::new(),
         }
     }
 
-    /// A warning about a Service.
-    pub(crate) fn warn_about_service(&self, service: &ObjectKey, reason: &str, message: String) {
+    /// Records a warning about a Service.
+    pub(crate) fn record_service_warning(&self, service: &ObjectKey, reason: &str, message: String) {
         let involved = json!({
             "apiVersion": "v1", "kind": "Service",
             "namespace": &*service.namespace, "name": &*service.name,
@@ -48,14 +47,14 @@ impl Events {
         );
     }
 
-    /// Something usual about this Node.
-    pub(crate) fn note_about_node(&self, reason: &str, message: String) {
+    /// Records a normal Event about this Node.
+    pub(crate) fn record_node_event(&self, reason: &str, message: String) {
         let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
         self.send("default", &self.node_name, "Normal", reason, message, involved);
     }
 
-    /// A warning about this Node.
-    pub(crate) fn warn_about_node(&self, reason: &str, message: String) {
+    /// Records a warning about this Node.
+    pub(crate) fn record_node_warning(&self, reason: &str, message: String) {
         let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
         self.send("default", &self.node_name, "Warning", reason, message, involved);
     }
@@ -92,7 +91,7 @@ impl Events {
                 .request(Method::POST, &path, client::JSON, Some(&event))
                 .await
             {
-                tracing::debug!(%error, "an Event was not stored");
+                tracing::debug!(%error, "Event not written");
             }
         });
     }

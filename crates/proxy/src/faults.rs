@@ -1,4 +1,4 @@
-//! What is wrong with Services, told once to who reads Events, and on demand to who asks for the status.
+//! Faults of Services. A new fault is logged and recorded as an Event once; the status lists all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,70 +7,70 @@ use api::object::ObjectKey;
 
 use crate::events::Events;
 
-/// Events sent in one step: a start with thousands of bad objects must not flood the API. The rest is in the log
-/// and the status.
+/// Maximum of Events per sync, so that a start with thousands of faulty objects does not flood the API. Further
+/// faults are in the log and in the status.
 const EVENTS_PER_STEP_MAX: usize = 64;
 
-/// Something about a Service that people should know.
+/// A fault of a Service for Events and the status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Complaint {
-    /// The reason of the Event.
+pub(crate) struct ServiceFault {
+    /// Reason of the Event.
     pub(crate) reason: &'static str,
-    /// In words.
+    /// Message of the Event.
     pub(crate) message: String,
 }
 
-/// All complaints in force, by Service.
+/// Current faults by Service.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    services: Mutex<BTreeMap<ObjectKey, BTreeSet<Complaint>>>,
+    services: Mutex<BTreeMap<ObjectKey, BTreeSet<ServiceFault>>>,
 }
 
 impl Faults {
-    /// Says what is wrong with Services by now; what is new of that is logged, and sent as Events.
+    /// Replaces the faults of Services. New ones are logged and recorded as Events.
     pub(crate) fn set(
         &self,
-        services: impl IntoIterator<Item = (ObjectKey, BTreeSet<Complaint>)>,
+        services: impl IntoIterator<Item = (ObjectKey, BTreeSet<ServiceFault>)>,
         events: &Events,
     ) {
         let mut sent = 0;
-        for (service, complaints) in services {
+        for (service, faults) in services {
             let mut known = self.services();
-            let before = if complaints.is_empty() {
+            let before = if faults.is_empty() {
                 known.remove(&service)
             } else {
-                known.insert(service.clone(), complaints.clone())
+                known.insert(service.clone(), faults.clone())
             };
             drop(known);
             let before = before.unwrap_or_default();
-            for Complaint { reason, message } in complaints.difference(&before) {
+            for ServiceFault { reason, message } in faults.difference(&before) {
                 tracing::warn!(%service, reason, "{message}");
                 if sent < EVENTS_PER_STEP_MAX {
-                    events.warn_about_service(&service, reason, message.clone());
+                    events.record_service_warning(&service, reason, message.clone());
                     sent += 1;
                 }
             }
         }
     }
 
-    /// How many Services have something wrong.
+    /// Returns the number of Services with faults.
     pub(crate) fn count(&self) -> usize {
         self.services().len()
     }
 
-    /// The complaints of up to so many Services, by their names.
+    /// Returns the messages of at most `services_max` Services, by name.
     pub(crate) fn list(&self, services_max: usize) -> BTreeMap<String, Vec<String>> {
         let services = self.services();
         let first = services.iter().take(services_max);
         first
-            .map(|(service, complaints)| {
-                let messages = complaints.iter().map(|complaint| complaint.message.clone());
+            .map(|(service, faults)| {
+                let messages = faults.iter().map(|fault| fault.message.clone());
                 (service.to_string(), messages.collect())
             })
             .collect()
     }
 
-    fn services(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeSet<Complaint>>> {
+    fn services(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeSet<ServiceFault>>> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! What kube-proxy leaves behind when it stops, taken away once our rules are in force: until then it carries
-//! the traffic, so that there is no gap (KPR-09, KPF-03).
+//! Removal of what kube-proxy leaves behind when it stops. It takes place after the first sync, because those rules
+//! carry the traffic until then (KPR-09, KPF-03).
 
 use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
 use netlink::accounting::Accounting;
@@ -7,14 +7,14 @@ use netlink::ipset::IpSets;
 use netlink::nftables::{Nftables, TableFamily};
 use netlink::route::Connection;
 
-/// The tables of its nftables mode (NFT-01).
+/// Tables of kube-proxy's nftables mode (NFT-01).
 const TABLES: [(TableFamily, &str); 2] = [
     (TableFamily::Ipv4, "kube-proxy"),
     (TableFamily::Ipv6, "kube-proxy"),
 ];
-/// The link that holds all addresses of Services in its ipvs mode (IPV-01).
+/// Link with all Service addresses in ipvs mode (IPV-01).
 const IPVS_LINK: &str = "kube-ipvs0";
-/// The address sets of that mode, without `KUBE-` or `KUBE-6-` (IPV-06).
+/// Sets of ipvs mode, without `KUBE-` or `KUBE-6-` (IPV-06).
 const IPVS_SETS: [&str; 17] = [
     "CLUSTER-IP",
     "LOOP-BACK",
@@ -34,18 +34,17 @@ const IPVS_SETS: [&str; 17] = [
     "HEALTH-CHECK-NODE-PORT",
     "IPVS-IPS",
 ];
-/// Counters that rules of its iptables mode add to (IPT-08, IPT-10).
+/// Counters of iptables mode (IPT-08, IPT-10).
 const COUNTERS: [&str; 2] = [INVALID_DROPPED_COUNTER, "localhost_nps_accepted_pkts"];
-/// Our own table, which another mode leaves behind.
+/// Portolan's table, which another mode leaves behind.
 const OWN_TABLE: &str = "portolan";
 
-/// Takes away what kube-proxy left in this network namespace, and what our other modes left; what was found, in words.
-/// `mode` is the one that is in force by now, whose rules stay; `None` for none. What cannot be taken away is said in
-/// the log and stays.
+/// Removes what kube-proxy and Portolan's other modes left in this network namespace. Returns descriptions of the
+/// removed objects. `mode` is the current mode, whose rules stay; `None` for none. Failures are logged.
 pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     let mut tables = TABLES.to_vec();
-    // Mode userspace leads connections to itself by the same table.
+    // Userspace mode uses the same table for its redirects.
     if !matches!(mode, Some("nftables" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
@@ -55,13 +54,13 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
                 match nftables.delete_table(family, table) {
                     Ok(true) => found.push(format!("nftables table {family:?} {table}")),
                     Ok(false) => {}
-                    Err(error) => tracing::warn!(%error, table, "a table stays"),
+                    Err(error) => tracing::warn!(%error, table, "table not deleted"),
                 }
             }
         }
-        Err(error) => tracing::warn!(%error, "tables of nftables stay, if there are any"),
+        Err(error) => tracing::warn!(%error, "nftables tables not deleted"),
     }
-    // Mode iptables has kube-proxy's chains, and made them its own.
+    // iptables mode has taken over the chains of kube-proxy.
     let chains = match mode {
         Some("iptables") => Leftovers::IpvsOnly,
         _ => Leftovers::All,
@@ -69,7 +68,7 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
     match IptablesDataplane::cleanup(chains) {
         Ok(true) => found.push("chains of iptables".to_owned()),
         Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "chains of iptables stay, if there are any"),
+        Err(error) => tracing::warn!(%error, "iptables chains not deleted"),
     }
     if chains == Leftovers::All {
         remove_counters();
@@ -79,20 +78,20 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
     found
 }
 
-/// The counters that no rule adds to any more. They are not worth a word.
+/// Removes counters that no rule uses. They are not reported.
 fn remove_counters() {
     for name in COUNTERS {
-        // A kernel without counters by name says so.
+        // A kernel without nfacct returns an error.
         if let Err(error) = Accounting::open().and_then(|mut accounting| accounting.remove(name)) {
-            tracing::debug!(%error, name, "a counter stays");
+            tracing::debug!(%error, name, "counter not deleted");
         }
     }
 }
 
-/// The address sets of its ipvs mode, which only its chains use.
+/// Removes the sets of ipvs mode, which only its chains use.
 fn remove_ipvs_sets() -> Option<String> {
     let mut sets = IpSets::open().ok()?;
-    // A kernel without sets of this kind says so.
+    // A kernel without ipset returns an error.
     let names = sets.names().ok()?;
     let going = names
         .iter()
@@ -101,13 +100,13 @@ fn remove_ipvs_sets() -> Option<String> {
     for name in going {
         match sets.destroy(name) {
             Ok(()) => count += 1,
-            Err(error) => tracing::warn!(%error, name, "an address set stays"),
+            Err(error) => tracing::warn!(%error, name, "ipset not deleted"),
         }
     }
     (count > 0).then(|| format!("{count} address sets of ipvs mode"))
 }
 
-/// A set's name as it is for IPv4.
+/// Returns the IPv4 form of a set's name.
 fn without_family(name: &str) -> &str {
     const V6: &str = "KUBE-6-";
     let rest = name.strip_prefix(V6).or_else(|| name.strip_prefix("KUBE-"));
@@ -121,14 +120,14 @@ fn remove_ipvs_link() -> Option<String> {
         Ok(Some(_)) => {}
         Ok(None) => return None,
         Err(error) => {
-            tracing::warn!(%error, "cannot look for {IPVS_LINK}");
+            tracing::warn!(%error, "links not listed");
             return None;
         }
     }
     match connection.delete_link(&name) {
         Ok(()) => Some(format!("link {IPVS_LINK}")),
         Err(error) => {
-            tracing::warn!(%error, "{IPVS_LINK} stays");
+            tracing::warn!(%error, "link {IPVS_LINK} not deleted");
             None
         }
     }

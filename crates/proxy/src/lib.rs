@@ -1,19 +1,38 @@
-//! The process on every node: it watches Services, EndpointSlices, its own Node and the Service CIDRs,
-//! keeps the [`plan::Plan`] and puts it into force through a [`dataplane::Dataplane`].
+//! Node proxy: it watches Services, EndpointSlices, its Node and the Service CIDRs, maintains the [`plan::Plan`], and
+//! applies it by a [`dataplane::Dataplane`].
 //!
-//! - `config`: what the flags say
-//! - `sources`: the watches, each in a task, all into one bounded queue of [`worker::Update`]s
-//! - `worker`: one thread that owns plan and dataplane: takes what is queued, applies it at once, retries
-//! - `care`: which conntrack entries of UDP and SCTP are stale after that
-//! - `drain`: which TCP connections end because their endpoint has left; `faults`: what is wrong with Services
-//! - `node`: what matters of the Node object, and this machine's addresses
+//! - `configuration`: kube-proxy's configuration file and its validation
+//! - `config`: settings of the proxy
+//! - `sources`: watches, each in a task, with one bounded queue of [`worker::Update`]s
+//! - `worker`: thread that owns plan and dataplane: it applies queued updates and retries
+//! - `conntrack_cleanup`: stale conntrack entries of UDP and SCTP
+//! - `drain`: TCP connections to endpoints that have left
+//! - `faults`: faults of Services
+//! - `node`: facts of the Node object, and addresses of this node
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
-//! - `sysctl`: what the kernel is set to at the start; `leftovers`: what kube-proxy left, taken away
-//! - `health`, `metrics`: the servers that kube-proxy has, with its ports, paths and names
+//! - `sysctl`: kernel settings at the start
+//! - `leftovers`: removal of kube-proxy's rules
+//! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
 //!
-//! The rules stay in force when the process ends; the next one takes them over.
+//! The rules stay in the kernel when the process exits; the next process takes them over.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use client::{Client, Config};
+//! use dataplane::nftables::{NftablesDataplane, Options};
+//!
+//! let config = proxy::Config {
+//!     node_name: "node-a".to_owned(),
+//!     ..proxy::Config::default()
+//! };
+//! let client = Client::new(Config::in_cluster()?)?;
+//! let dataplane = NftablesDataplane::open(Options::default())?;
+//! proxy::run(config, client, dataplane, std::future::pending()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
-mod care;
+mod conntrack_cleanup;
 mod config;
 pub mod configuration;
 mod conntrack;

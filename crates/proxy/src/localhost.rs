@@ -1,6 +1,6 @@
-//! TCP node ports on 127.0.0.1. The kernel would do it only with `route_localnet`, which opens loopback services to
-//! the network; so this process listens there and relays to a node port on one of the node's own addresses,
-//! whatever the dataplane (EPT-20). IPv4 only, as upstream.
+//! TCP node ports on 127.0.0.1. The kernel could only serve them with `route_localnet`, which exposes loopback
+//! services to the network. This process therefore listens and relays to a node port on another address of the node,
+//! in every mode (EPT-20). IPv4 only, as upstream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,96 +14,96 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Node ports that are listened on at once: each holds a descriptor.
+/// Maximum of ports; each one holds a file descriptor.
 const PORTS_MAX: usize = 1_024;
-/// Connections relayed at once: each holds two descriptors and two buffers.
+/// Maximum of open connections; each one holds two file descriptors and two buffers.
 const CONNECTIONS_MAX: usize = 512;
-/// How long an endpoint may take to accept.
+/// Time limit of a connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a port that could not be bound is tried again.
+/// Pause between attempts to bind a port.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 
-/// The node ports that answer on loopback, shared between who knows them and who relays.
+/// Node ports on loopback, shared between the worker and the relay.
 #[derive(Debug, Default)]
 pub(crate) struct LocalhostPorts {
-    state: Mutex<Wanted>,
+    state: Mutex<Desired>,
     changed: Notify,
-    /// Connections that were relayed.
+    /// Number of accepted connections.
     accepted: AtomicU64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Wanted {
+struct Desired {
     ports: BTreeMap<ObjectKey, BTreeSet<u16>>,
-    /// An address of the node on which node ports answer.
+    /// Address of the node that serves node ports.
     node: Option<IpAddr>,
 }
 
 impl LocalhostPorts {
-    /// Says which TCP node ports of a Service go to endpoints from this node.
+    /// Sets the TCP node ports of a Service that lead to endpoints from this node.
     pub(crate) fn set(&self, service: &ObjectKey, ports: BTreeSet<u16>) {
-        let mut wanted = self.wanted();
+        let mut desired = self.desired();
         let former = if ports.is_empty() {
-            wanted.ports.remove(service)
+            desired.ports.remove(service)
         } else {
-            wanted.ports.insert(service.clone(), ports.clone())
+            desired.ports.insert(service.clone(), ports.clone())
         };
-        drop(wanted);
+        drop(desired);
         if former.unwrap_or_default() != ports {
             self.changed.notify_one();
         }
     }
 
-    /// Says by which address of the node they are reached; by none, nothing answers.
-    pub(crate) fn reach_by(&self, node: Option<IpAddr>) {
-        let mut wanted = self.wanted();
-        if wanted.node != node {
-            wanted.node = node;
-            drop(wanted);
+    /// Sets the address of the node that connections are relayed to; without one, no port is served.
+    pub(crate) fn relay_to(&self, node: Option<IpAddr>) {
+        let mut desired = self.desired();
+        if desired.node != node {
+            desired.node = node;
+            drop(desired);
             self.changed.notify_one();
         }
     }
 
-    /// How many connections came (MET-19).
+    /// Returns the number of accepted connections (MET-19).
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    fn desired(&self) -> MutexGuard<'_, Desired> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Relays all of them, opening and closing ports as they come and go. Runs until it is dropped.
+/// Relays all ports; opens and closes listeners as they change. Runs until it is dropped.
 pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listeners = JoinSet::new();
     let mut open: BTreeMap<u16, (IpAddr, AbortHandle)> = BTreeMap::new();
     loop {
-        let wanted = ports.wanted().clone();
-        let all: BTreeSet<u16> = wanted.ports.values().flatten().copied().take(PORTS_MAX).collect();
+        let desired = ports.desired().clone();
+        let all: BTreeSet<u16> = desired.ports.values().flatten().copied().take(PORTS_MAX).collect();
         open.retain(|port, (node, listener)| {
-            let stays = all.contains(port) && wanted.node == Some(*node);
+            let stays = all.contains(port) && desired.node == Some(*node);
             if !stays {
                 listener.abort();
             }
             stays
         });
-        // What was aborted holds its port until it is joined.
+        // An aborted task holds its port until it is joined.
         while listeners.len() > open.len() && listeners.join_next().await.is_some() {}
         let mut is_complete = true;
         for port in all {
-            let Some(node) = wanted.node.filter(|_| !open.contains_key(&port)) else {
+            let Some(node) = desired.node.filter(|_| !open.contains_key(&port)) else {
                 continue;
             };
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
                 Ok(listener) => {
                     let to = SocketAddr::new(node, port);
-                    let listener = listeners.spawn(accept(listener, to, places.clone(), ports.clone()));
+                    let listener = listeners.spawn(accept(listener, to, permits.clone(), ports.clone()));
                     open.insert(port, (node, listener));
                 }
                 Err(error) => {
-                    tracing::debug!(port, %error, "a node port does not answer on loopback");
+                    tracing::debug!(port, %error, "node port not bound on loopback");
                     is_complete = false;
                 }
             }
@@ -112,40 +112,40 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
         if is_complete {
             changed.await;
         } else if tokio::time::timeout(BIND_RETRY_PERIOD, changed).await.is_err() {
-            tracing::trace!("trying node ports again that could not be bound on loopback");
+            tracing::trace!("retrying node ports on loopback");
         }
     }
 }
 
-async fn accept(listener: TcpListener, to: SocketAddr, places: Arc<Semaphore>, ports: Arc<LocalhostPorts>) {
+async fn accept(listener: TcpListener, to: SocketAddr, permits: Arc<Semaphore>, ports: Arc<LocalhostPorts>) {
     let serve = move |stream| {
         ports.accepted.fetch_add(1, Ordering::Relaxed);
         relay(stream, to)
     };
-    accept_connections(listener, places, serve, |stream| refuse(&stream)).await;
+    accept_connections(listener, permits, serve, |stream| reset_on_drop(&stream)).await;
 }
 
-/// Relays one connection until both sides have said all.
+/// Relays a connection until both sides have ended.
 async fn relay(mut client: TcpStream, to: SocketAddr) {
     match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(to)).await {
         Ok(Ok(mut endpoint)) => {
             if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut endpoint).await {
-                tracing::trace!(%error, "a connection by loopback ended early");
-                refuse(&client);
+                tracing::trace!(%error, "loopback connection ended early");
+                reset_on_drop(&client);
             }
         }
         Ok(Err(error)) => {
-            tracing::debug!(%to, %error, "a connection by loopback finds no endpoint");
-            refuse(&client);
+            tracing::debug!(%to, %error, "loopback connection without endpoint");
+            reset_on_drop(&client);
         }
-        Err(_) => refuse(&client),
+        Err(_) => reset_on_drop(&client),
     }
 }
 
-/// Makes the kernel reset the connection when it is closed, so that its client sees a failure.
-fn refuse(client: &TcpStream) {
+/// Makes the kernel reset the connection on close, so that the client sees a failure.
+fn reset_on_drop(client: &TcpStream) {
     if let Err(error) = client.set_zero_linger() {
-        tracing::trace!(%error, "a connection is closed instead of reset");
+        tracing::trace!(%error, "reset on close not enabled");
     }
 }
 

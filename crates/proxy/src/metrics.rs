@@ -1,6 +1,6 @@
-//! Metrics under kube-proxy's names (FEATURES MET), as Prometheus text.
+//! Metrics in Prometheus text format, under kube-proxy's names (MET rules).
 //!
-//! One dataplane serves both families in one step, so a sync counts for both.
+//! One dataplane serves both families in one sync, so a sync counts for both.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use jiff::Timestamp;
 use plan::Totals;
 use telemetry::{Histogram, MetricType, MetricsText};
 
-/// 0.001 s doubled 14 times (MET-01).
+/// 0.001 s, doubled 14 times (MET-01).
 const SYNC_BOUNDS: [f64; 15] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 
-/// Everything that is counted.
+/// All metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     values: Mutex<Values>,
 }
 
-/// The values. Fields are named like the metrics, without `kubeproxy_`.
+/// Values. Fields are named after the metrics, without `kubeproxy_`.
 #[derive(Debug)]
 pub(crate) struct Values {
     pub(crate) sync_proxy_rules_duration_seconds: Histogram,
@@ -37,34 +37,33 @@ pub(crate) struct Values {
     pub(crate) sync_proxy_rules_service_changes_pending: u64,
     pub(crate) sync_proxy_rules_service_changes_total: u64,
     pub(crate) sync_proxy_rules_nftables_sync_failures_total: u64,
-    /// By family.
+    /// By IP family.
     pub(crate) conntrack_reconciler_deleted_entries_total: [u64; 2],
-    /// Elements that were not as the plan wants them when they were read back; a metric of ours.
+    /// Elements that differed from the plan when they were read back. Portolan only.
     pub(crate) repaired_elements_total: u64,
-    /// TCP connections that were reset because their endpoint left and the time to drain was over; ours.
+    /// TCP connections that were reset at the end of their drain period. Portolan only.
     pub(crate) drained_connections_total: u64,
-    /// Services that are not in force as they say, or not all of them; ours.
+    /// Services that are not applied completely. Portolan only.
     pub(crate) faulty_services: u64,
-    /// Answers of `/healthz` with 200 and 503.
+    /// Responses of `/healthz` with 200 and 503.
     pub(crate) proxy_healthz_total: [u64; 2],
-    /// Answers of `/livez` with 200 and 503.
+    /// Responses of `/livez` with 200 and 503.
     pub(crate) proxy_livez_total: [u64; 2],
-    /// Counts of the plan by family.
+    /// Totals of the plan by IP family.
     pub(crate) totals: [Totals; 2],
-    /// What the dataplane counts.
+    /// Counters of the dataplane.
     pub(crate) counts: Counts,
-    /// Whether rules are those of iptables mode.
+    /// True in iptables mode.
     pub(crate) is_iptables: bool,
 }
 
-/// What is counted elsewhere, and read when somebody asks.
+/// Counters that are read on request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packets {
-    /// Those that iptables dropped since connection tracking knows nothing of them (MET-18); `None` where nobody counts
-    /// them.
+    /// Packets that iptables dropped in conntrack state INVALID (MET-18); `None` if they are not counted.
     pub(crate) invalid_dropped: Option<u64>,
-    /// Connections to node ports on 127.0.0.1 (MET-19): upstream's rule counts packets, and sees the first one of each
-    /// connection only.
+    /// Connections to node ports on 127.0.0.1 (MET-19). Upstream's rule counts packets, but sees only the first one
+    /// of each connection.
     pub(crate) localhost_accepted: u64,
 }
 
@@ -108,7 +107,7 @@ impl Metrics {
         change(&mut self.values());
     }
 
-    /// Counts a sync that succeeded.
+    /// Records a successful sync.
     pub(crate) fn synced(&self, took: Duration, is_full: bool, now: Timestamp) {
         self.update(|values| {
             let seconds = took.as_secs_f64();
@@ -124,7 +123,7 @@ impl Metrics {
         });
     }
 
-    /// What probes came to, in the terms that all components of Kubernetes have for it (HLT-04).
+    /// Renders health as the SLI metrics of Kubernetes components (HLT-04).
     pub(crate) fn render_health(&self, now_healthy: [bool; 2]) -> String {
         const STATE: &str = "kubernetes_healthcheck";
         const COUNT: &str = "kubernetes_healthchecks_total";
@@ -157,7 +156,7 @@ impl Metrics {
         text.finish()
     }
 
-    /// What people ask for first.
+    /// Returns the values for `/status`.
     pub(crate) fn status(&self) -> serde_json::Value {
         let values = self.values();
         let of_family = |totals: &Totals| {
@@ -185,7 +184,7 @@ impl Metrics {
         })
     }
 
-    /// All of them as text.
+    /// Renders all metrics.
     pub(crate) fn render(&self, packets: Packets) -> String {
         let mut text = KubeProxyText::default();
         self.values().write(&mut text);
@@ -202,13 +201,13 @@ fn family_name(counts: &IptablesCounts) -> &'static str {
     FAMILIES[counts.family as usize]
 }
 
-/// A gauge's time; `None` if it was never set.
+/// Returns the time of a gauge; `None` if it was never set.
 fn time_of(seconds: f64) -> Option<String> {
     let at = Timestamp::from_millisecond((seconds * 1_000.0) as i64).ok()?;
     (seconds > 0.0).then(|| at.to_string())
 }
 
-/// Seconds since 1970, as gauges have it.
+/// Returns seconds since 1970, as gauges contain them.
 pub(crate) fn seconds_of(at: Timestamp) -> f64 {
     at.as_millisecond() as f64 / 1_000.0
 }
@@ -388,7 +387,7 @@ impl Values {
         ] {
             text.family(name, MetricType::Gauge, help);
             for counts in &self.counts.iptables {
-                // The canary's table has no rules.
+                // The table of the canary has no rules.
                 for table in counts.tables.iter().filter(|table| table.table != "mangle") {
                     let labels = format!("ip_family=\"{}\",table=\"{}\"", family_name(counts), table.table);
                     text.sample(name, &labels, count(table));

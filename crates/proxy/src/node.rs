@@ -1,4 +1,4 @@
-//! What matters of the Node object, and this machine's own addresses.
+//! Facts of the Node object, and addresses of this node.
 
 use std::net::IpAddr;
 
@@ -7,11 +7,11 @@ use plan::{Family, NodeFacts, NodePortAddresses, PodDetection, Settings};
 
 use crate::config::{Config, NodePortSelection, PodSelection};
 
-/// The taint of a node that the cluster autoscaler is about to delete (HLT-01).
+/// Taint of a node that the cluster autoscaler is about to delete (HLT-01).
 const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// The node's IPs, one a family: the bind address if it names one, else the Node's internal, else its
-/// external addresses (KPR-03).
+/// Returns the node's IPs, one per family: the bind address if it is specified, or else the Node's internal, or else
+/// its external addresses (KPR-03).
 pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
     let mut ips: Vec<IpAddr> = Vec::new();
     ips.extend(Some(bind_address).filter(|ip| !ip.is_unspecified()));
@@ -27,7 +27,7 @@ pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
     ips
 }
 
-/// What the plan needs of the Node.
+/// Returns the facts that the plan needs.
 pub(crate) fn facts(node: Option<&Node>, bind_address: IpAddr) -> NodeFacts {
     NodeFacts {
         zone: node.and_then(Node::zone).map(str::to_owned),
@@ -35,7 +35,7 @@ pub(crate) fn facts(node: Option<&Node>, bind_address: IpAddr) -> NodeFacts {
     }
 }
 
-/// How Pods are told from others, by what is known of the Node. A range that cannot be read is left out.
+/// Returns the detection of Pods. Unreadable Pod CIDRs of the Node are skipped.
 pub(crate) fn pods(selection: &PodSelection, node: Option<&Node>) -> PodDetection {
     match selection {
         PodSelection::Given(detection) => detection.clone(),
@@ -48,14 +48,14 @@ pub(crate) fn pods(selection: &PodSelection, node: Option<&Node>) -> PodDetectio
     }
 }
 
-/// The node's first address if ranges of Pods are known, but none of its family (KPC-15).
-pub(crate) fn without_pods(ips: &[IpAddr], pods: &PodDetection) -> Option<IpAddr> {
+/// Returns the node's first address if Pod CIDRs are known, but none of its family (KPC-15).
+pub(crate) fn ip_without_pod_cidrs(ips: &[IpAddr], pods: &PodDetection) -> Option<IpAddr> {
     let first = ips.first().copied()?;
     let is_missing = !pods.ranges().is_empty() && !pods.covers(Family::of(first));
     is_missing.then_some(first)
 }
 
-/// Whether load balancers should go on sending traffic here: the Node is not about to go.
+/// Returns true if load balancers should keep sending traffic: the Node is not about to be deleted.
 pub(crate) fn is_eligible(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_none()
         && node
@@ -65,7 +65,7 @@ pub(crate) fn is_eligible(node: &Node) -> bool {
             .all(|taint| taint.key != TO_BE_DELETED_TAINT)
 }
 
-/// Where node ports answer, by what is known of the node. `primary` is nowhere while the node's IPs are unknown (KPF-28).
+/// Returns the addresses of node ports. `primary` means none while the node's IPs are unknown (KPF-28).
 pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> NodePortAddresses {
     match selection {
         NodePortSelection::Primary => NodePortAddresses::Primary(node_ips.to_vec()),
@@ -74,14 +74,14 @@ pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> 
     }
 }
 
-/// The address by which node ports on 127.0.0.1 are relayed: one of the node's on which they answer. None if
-/// they are not to, by the setting or because the chosen ranges leave loopback out.
+/// Returns the address to which node ports on 127.0.0.1 are relayed. `None` if the setting disables them, or if the
+/// ranges of node ports exclude loopback.
 pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Option<IpAddr> {
     let is_chosen = match &config.node_port_addresses {
         NodePortSelection::All | NodePortSelection::Primary => true,
         NodePortSelection::Within(nets) => nets.iter().any(|net| net.contains(&IpAddr::from([127, 0, 0, 1]))),
     };
-    // By an address that is a Pod gateway's too, connections would count as a Pod's.
+    // Connections from an address that is also a Pod gateway would count as a Pod's.
     let mut own = settings
         .node_addresses
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Opti
     own.find(|ip| config.localhost_node_ports && is_chosen && settings.accepts_node_port(*ip))
 }
 
-/// All addresses of this machine, sorted, as the kernel has them now.
+/// Returns all addresses of this node in the kernel, sorted.
 pub(crate) fn own_addresses() -> Result<Vec<IpAddr>, netlink::route::RouteError> {
     let mut connection = netlink::route::Connection::open()?;
     let mut own: Vec<IpAddr> = connection

@@ -1,23 +1,23 @@
-//! `/statusz` and `/flagz` (HLT-04): pages that all components of Kubernetes have for people, in one form.
+//! Debug pages `/statusz` and `/flagz` (HLT-04) in the common format of Kubernetes components.
 
 use jiff::Timestamp;
 
-/// The program's name on the pages, which is the one that dashboards know.
+/// Component name on the pages, which dashboards expect.
 const COMPONENT: &str = "kube-proxy";
-/// What else is served beside them.
+/// Further paths of the metrics server.
 const PATHS: &str = "/configz /healthz /metrics /metrics/slis /proxyMode /status";
 
-/// Which of them are served.
+/// Enabled pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// Whether there is `/statusz`: the feature gate `ComponentStatusz`.
+    /// True if `/statusz` is served: feature gate `ComponentStatusz`.
     pub statusz: bool,
-    /// What `/flagz` lists, if there is one: the feature gate `ComponentFlagz`. Names without dashes.
+    /// Flags on `/flagz`, if it is served: feature gate `ComponentFlagz`. Names without dashes.
     pub flagz: Option<Vec<(String, String)>>,
 }
 
 impl Pages {
-    /// `/statusz`, if it is served.
+    /// Returns `/statusz` if it is enabled.
     pub(crate) fn statusz(&self, started: Timestamp, now: Timestamp) -> Option<String> {
         self.statusz.then(|| {
             let up = now.duration_since(started).as_secs().max(0);
@@ -31,7 +31,7 @@ impl Pages {
         })
     }
 
-    /// `/flagz`, if it is served.
+    /// Returns `/flagz` if it is enabled.
     pub(crate) fn flagz(&self) -> Option<String> {
         let flags = self.flagz.as_ref()?;
         let mut lines: Vec<String> = flags

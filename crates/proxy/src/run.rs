@@ -1,4 +1,4 @@
-//! Putting the node process together.
+//! Assembly of the node proxy.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,50 +24,54 @@ use crate::localhost::relay_localhost;
 use crate::metrics::Packets;
 use crate::node;
 use crate::sources;
-use crate::worker::{Board, QUEUE_UPDATES_MAX, TrafficQuestion, Update, Worker};
+use crate::worker::{SharedStatus, QUEUE_UPDATES_MAX, TrafficQuery, Update, Worker};
 
-/// How long the plan's thread may take to tell the busiest Services.
-const TRAFFIC_PATIENCE: Duration = Duration::from_secs(3);
-/// Most of them in one answer.
+/// Time limit of a query for the busiest Services.
+const TRAFFIC_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum of Services in a response.
 const TRAFFIC_SERVICES_MAX: usize = 10_000;
-/// Pause between two tries to bind a health or metrics address.
+/// Pause between attempts to bind the address of a health or metrics server.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Why the node process ended.
+/// Reasons for which the proxy exits.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// No node name was given; endpoints on this node could not be told from others. No retry helps.
-    #[error("the node's name is not known")]
+    /// No node name is set, so local endpoints cannot be recognized. A retry does not help.
+    #[error("the name of the Node is not set; use --hostname-override")]
     NoNodeName,
-    /// The machine's addresses could not be read, which needs no privilege. No retry helps.
-    #[error("cannot read this machine's addresses: {0}")]
+    /// The addresses of this node could not be read, which needs no privilege. A retry does not help.
+    #[error("cannot read the addresses of this node: {0}")]
     Addresses(#[from] netlink::route::RouteError),
-    /// The kernel's memory of flows cannot be reached: CAP_NET_ADMIN is missing. No retry helps.
+    /// Connection tracking is not reachable: CAP_NET_ADMIN is missing. A retry does not help.
     #[error("cannot reach connection tracking: {0}")]
     Conntrack(#[source] ConntrackError),
-    /// A health or metrics address could not be bound, and that is to end the process (KPF-13).
+    /// The address of a health or metrics server could not be bound, and the configuration requires it (KPF-13).
     #[error("cannot listen on {address} for {what}: {source}")]
     Bind {
-        /// The server.
+        /// Name of the server.
         what: &'static str,
-        /// Its address.
+        /// Address of the server.
         address: SocketAddr,
-        /// What the kernel says.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// No thread could be started for the plan.
-    #[error("cannot start a thread: {0}")]
+    /// The worker thread could not start.
+    #[error("cannot start the worker thread: {0}")]
     Thread(#[source] std::io::Error),
-    /// The kernel will not take rules from this process. No retry helps.
+    /// The dataplane cannot write rules. A retry does not help.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
-    /// The thread of the plan ended without being asked, which is a defect. The rules are in force; a new
-    /// process takes them over.
-    #[error("the thread that keeps the rules has ended")]
+    /// The worker thread ended unexpectedly, which is a defect. The rules stay in the kernel; a new process takes
+    /// them over.
+    #[error("the worker thread ended unexpectedly")]
     WorkerEnded,
 }
 
-/// Keeps this node's rules until `shutdown` is ready. The rules stay in force afterwards.
+/// Maintains the rules of this node until `shutdown` is ready. The rules stay in the kernel afterwards.
+///
+/// # Errors
+///
+/// A [`ProxyError`] if the proxy cannot start, or cannot write rules.
 pub async fn run<D: Dataplane + Send + 'static>(
     config: Config,
     client: Client,
@@ -78,7 +82,12 @@ pub async fn run<D: Dataplane + Send + 'static>(
     run_reloading(configs, client, dataplane, shutdown).await
 }
 
-/// The same with a configuration that may change meanwhile. What is only read at the start is named in the log.
+/// Runs as [`run`] does, and applies changes of the configuration. Changed settings that are read at the start only
+/// are logged.
+///
+/// # Errors
+///
+/// A [`ProxyError`] if the proxy cannot start, or cannot write rules.
 pub async fn run_reloading<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,
@@ -91,31 +100,31 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     }
     let own_addresses = node::own_addresses()?;
     let conntrack = Conntrack::open().map_err(ProxyError::Conntrack)?;
-    let board = Arc::new(Board::default());
+    let shared_status = Arc::new(SharedStatus::default());
     let events = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
-    start_servers(&config, &board, &events, &sender.downgrade(), &mut servers)?;
-    servers.spawn(relay_localhost(board.localhost.clone()));
+    start_servers(&config, &shared_status, &events, &sender.downgrade(), &mut servers)?;
+    servers.spawn(relay_localhost(shared_status.localhost.clone()));
     servers.spawn(serve_service_checks(
-        board.checks.clone(),
-        board.health.clone(),
+        shared_status.checks.clone(),
+        shared_status.health.clone(),
         events.clone(),
     ));
 
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     servers.spawn(sources::configs(configs, sender.clone()));
-    let others = sender.downgrade();
+    let change_sender = sender.downgrade();
     drop(sender);
-    events.note_about_node("Starting", "Starting portolan proxy.".to_owned());
-    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, board, events);
+    events.record_node_event("Starting", "Starting portolan proxy.".to_owned());
+    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, shared_status, events);
     let runtime = tokio::runtime::Handle::current();
     let (ended, mut end) = oneshot::channel();
     std::thread::Builder::new()
         .name("proxy-plan".to_owned())
         .spawn(move || {
-            // Nobody listens any more if `run` was dropped.
-            ended.send(worker.run(receiver, others, &runtime)).ok();
+            // The receiver is gone if `run` was dropped.
+            ended.send(worker.run(receiver, change_sender, &runtime)).ok();
         })
         .map_err(ProxyError::Thread)?;
 
@@ -126,25 +135,25 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
             return Err(ProxyError::WorkerEnded);
         }
     }
-    // The queue closes with its last source; what is in it still comes into force.
+    // The queue closes with its last source; queued updates are still applied.
     drop(sources);
     servers.shutdown().await;
     end.await.map_err(|_| ProxyError::WorkerEnded)??;
-    tracing::info!("ended; the rules stay in force");
+    tracing::info!("exited; the rules stay in the kernel");
     Ok(())
 }
 
 fn start_servers(
     config: &Config,
-    board: &Arc<Board>,
+    shared_status: &Arc<SharedStatus>,
     events: &Events,
     worker: &WeakSender<Update>,
     servers: &mut JoinSet<()>,
 ) -> Result<(), ProxyError> {
     let is_strict = config.bind_address_hard_fail;
     if let Some(address) = config.healthz_bind_address {
-        let board = board.clone();
-        let handler: Handler = Arc::new(move |uri| health_answer(&board, uri.path()));
+        let shared_status = shared_status.clone();
+        let handler: Handler = Arc::new(move |uri| health_answer(&shared_status, uri.path()));
         let server = Server {
             what: "health",
             failure: "FailedToStartProxierHealthcheck",
@@ -154,11 +163,11 @@ fn start_servers(
         server.start(is_strict, events, servers)?;
     }
     if let Some(address) = config.metrics_bind_address {
-        let (board, config, worker) = (board.clone(), config.clone(), worker.clone());
+        let (shared_status, config, worker) = (shared_status.clone(), config.clone(), worker.clone());
         let started = Timestamp::now();
         let handler: Handler = Arc::new(move |uri| match uri.path() {
             "/status" => {
-                let mut status = board.status(&config);
+                let mut status = shared_status.status(&config);
                 if let Some(busiest) = traffic(&worker, uri.query().unwrap_or_default()) {
                     status["services"] = busiest;
                 }
@@ -166,7 +175,7 @@ fn start_servers(
             }
             "/statusz" => page(config.pages.statusz(started, Timestamp::now())),
             "/flagz" => page(config.pages.flagz()),
-            path => metrics_answer(&board, &config, path),
+            path => metrics_answer(&shared_status, &config, path),
         });
         let server = Server {
             what: "metrics",
@@ -182,14 +191,14 @@ fn start_servers(
 /// A server to start.
 struct Server {
     what: &'static str,
-    /// The reason of the Event if it cannot be started (KPR-08).
+    /// Reason of the Event if the address cannot be bound (KPR-08).
     failure: &'static str,
     address: SocketAddr,
     handler: Handler,
 }
 
 impl Server {
-    /// Starts it. If its address is not free, that ends the process if it `is_strict`, else it is tried again.
+    /// Starts the server. If its address cannot be bound, this fails if `is_strict`, and is retried otherwise.
     fn start(self, is_strict: bool, events: &Events, servers: &mut JoinSet<()>) -> Result<(), ProxyError> {
         let Self {
             what,
@@ -210,8 +219,8 @@ impl Server {
                 });
             }
             Err(error) => {
-                tracing::warn!(%address, what, %error, "cannot listen yet");
-                events.warn_about_node(failure, format!("cannot listen on {address}: {error}"));
+                tracing::warn!(%address, what, %error, "listen failed; it is retried");
+                events.record_node_warning(failure, format!("cannot listen on {address}: {error}"));
                 servers.spawn(async move {
                     loop {
                         tokio::time::sleep(BIND_RETRY_PERIOD).await;
@@ -227,16 +236,16 @@ impl Server {
     }
 }
 
-/// Port 10256 (HLT-01, HLT-02).
-fn health_answer(board: &Board, path: &str) -> Response {
+/// Responds on port 10256 (HLT-01, HLT-02).
+fn health_answer(shared_status: &SharedStatus, path: &str) -> Response {
     let now = Moment::now();
     let answer = match path {
-        "/healthz" => board.health.healthz(now),
-        "/livez" => board.health.livez(now),
+        "/healthz" => shared_status.health.healthz(now),
+        "/livez" => shared_status.health.livez(now),
         _ => return Response::not_found(),
     };
     let code = usize::from(answer.status != StatusCode::OK);
-    board.metrics.update(|values| {
+    shared_status.metrics.update(|values| {
         let counts = match path {
             "/healthz" => &mut values.proxy_healthz_total,
             _ => &mut values.proxy_livez_total,
@@ -246,15 +255,15 @@ fn health_answer(board: &Board, path: &str) -> Response {
     answer
 }
 
-/// Port 10249 (HLT-04).
-fn metrics_answer(board: &Board, config: &Config, path: &str) -> Response {
+/// Responds on port 10249 (HLT-04).
+fn metrics_answer(shared_status: &SharedStatus, config: &Config, path: &str) -> Response {
     match path {
-        "/metrics" => Response::metrics(board.metrics.render(packets(board, config))),
+        "/metrics" => Response::metrics(shared_status.metrics.render(packets(shared_status, config))),
         "/metrics/slis" => {
             let now = Moment::now();
-            let is_live = board.health.is_healthy(now);
-            let is_ready = board.health.healthz(now).status == StatusCode::OK;
-            Response::metrics(board.metrics.render_health([is_ready, is_live]))
+            let is_live = shared_status.health.is_healthy(now);
+            let is_ready = shared_status.health.healthz(now).status == StatusCode::OK;
+            Response::metrics(shared_status.metrics.render_health([is_ready, is_live]))
         }
         "/proxyMode" => Response::text(StatusCode::OK, &config.proxy_mode),
         "/configz" => Response::json(
@@ -266,35 +275,35 @@ fn metrics_answer(board: &Board, config: &Config, path: &str) -> Response {
     }
 }
 
-/// What is counted elsewhere.
-fn packets(board: &Board, config: &Config) -> Packets {
+/// Reads counters that other parts maintain.
+fn packets(shared_status: &SharedStatus, config: &Config) -> Packets {
     let invalid_dropped = (config.proxy_mode == "iptables").then(|| {
-        // There is none where the kernel has no counters by name.
+        // The counter is missing if the kernel lacks nfacct.
         Accounting::open().and_then(|mut accounting| accounting.packets(INVALID_DROPPED_COUNTER))
     });
     Packets {
         invalid_dropped: invalid_dropped.and_then(|read| {
-            read.inspect_err(|error| tracing::debug!(%error, "dropped packets are not counted"))
+            read.inspect_err(|error| tracing::debug!(%error, "counter of dropped packets not read"))
                 .ok()?
         }),
-        localhost_accepted: board.localhost.accepted(),
+        localhost_accepted: shared_status.localhost.accepted(),
     }
 }
 
-/// A page, if it is served.
+/// Returns a page if it is enabled.
 fn page(text: Option<String>) -> Response {
     text.map_or_else(Response::not_found, |text| Response::text(StatusCode::OK, text))
 }
 
-/// The busiest Services, as many as a query `services=N` asks for; none if it does not.
+/// Returns the busiest Services if the query has `services=N`, at most N.
 fn traffic(worker: &WeakSender<Update>, query: &str) -> Option<serde_json::Value> {
-    let asked = query.split('&').find_map(|part| part.strip_prefix("services="))?;
-    let services_max = asked.parse::<usize>().ok()?.min(TRAFFIC_SERVICES_MAX);
-    let (answer, told) = std::sync::mpsc::sync_channel(1);
-    let question = TrafficQuestion { services_max, answer };
-    worker.upgrade()?.try_send(Update::Traffic(question)).ok()?;
-    // The thread that answers is none of the runtime's.
-    let busiest = tokio::task::block_in_place(|| told.recv_timeout(TRAFFIC_PATIENCE)).ok()?;
+    let count = query.split('&').find_map(|part| part.strip_prefix("services="))?;
+    let services_max = count.parse::<usize>().ok()?.min(TRAFFIC_SERVICES_MAX);
+    let (response, receiver) = std::sync::mpsc::sync_channel(1);
+    let query = TrafficQuery { services_max, response };
+    worker.upgrade()?.try_send(Update::Traffic(query)).ok()?;
+    // The worker is not a task of the runtime.
+    let busiest = tokio::task::block_in_place(|| receiver.recv_timeout(TRAFFIC_TIMEOUT)).ok()?;
     let busiest = busiest.iter().map(|traffic| {
         serde_json::json!({
             "service": traffic.service,

@@ -1,4 +1,4 @@
-//! Where updates come from: watches of the API and the kernel's list of addresses, each in a task.
+//! Sources of updates: watches of the API, and addresses of this node. Each one is a task.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,20 +15,19 @@ use crate::config::Config;
 use crate::node;
 use crate::worker::Update;
 
-/// Services that are ours: not left to another proxy, and not headless (KPR-01, API-48).
+/// Services of this proxy: not for another proxy, and not headless (KPR-01, API-48).
 const SERVICE_LABELS: &str = "!service.kubernetes.io/service-proxy-name";
 const SERVICE_FIELDS: &str = "spec.clusterIP!=None";
-/// Slices that are ours (API-48, API-49).
+/// Slices of this proxy (API-48, API-49).
 const SLICE_LABELS: &str = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name";
-/// How often the machine's addresses are read: what users wait at most until node ports answer on a new
-/// one.
+/// Period of reading this node's addresses: the maximum delay before node ports answer on a new one.
 const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
-/// How often the thread that listens to the kernel looks whether it is still needed.
+/// Period in which the monitor thread checks that it is still needed.
 const MONITOR_PERIOD: Duration = Duration::from_secs(1);
-/// Pause between two tries to find out whether the API has ServiceCIDRs.
+/// Pause between attempts to detect whether the API has ServiceCIDRs.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Starts all sources. They end when the set is dropped or the queue's receiver is gone.
+/// Starts all sources. They end when the set is dropped or the receiver of the queue is gone.
 pub(crate) fn start(
     client: &Client,
     node_name: &str,
@@ -81,36 +80,35 @@ async fn forward<T: Resource>(
     }
 }
 
-/// Tells what others do to what is in force, from a thread that waits for the kernel's word. It ends soon after all
-/// other sources have.
-pub(crate) fn tampering(mut monitor: Monitor, updates: WeakSender<Update>) -> io::Result<()> {
-    let listen = move || {
+/// Sends external changes from a thread that waits for the kernel. The thread ends after all other sources.
+pub(crate) fn watch_external_changes(mut monitor: Monitor, updates: WeakSender<Update>) -> io::Result<()> {
+    let watch = move || {
         while updates.strong_count() > 0 {
-            let touched = match monitor.wait(MONITOR_PERIOD) {
+            let changes = match monitor.wait(MONITOR_PERIOD) {
                 Ok(true) => monitor.read(),
                 Ok(false) => continue,
                 Err(error) => Err(error),
             };
-            match touched {
-                Ok(touched) if touched.is_empty() => {}
-                Ok(touched) => {
+            match changes {
+                Ok(changes) if changes.is_empty() => {}
+                Ok(changes) => {
                     let Some(updates) = updates.upgrade() else { return };
-                    if updates.blocking_send(Update::Tampered(touched)).is_err() {
+                    if updates.blocking_send(Update::ExternalChanges(changes)).is_err() {
                         return;
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what others do to the rules is found by the next repair only");
+                    tracing::warn!(%error, "external changes not reported; periodic repairs find them");
                     return;
                 }
             }
         }
     };
     let thread = std::thread::Builder::new().name("proxy-watch".to_owned());
-    thread.spawn(listen).map(drop)
+    thread.spawn(watch).map(drop)
 }
 
-/// Tells changes of the configuration. Ends when nobody can change it any more.
+/// Sends changes of the configuration. Ends when the sender is dropped.
 pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sender<Update>) {
     while configs.changed().await.is_ok() {
         let config = Box::new(configs.borrow_and_update().clone());
@@ -120,21 +118,21 @@ pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sende
     }
 }
 
-/// Watches ServiceCIDRs where the API has them; older ones do not.
+/// Watches ServiceCIDRs if the API has them.
 async fn service_cidrs(client: Client, updates: Sender<Update>) {
     let probe = format!("{}?limit=1", ServiceCidr::collection(None));
     loop {
         match client.get::<serde::de::IgnoredAny>(&probe).await {
             Ok(_) => break,
             Err(error) if error.is_not_found() => {
-                tracing::info!("the API has no ServiceCIDRs: unused cluster IPs are not dropped");
+                tracing::info!("API without ServiceCIDRs; packets to unassigned cluster IPs are not dropped");
                 if updates.send(Update::NoServiceCidrs).await.is_err() {
                     return;
                 }
                 return std::future::pending().await;
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot find out whether there are ServiceCIDRs");
+                tracing::debug!(%error, "probe for ServiceCIDRs failed");
                 tokio::time::sleep(PROBE_PERIOD).await;
             }
         }
@@ -142,7 +140,7 @@ async fn service_cidrs(client: Client, updates: Sender<Update>) {
     forward::<ServiceCidr>(client, Query::default(), Update::ServiceCidr, updates).await;
 }
 
-/// Reads the machine's addresses again and again, and tells when they differ.
+/// Reads this node's addresses periodically and sends changes.
 async fn addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
     loop {
         tokio::time::sleep(ADDRESS_PERIOD).await;
@@ -154,7 +152,7 @@ async fn addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
                     return;
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot read this machine's addresses"),
+            Err(error) => tracing::warn!(%error, "addresses of this node not read"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What this machine is set to at the start: limits and timeouts of connection tracking, and how this process
-//! ranks when memory runs out (KPR-10, KPF-29 to KPF-32).
+//! Settings of the machine at the start: limits and timeouts of connection tracking, and the OOM score of this
+//! process (KPR-10, KPF-29 to KPF-32).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::config::Config;
 
-/// The most connections that are ever asked for (KPF-30).
+/// Upper bound for the limit of connections (KPF-30).
 const CONNECTIONS_MAX: u64 = 1_048_576;
-/// Connections to a bucket of the kernel's hash table.
+/// Connections per bucket of the kernel's hash table.
 const CONNECTIONS_PER_BUCKET: u64 = 4;
 
-/// Settings of connection tracking. What is `None`, zero or false is left as it is.
+/// Settings of connection tracking. `None`, zero and false keep the current value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConntrackSettings {
     /// `--conntrack-max-per-core`.
     pub max_per_core: Option<u32>,
-    /// `--conntrack-min`: the least limit, whatever the number of cores.
+    /// `--conntrack-min`: lower bound of the limit, regardless of the number of cores.
     pub min: Option<u32>,
     /// `--conntrack-tcp-timeout-established`.
     pub tcp_timeout_established: Option<Duration>,
@@ -32,14 +32,14 @@ pub struct ConntrackSettings {
 }
 
 impl ConntrackSettings {
-    /// The limit of connections on a machine with so many cores; `None` to leave it.
+    /// Returns the limit of connections for this number of cores; `None` keeps the current value.
     fn limit(&self, cores: usize) -> Option<u64> {
         let per_core = self.max_per_core.filter(|per_core| *per_core > 0)?;
         let scaled = u64::from(per_core) * cores as u64;
         Some(scaled.max(u64::from(self.min.unwrap_or(0))).min(CONNECTIONS_MAX))
     }
 
-    /// The values to write, by name below `net/netfilter`.
+    /// Returns the values to write, by name below `net/netfilter`.
     fn values(&self) -> Vec<(&'static str, u64)> {
         let seconds = |duration: Option<Duration>| duration.map(|d| d.as_secs()).filter(|s| *s > 0);
         let timeouts = [
@@ -65,8 +65,8 @@ impl ConntrackSettings {
     }
 }
 
-/// Sets this machine up. What cannot be set is said in the log: where `/proc` is read-only, as in most
-/// containers, the machine's owner sets it.
+/// Applies the settings to this machine. Failures are logged: `/proc` is read-only in most containers, and the owner
+/// of the machine sets the values then.
 pub fn set_up_machine(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let failures = write_all(
@@ -76,17 +76,17 @@ pub fn set_up_machine(config: &Config) {
         Path::new("/sys"),
     );
     for (path, error) in failures {
-        tracing::warn!(path = %path.display(), %error, "cannot be set, and stays as it is");
+        tracing::warn!(path = %path.display(), %error, "setting not written");
     }
     if let Some(score) = config.oom_score_adj {
         let path = Path::new("/proc/self/oom_score_adj");
         if let Err(error) = write_number(path, i64::from(score)) {
-            tracing::info!(%error, score, "the score for when memory runs out stays as it is");
+            tracing::info!(%error, score, "OOM score not written");
         }
     }
 }
 
-/// Writes what differs below the two roots; what could not be written.
+/// Writes changed values below the two roots. Returns the failures.
 fn write_all(
     settings: &ConntrackSettings,
     cores: usize,
@@ -94,26 +94,26 @@ fn write_all(
     sys: &Path,
 ) -> Vec<(PathBuf, io::Error)> {
     let directory = proc_sys.join("net/netfilter");
-    let mut wanted: Vec<(PathBuf, u64)> = Vec::new();
+    let mut desired: Vec<(PathBuf, u64)> = Vec::new();
     if let Some(limit) = settings.limit(cores) {
         let buckets = sys.join("module/nf_conntrack/parameters/hashsize");
-        // More buckets than needed do no harm; the kernel's own choice stays.
+        // A larger hash table is harmless, so the kernel's choice stays.
         if read_number(&buckets).is_ok_and(|now| now < (limit / CONNECTIONS_PER_BUCKET) as i64) {
-            wanted.push((buckets, limit / CONNECTIONS_PER_BUCKET));
+            desired.push((buckets, limit / CONNECTIONS_PER_BUCKET));
         }
-        wanted.push((directory.join("nf_conntrack_max"), limit));
+        desired.push((directory.join("nf_conntrack_max"), limit));
     }
     let values = settings.values().into_iter();
-    wanted.extend(values.map(|(name, value)| (directory.join(name), value)));
+    desired.extend(values.map(|(name, value)| (directory.join(name), value)));
     let mut failures = Vec::new();
-    for (path, value) in wanted {
+    for (path, value) in desired {
         let value = value as i64;
         let written = match read_number(&path) {
             Ok(now) if now == value => continue,
             _ => write_number(&path, value),
         };
         match written {
-            Ok(()) => tracing::info!(path = %path.display(), value, "set"),
+            Ok(()) => tracing::info!(path = %path.display(), value, "setting written"),
             Err(error) => failures.push((path, error)),
         }
     }
@@ -124,10 +124,10 @@ fn read_number(path: &Path) -> io::Result<i64> {
     let text = std::fs::read_to_string(path)?;
     text.trim()
         .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is no number")))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number")))
 }
 
-/// Writes to a file that is there; it makes none.
+/// Writes to an existing file.
 fn write_number(path: &Path, value: i64) -> io::Result<()> {
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new()

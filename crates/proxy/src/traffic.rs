@@ -1,5 +1,4 @@
-//! What the kernel's memory of flows tells of Services: how many connections each has through this node, and how much
-//! they have said. It costs nothing until somebody asks.
+//! Traffic by Service, read from connection tracking on request: number of connections and bytes through this node.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,18 +7,18 @@ use api::object::{ObjectKey, Protocol};
 use netlink::conntrack::{Conntrack, ConntrackError, Family};
 use plan::Plan;
 
-/// The connections and flows of a Service that the kernel knows.
+/// Traffic of a Service in connection tracking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// The Service, as `namespace/name`.
+    /// Service as `namespace/name`.
     pub(crate) service: String,
-    /// How many there are, those among them that have ended a moment ago.
+    /// Number of entries, including recently closed connections.
     pub(crate) connections: u64,
-    /// Bytes of them all in both directions; 0 where the kernel does not count.
+    /// Bytes in both directions; 0 if the kernel does not count them.
     pub(crate) bytes: u64,
 }
 
-/// The Services with the most connections, so many at most.
+/// Returns the Services with the most connections, at most `services_max`.
 pub(crate) fn busiest(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -28,7 +27,7 @@ pub(crate) fn busiest(
     let mut counts: HashMap<&ObjectKey, (u64, u64)> = HashMap::new();
     for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
         for family in [Family::V4, Family::V6] {
-            // Nothing is kept of a flow but its part of the sums.
+            // Only sums are kept, no flows.
             conntrack.flows(family, protocol.number(), |flow| {
                 if let Some((port, _)) = plan.frontend_at(protocol, flow.original.destination) {
                     let (connections, bytes) = counts.entry(&port.key.service).or_default();

@@ -1,4 +1,4 @@
-//! The thread that owns plan and dataplane: what is queued goes into the plan, and into force at once.
+//! Worker thread: it owns plan and dataplane, and applies queued updates.
 
 mod drift;
 mod flows;
@@ -19,33 +19,32 @@ use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Setting
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
-use crate::care::Scope;
+use crate::conntrack_cleanup::CleanupScope;
 use crate::config::Config;
 use crate::drain::Drains;
 use crate::events::Events;
-use crate::faults::{Complaint, Faults};
+use crate::faults::{ServiceFault, Faults};
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
 
-pub(crate) use updates::{TrafficQuestion, Update};
+pub(crate) use updates::{TrafficQuery, Update};
 
-/// Services whose faults the status lists; the metric counts all.
+/// Maximum of Services in the status' list of faults; the metric counts all.
 const STATUS_FAULTS_MAX: usize = 1_000;
-/// Updates that wait in the queue: sources pause beyond that.
+/// Capacity of the queue. Sources wait while it is full.
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
-/// Updates taken in one step: enough for any burst, few enough that a stream of them cannot keep the
-/// first from coming into force.
+/// Maximum of updates per sync: enough for bursts, and few enough that a constant stream cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
-/// Pauses after a dataplane that failed: the first, doubled up to the last.
+/// Pauses after a failure of the dataplane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// What the worker tells to those who ask over HTTP.
+/// State that the worker shares with the servers.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct SharedStatus {
     pub(crate) health: Arc<Health>,
     pub(crate) checks: Arc<ServiceChecks>,
     pub(crate) localhost: Arc<LocalhostPorts>,
@@ -53,8 +52,8 @@ pub(crate) struct Board {
     pub(crate) metrics: Metrics,
 }
 
-impl Board {
-    /// What `portolan proxy status` shows.
+impl SharedStatus {
+    /// Returns the content of `/status`.
     pub(crate) fn status(&self, config: &Config) -> serde_json::Value {
         let mut status = self.metrics.status();
         status["mode"] = config.proxy_mode.as_str().into();
@@ -65,7 +64,7 @@ impl Board {
     }
 }
 
-/// Which sources have told everything once. Nothing is written before all have (KPR-05).
+/// Sources whose initial list is complete. Nothing is written before all are (KPR-05).
 #[derive(Debug, Default)]
 struct Synced {
     services: bool,
@@ -80,16 +79,16 @@ impl Synced {
     }
 }
 
-/// What came of bringing changes into force.
+/// Result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All of them are in force.
-    InForce,
-    /// Some Services were refused and will be tried again.
+pub(crate) enum SyncResult {
+    /// All changes are applied.
+    Applied,
+    /// The kernel refused some Services; they are retried.
     Incomplete,
 }
 
-/// When to try again.
+/// Time of the next attempt.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Instant,
@@ -97,7 +96,7 @@ struct Retry {
 }
 
 impl Retry {
-    /// A pause, longer than the one before.
+    /// Returns the next attempt, with twice the previous pause.
     fn after(last: Option<Self>) -> Self {
         let pause = last.map_or(RETRY_MIN, |last| (last.pause * 2).min(RETRY_MAX));
         Self {
@@ -107,50 +106,50 @@ impl Retry {
     }
 }
 
-/// Plan, dataplane, and what is on its way from the one to the other.
+/// Worker with the plan, the dataplane and the changes in between.
 pub(crate) struct Worker<D> {
     plan: Plan,
     dataplane: D,
-    /// `None` where nobody's flows are looked after.
+    /// `None` if flows are not maintained.
     conntrack: Option<Conntrack>,
     config: Config,
-    board: Arc<Board>,
+    shared_status: Arc<SharedStatus>,
     synced: Synced,
-    /// The Node as it was last seen.
+    /// Last state of the Node.
     node: Option<Box<Node>>,
-    /// The Node's IPs in use.
+    /// IPs of the Node.
     node_ips: Vec<IpAddr>,
     own_addresses: Vec<IpAddr>,
     service_cidrs: BTreeMap<ObjectKey, Vec<IpNet>>,
-    /// Changes that are in the plan and not in force.
+    /// Changes of the plan that are not applied.
     pending: Changes,
-    /// Flows to look at once they are.
-    scope: Scope,
+    /// Flows to check after the next sync.
+    scope: CleanupScope,
     /// TCP connections to end later.
     drains: Drains,
     events: Events,
-    /// Where what others do is to be told, until that is watched.
-    others: Option<WeakSender<Update>>,
-    /// What others did to what is in force, not yet mended.
-    tampered: Vec<ExternalChange>,
-    /// When that may be mended next.
-    mend_at: Instant,
-    /// Why the kernel refuses Services, until it takes them.
+    /// Queue for external changes, until they are watched.
+    change_sender: Option<WeakSender<Update>>,
+    /// External changes that are not repaired.
+    external_changes: Vec<ExternalChange>,
+    /// Earliest time of the next repair of external changes.
+    repair_external_at: Instant,
+    /// Services that the kernel refuses, with its reasons.
     refused: BTreeMap<ObjectKey, String>,
     triggers: Vec<Timestamp>,
     started: Timestamp,
-    /// When the dataplane may be changed again.
+    /// Earliest time of the next sync.
     ready_at: Instant,
 }
 
 impl<D: Dataplane> Worker<D> {
-    /// A worker with an empty plan on a machine with these addresses.
+    /// Creates a worker with an empty plan.
     pub(crate) fn new(
         config: Config,
         dataplane: D,
         conntrack: Option<Conntrack>,
         own_addresses: Vec<IpAddr>,
-        board: Arc<Board>,
+        shared_status: Arc<SharedStatus>,
         events: Events,
     ) -> Self {
         let plan = Plan::new(Settings {
@@ -165,19 +164,19 @@ impl<D: Dataplane> Worker<D> {
             dataplane,
             conntrack,
             config,
-            board,
+            shared_status,
             synced: Synced::default(),
             node: None,
             node_ips: Vec::new(),
             own_addresses,
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
-            scope: Scope::default(),
+            scope: CleanupScope::default(),
             drains: Drains::default(),
             events,
-            others: None,
-            tampered: Vec::new(),
-            mend_at: Instant::now(),
+            change_sender: None,
+            external_changes: Vec::new(),
+            repair_external_at: Instant::now(),
             refused: BTreeMap::new(),
             triggers: Vec::new(),
             started: Timestamp::now(),
@@ -185,36 +184,36 @@ impl<D: Dataplane> Worker<D> {
         };
         let is_iptables = worker.config.proxy_mode == "iptables";
         worker
-            .board
+            .shared_status
             .metrics
             .update(|values| values.is_iptables = is_iptables);
-        worker.board.health.set_sync_period(worker.config.sync_period);
+        worker.shared_status.health.set_sync_period(worker.config.sync_period);
         worker.set_node(None);
         worker
     }
 
-    /// Works until the queue is closed and empty, or the kernel will never let it. Blocks its thread. `others` is where
-    /// is told what others do to what is in force.
+    /// Runs until the queue is closed and empty, or until the kernel denies access. Blocks its thread. External
+    /// changes go to `change_sender`.
     pub(crate) fn run(
         mut self,
         mut updates: Receiver<Update>,
-        others: WeakSender<Update>,
+        change_sender: WeakSender<Update>,
         runtime: &tokio::runtime::Handle,
     ) -> Result<(), DataplaneError> {
         let _context = runtime.enter(); // Events are sent by tasks
-        self.others = Some(others);
+        self.change_sender = Some(change_sender);
         let mut repair_at = Instant::now() + self.config.repair_period;
         let mut retry: Option<Retry> = None;
         let mut is_waiting = false;
         loop {
-            let mend_at = Some(self.mend_at).filter(|_| !self.tampered.is_empty());
+            let repair_external_at = Some(self.repair_external_at).filter(|_| !self.external_changes.is_empty());
             let ready_at = Some(self.ready_at).filter(|_| is_waiting);
-            let deadlines = [retry.map(|retry| retry.at), self.drains.next(), mend_at, ready_at];
+            let deadlines = [retry.map(|retry| retry.at), self.drains.next(), repair_external_at, ready_at];
             let deadline = deadlines.into_iter().flatten().fold(repair_at, Instant::min);
             let next =
                 runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
             match next {
-                Ok(Some(update)) => self.take_batch(update, &mut updates),
+                Ok(Some(update)) => self.apply_batch(update, &mut updates),
                 Ok(None) if is_waiting => return self.apply().map(drop),
                 Ok(None) => return Ok(()),
                 Err(_) => {}
@@ -222,18 +221,18 @@ impl<D: Dataplane> Worker<D> {
             is_waiting = Instant::now() < self.ready_at;
             if !is_waiting && retry.is_none_or(|retry| retry.at <= Instant::now()) {
                 retry = match self.apply() {
-                    Ok(Outcome::InForce) => None,
-                    Ok(Outcome::Incomplete) => Some(Retry::after(retry)),
+                    Ok(SyncResult::Applied) => None,
+                    Ok(SyncResult::Incomplete) => Some(Retry::after(retry)),
                     Err(DataplaneError::NotPermitted) => return Err(DataplaneError::NotPermitted),
                     Err(error) => {
                         let services = self.pending.services.len();
-                        tracing::error!(%error, services, "cannot put changes into force");
+                        tracing::error!(%error, services, "changes not applied");
                         Some(Retry::after(retry))
                     }
                 };
             }
             self.end_drained();
-            self.mend();
+            self.repair_external_changes();
             if repair_at <= Instant::now() {
                 self.repair();
                 repair_at = Instant::now() + self.config.repair_period;
@@ -241,34 +240,34 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    fn take_batch(&mut self, first: Update, updates: &mut Receiver<Update>) {
+    fn apply_batch(&mut self, first: Update, updates: &mut Receiver<Update>) {
         let now = Moment::now();
-        self.board.health.queued(now);
-        self.take(first);
+        self.shared_status.health.queued(now);
+        self.apply_update(first);
         let mut rest = 0;
         while rest < BATCH_UPDATES_MAX
             && let Ok(update) = updates.try_recv()
         {
-            self.take(update);
+            self.apply_update(update);
             rest += 1;
         }
-        self.board.metrics.update(|values| {
+        self.shared_status.metrics.update(|values| {
             values.sync_proxy_rules_last_queued_timestamp_seconds = seconds_of(now.wall);
         });
     }
 
-    /// Brings what has changed into force. After an error all of it waits for the next try.
-    pub(crate) fn apply(&mut self) -> Result<Outcome, DataplaneError> {
+    /// Applies pending changes. After an error, all of them wait for the next attempt.
+    pub(crate) fn apply(&mut self) -> Result<SyncResult, DataplaneError> {
         if !self.synced.all() {
-            return Ok(Outcome::InForce);
+            return Ok(SyncResult::Applied);
         }
         let changes = self.plan.take_changes();
-        self.tell(&changes);
-        self.scope.merge(Scope::of(&self.plan, &changes));
+        self.publish(&changes);
+        self.scope.merge(CleanupScope::after(&self.plan, &changes));
         self.pending.merge(changes);
         if !self.pending.is_empty() {
             let began = Instant::now();
-            let metrics = &self.board.metrics;
+            let metrics = &self.shared_status.metrics;
             let applied = self.dataplane.apply(&self.plan, &self.pending).inspect_err(|_| {
                 metrics.update(|values| values.sync_proxy_rules_nftables_sync_failures_total += 1);
             })?;
@@ -283,68 +282,68 @@ impl<D: Dataplane> Worker<D> {
             for service in &changes.services {
                 self.refused.remove(service);
             }
-            self.note_drains(&changes);
-            self.watch_others();
-            self.take_over();
+            self.record_drains(&changes);
+            self.watch_external_changes();
+            self.remove_leftovers_once();
             for skipped in applied.skipped {
                 self.refused.insert(skipped.service.clone(), skipped.reason);
                 self.pending.services.push(skipped.service);
             }
             concerned.sort_unstable();
             concerned.dedup();
-            self.complain(&concerned);
-            self.note_sync(began.elapsed(), is_full);
+            self.report_faults(&concerned);
+            self.record_sync(began.elapsed(), is_full);
             self.ready_at = Instant::now() + self.config.min_sync_period;
         }
-        self.care();
-        // A Service that the kernel refuses is a fault of that Service, not of the proxy.
-        self.board.health.updated(Moment::now());
+        self.clean_up_conntrack();
+        // A refused Service is a fault of the Service, not of the proxy.
+        self.shared_status.health.updated(Moment::now());
         Ok(if self.pending.is_empty() {
-            Outcome::InForce
+            SyncResult::Applied
         } else {
-            Outcome::Incomplete
+            SyncResult::Incomplete
         })
     }
 
-    /// Tells people and load balancers what changed.
-    fn tell(&mut self, changes: &Changes) {
+    /// Publishes changed health checks and localhost node ports.
+    fn publish(&mut self, changes: &Changes) {
         for service in &changes.services {
             let node_ports = self.plan.ports_of(service).flat_map(node_ports_on_localhost);
-            self.board.localhost.set(service, node_ports.collect());
+            self.shared_status.localhost.set(service, node_ports.collect());
         }
         for service in &changes.health_checks {
-            self.board.checks.set(service, self.plan.health_check(service));
+            self.shared_status.checks.set(service, self.plan.health_check(service));
         }
     }
 
-    /// Tells what is wrong with these Services.
-    fn complain(&self, services: &[ObjectKey]) {
+    /// Updates the faults of these Services.
+    fn report_faults(&self, services: &[ObjectKey]) {
         let all = services
             .iter()
-            .map(|service| (service.clone(), self.complaints(service)));
-        self.board.faults.set(all, &self.events);
-        let count = self.board.faults.count();
-        self.board
+            .map(|service| (service.clone(), self.faults_of(service)));
+        self.shared_status.faults.set(all, &self.events);
+        let count = self.shared_status.faults.count();
+        self.shared_status
             .metrics
             .update(|values| values.faulty_services = count as u64);
     }
 
-    fn complaints(&self, service: &ObjectKey) -> BTreeSet<Complaint> {
-        let skipped = self.plan.faults_of(service).map(|fault| Complaint {
+    fn faults_of(&self, service: &ObjectKey) -> BTreeSet<ServiceFault> {
+        let skipped = self.plan.faults_of(service).map(|fault| ServiceFault {
             reason: "ServicePartSkipped",
             message: format!("a part is skipped: {fault}"),
         });
-        let refused = self.refused.get(service).map(|reason| Complaint {
+        let refused = self.refused.get(service).map(|reason| ServiceFault {
             reason: "FailedToProgramService",
-            message: format!("the kernel refuses it, what was in force before stays: {reason}"),
+            message: format!("the kernel refuses the rules; the previous ones stay: {reason}"),
         });
         let schedulers = self.plan.ports_of(service).map(|port| port.scheduler);
         let unsupported = schedulers
             .filter(|scheduler| !self.dataplane.supports(*scheduler))
-            .map(|scheduler| Complaint {
+            .map(|scheduler| ServiceFault {
                 reason: "SchedulerNotSupported",
                 message: format!(
-                    "scheduler {} is not to be had in {} mode: endpoints are chosen at random",
+                    "scheduler {} is not supported in {} mode: endpoints are chosen at random",
                     scheduler.as_str(),
                     self.config.proxy_mode
                 ),
@@ -352,49 +351,49 @@ impl<D: Dataplane> Worker<D> {
         skipped.chain(refused).chain(unsupported).collect()
     }
 
-    /// Takes away what kube-proxy left, now that our rules carry the traffic. Once, and beside the work: its
-    /// chains may be many, and the programs that delete them slow.
-    fn take_over(&mut self) {
+    /// Removes kube-proxy's rules once, after the first sync. A thread does so, because many chains and slow programs
+    /// take time.
+    fn remove_leftovers_once(&mut self) {
         if !std::mem::take(&mut self.config.takes_over) {
             return;
         }
         let mode = self.config.proxy_mode.clone();
         let work = move || {
             for found in remove_leftovers(Some(&mode)) {
-                tracing::info!("taken over and removed: {found}");
+                tracing::info!("leftover removed: {found}");
             }
         };
         if let Err(error) = std::thread::Builder::new()
             .name("take-over".to_owned())
             .spawn(work)
         {
-            tracing::warn!(%error, "what kube-proxy left stays");
+            tracing::warn!(%error, "leftovers of kube-proxy not removed");
         }
     }
 
-    fn note_sync(&mut self, took: Duration, is_full: bool) {
+    fn record_sync(&mut self, took: Duration, is_full: bool) {
         let now = Timestamp::now();
         let totals = [Family::V4, Family::V6].map(|family| self.plan.totals(family));
         let counts = self.dataplane.counts();
-        self.board.metrics.synced(took, is_full, now);
-        self.board.metrics.update(|values| {
+        self.shared_status.metrics.synced(took, is_full, now);
+        self.shared_status.metrics.update(|values| {
             values.totals = totals;
             values.counts = counts;
             for trigger in self.triggers.drain(..) {
                 values
                     .network_programming_duration_seconds
-                    // Two machines' clocks may differ, and be set.
+                    // Clocks of different hosts may differ.
                     .observe((seconds_of(now) - seconds_of(trigger)).max(0.0));
             }
         });
         if is_full {
             let ports = totals[0].ports + totals[1].ports;
-            tracing::info!(ports, milliseconds = took.as_millis(), "everything is in force");
+            tracing::info!(ports, milliseconds = took.as_millis(), "full sync done");
         }
     }
 }
 
-/// The node ports of a Service port that answer on 127.0.0.1: TCP ones that lead somewhere from this node.
+/// Returns the node ports of a Service port that 127.0.0.1 serves: TCP ones that lead to endpoints from this node.
 fn node_ports_on_localhost(port: &ServicePortPlan) -> impl Iterator<Item = u16> {
     let is_relayed = port.key.protocol == Protocol::Tcp && port.key.family == Family::V4;
     let frontends = port.frontends.iter().filter(move |_| is_relayed);

@@ -1,8 +1,8 @@
-//! Wrapped packets come from Nodes only: a table of nftables of its own.
+//! nftables table that admits VXLAN packets from Nodes only.
 //!
-//! VXLAN has no authentication: whoever reaches the UDP port can put packets into the Pods' network under any source.
-//! The table drops what comes to that port from addresses that no Node has. Who can send under a Node's address on the
-//! segment between the nodes is not kept out by it.
+//! VXLAN has no authentication: any host that reaches the UDP port can inject packets into the Pod network under any
+//! source address. The table drops packets to that port from addresses that no Node has. It does not stop hosts on
+//! the segment between the nodes that forge a Node's address.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,22 +12,22 @@ use netlink::nftables::{
     MetaKey, PayloadBase, Register, Rule, Set, SetValue, Table, Verdict,
 };
 
-/// The table.
+/// Name of the table.
 pub(crate) const TABLE: &str = "portolan-vxlan";
-/// Before the tables of others, which most often filter at 0.
+/// Priority before the tables of other programs, which usually filter at 0.
 const PRIORITY: i32 = -10;
-/// Nodes' addresses of one family at most: far more than a cluster has.
+/// Maximum of Node addresses per IP family, far more than a cluster has.
 pub(crate) const SOURCES_MAX: usize = 16_384;
 const UDP: u8 = 17;
 const FIRST: Register = Register::at(0);
 
-/// How the addresses of one family are written.
+/// Encoding of addresses of one IP family.
 struct Family {
-    /// `nfproto`.
+    /// `nfproto` value.
     number: u8,
     set: &'static str,
     field: Field,
-    /// Where the IP header has the source.
+    /// Offset of the source address in the IP header.
     source_offset: u32,
 }
 
@@ -46,7 +46,7 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// The transaction that puts the table in force, in place of any that is there.
+/// Builds the transaction that creates the table and replaces an existing one.
 pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
     let mut batch = Batch::new(TABLE, None);
     let table = Table {
@@ -54,7 +54,7 @@ pub(crate) fn table(port: u16, nodes: &BTreeSet<IpAddr>) -> Batch {
         comment: "wrapped packets come from Nodes".to_owned(),
         is_dormant: false,
     };
-    // Added first so that there is one to be taken away.
+    // The first addition makes the deletion succeed if there is no table.
     for change in [Change::Add, Change::Delete, Change::Add] {
         batch.table(change, &table, 0);
     }

@@ -1,4 +1,4 @@
-//! The rim: what the kernel has, and changing it.
+//! Reading and changing the kernel's routes, VXLAN link and filter.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,77 +7,79 @@ use netlink::nftables::{CommitError, Nftables, TableFamily};
 use netlink::route::{Connection, Link, LinkChange, LinkName, RouteError, Vxlan};
 
 use crate::filter;
-use crate::plan::PresentLink;
-use crate::{Changes, LINK, Network, PROTOCOL, Plan, Present, Settings, ethernet_of};
+use crate::plan::VxlanState;
+use crate::{Changes, LINK, Network, PROTOCOL, Plan, KernelState, Settings, ethernet_of};
 
-/// A neighbour that somebody has set, not learned (`neighbour.h`).
+/// State of a neighbour that a program set, as opposed to a learned one (`neighbour.h`).
 const NUD_PERMANENT: u16 = 0x80;
-/// Bytes that wrapping adds: Ethernet, IP, UDP and VXLAN headers.
-const WRAPPING_BYTES_IPV4: u32 = 50;
-/// The same over IPv6.
-const WRAPPING_BYTES_IPV6: u32 = 70;
+/// Overhead of encapsulation over IPv4 in bytes: Ethernet, IP, UDP and VXLAN headers.
+const ENCAPSULATION_BYTES_IPV4: u32 = 50;
+/// Overhead of encapsulation over IPv6 in bytes.
+const ENCAPSULATION_BYTES_IPV6: u32 = 70;
 
-/// Why the kernel does not have what it should.
+/// Reasons for which the kernel does not match the plan.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// The kernel refuses. `EPERM`: CAP_NET_ADMIN is missing.
+    /// The kernel refused a request. `EPERM` means that CAP_NET_ADMIN is missing.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// No link has the address that wrapped packets are to come from. It may come later.
-    #[error("no link of this machine has the address {0}, from which wrapped packets are to come")]
+    /// No link has the source address of encapsulated packets. It may appear later.
+    #[error("no link of this node has the address {0}, the source of VXLAN packets")]
     NoUnderlay(IpAddr),
-    /// This machine has no address.
-    #[error("this machine has no address beyond the loopback link; name one with --node-ip")]
+    /// The node has no address.
+    #[error("this node has no address except on the loopback link; set one with --node-ip")]
     NoAddress,
-    /// The kernel cannot be asked for its tables.
+    /// nftables is not reachable.
     #[error("nftables: {0}")]
     Nftables(std::io::Error),
-    /// The kernel refuses the table that keeps wrapped packets of strangers out: packets are not wrapped then.
-    #[error("keeping wrapped packets of others out: {0}")]
+    /// The kernel refused the filter; packets are not encapsulated then.
+    #[error("cannot restrict VXLAN packets to those from Nodes: {0}")]
     Filter(#[from] CommitError),
-    /// Some changes were refused; the others are made. With the first reason.
-    #[error("{count} of the changes were refused, the first one: {first}")]
-    Some {
-        /// How many.
+    /// The kernel refused some changes; the others are applied.
+    #[error("the kernel refused {count} changes, first: {first}")]
+    Partial {
+        /// Number of refused changes.
         count: usize,
-        /// The first reason.
+        /// First error.
         first: RouteError,
     },
 }
 
-/// The network of this machine, in the namespace in which it was opened.
+/// Network of this node, in the namespace in which it was opened.
 #[derive(Debug)]
 pub struct Kernel {
     connection: Connection,
-    /// Opened with the first table that is needed.
+    /// Opened when the first table is needed.
     nftables: Option<Nftables>,
-    /// The port and the sources of the table in force.
-    filtered: Option<(u16, BTreeSet<IpAddr>)>,
+    /// Port and sources of the applied filter.
+    applied_filter: Option<(u16, BTreeSet<IpAddr>)>,
 }
 
 impl Kernel {
-    /// Opens it, in the namespace of the calling thread.
+    /// Opens the network in the namespace of the calling thread.
     ///
     /// # Errors
-    /// [`KernelError::Route`].
+    ///
+    /// [`KernelError::Route`] if no socket can be opened.
     pub fn open() -> Result<Self, KernelError> {
         Ok(Self {
             connection: Connection::open()?,
             nftables: None,
-            filtered: None,
+            applied_filter: None,
         })
     }
 
-    /// Brings the kernel to what a plan says; returns what was changed. One change that is refused holds up no other.
+    /// Applies a plan and returns the changes. A refused change does not stop the others.
     ///
     /// # Errors
-    /// See [`KernelError`].
+    ///
+    /// A [`KernelError`]; the caller may retry.
     pub fn apply(&mut self, settings: &Settings, plan: &Plan) -> Result<Changes, KernelError> {
         let link = match settings.network {
             Network::Vxlan { id, port } => {
-                // The link opens the port, so strangers are kept out before.
+                // The link opens the port, so the filter is applied first.
                 self.filter(port, &plan.sources)?;
-                Some(self.wrapping_link(settings, id, port)?)
+                Some(self.ensure_vxlan_link(settings, id, port)?)
             }
             Network::HostGw | Network::None => {
                 self.remove_link()?;
@@ -85,35 +87,36 @@ impl Kernel {
                 None
             }
         };
-        let present = Present {
+        let present = KernelState {
             routes: self.connection.routes()?,
             link: link.map(|link| self.read_link(link)).transpose()?,
         };
         let changes = Changes::new(plan, &present);
-        self.carry_out(&changes, present.link.as_ref())?;
+        self.execute(&changes, present.link.as_ref())?;
         Ok(changes)
     }
 
-    /// Writes the table if it is not as it should be, also when somebody has taken it away.
+    /// Writes the filter if it differs from the applied one, or if another program deleted it.
     fn filter(&mut self, port: u16, sources: &BTreeSet<IpAddr>) -> Result<(), KernelError> {
         let nftables = match &mut self.nftables {
             Some(nftables) => nftables,
             none => none.insert(Nftables::open().map_err(KernelError::Nftables)?),
         };
-        let is_there = nftables.table(filter::TABLE).is_ok_and(|table| table.is_some());
-        let in_force = self.filtered.as_ref().filter(|_| is_there);
-        if in_force.is_some_and(|(its_port, its_sources)| *its_port == port && its_sources == sources) {
+        let exists = nftables.table(filter::TABLE).is_ok_and(|table| table.is_some());
+        let applied = self.applied_filter.as_ref().filter(|_| exists);
+        if applied.is_some_and(|(applied_port, applied_sources)| *applied_port == port && applied_sources == sources) {
             return Ok(());
         }
-        self.filtered = None;
+        self.applied_filter = None;
         nftables.commit(filter::table(port, sources))?;
-        self.filtered = Some((port, sources.clone()));
+        self.applied_filter = Some((port, sources.clone()));
         Ok(())
     }
 
-    /// Takes the table away, also one of a process of before; whether there was one. A kernel without nftables has none.
+    /// Deletes the filter, including that of an earlier process. Returns true if it existed. A kernel without
+    /// nftables has none.
     fn remove_filter(&mut self) -> Result<bool, KernelError> {
-        self.filtered = None;
+        self.applied_filter = None;
         let Some(mut nftables) = self.nftables.take().or_else(|| Nftables::open().ok()) else {
             return Ok(false);
         };
@@ -123,40 +126,40 @@ impl Kernel {
         Ok(nftables.delete_table(TableFamily::Inet, filter::TABLE)?)
     }
 
-    fn carry_out(&mut self, changes: &Changes, link: Option<&PresentLink>) -> Result<(), KernelError> {
-        let mut refused = Refused::default();
+    fn execute(&mut self, changes: &Changes, link: Option<&VxlanState>) -> Result<(), KernelError> {
+        let mut refusals = Refusals::default();
         let kernel = &mut self.connection;
         for route in &changes.removed_routes {
-            refused.unless_absent(kernel.delete_route(route));
+            refusals.ignore_absent(kernel.delete_route(route));
         }
         if let Some(link) = link.map(|link| link.index) {
             for entry in &changes.removed_entries {
-                refused.unless_absent(kernel.delete_forwarding_entry(link, entry));
+                refusals.ignore_absent(kernel.delete_forwarding_entry(link, entry));
             }
-            for router in &changes.removed_neighbours {
-                refused.unless_absent(kernel.delete_neighbour(link, *router));
+            for gateway in &changes.removed_neighbours {
+                refusals.ignore_absent(kernel.delete_neighbour(link, *gateway));
             }
             for address in &changes.removed_addresses {
-                refused.unless_absent(kernel.delete_address(link, *address));
+                refusals.ignore_absent(kernel.delete_address(link, *address));
             }
             for address in &changes.addresses {
-                refused.take(kernel.add_address(link, *address));
+                refusals.record(kernel.add_address(link, *address));
             }
             for entry in &changes.entries {
-                refused.take(kernel.replace_forwarding_entry(link, entry));
+                refusals.record(kernel.replace_forwarding_entry(link, entry));
             }
-            for (router, ethernet) in &changes.neighbours {
-                refused.take(kernel.replace_neighbour(link, *router, *ethernet));
+            for (gateway, ethernet) in &changes.neighbours {
+                refusals.record(kernel.replace_neighbour(link, *gateway, *ethernet));
             }
         }
         for route in &changes.routes {
-            refused.take(kernel.add_route(route));
+            refusals.record(kernel.add_route(route));
         }
-        refused.result()
+        refusals.result()
     }
 
-    /// The link that wraps packets, made anew if it wraps them otherwise.
-    fn wrapping_link(&mut self, settings: &Settings, id: u32, port: u16) -> Result<Link, KernelError> {
+    /// Returns the VXLAN link; creates it again if its settings differ.
+    fn ensure_vxlan_link(&mut self, settings: &Settings, id: u32, port: u16) -> Result<Link, KernelError> {
         let local = *settings.node_ips.first().ok_or(KernelError::NoAddress)?;
         let addresses = self.connection.addresses()?;
         let underlay = addresses
@@ -165,13 +168,13 @@ impl Kernel {
             .map(|address| address.link)
             .ok_or(KernelError::NoUnderlay(local))?;
         let links = self.connection.links()?;
-        let beneath = links.iter().find(|link| link.index == underlay);
+        let underlay_link = links.iter().find(|link| link.index == underlay);
         let added_bytes = if local.is_ipv4() {
-            WRAPPING_BYTES_IPV4
+            ENCAPSULATION_BYTES_IPV4
         } else {
-            WRAPPING_BYTES_IPV6
+            ENCAPSULATION_BYTES_IPV6
         };
-        let mtu_bytes = beneath
+        let mtu_bytes = underlay_link
             .map_or(0, |link| link.mtu_bytes)
             .saturating_sub(added_bytes);
         let (ethernet, name): (_, LinkName) = (ethernet_of(&settings.node_name), LINK.parse()?);
@@ -190,8 +193,8 @@ impl Kernel {
             self.connection.add_vxlan(&name, &vxlan, ethernet, mtu_bytes)?;
         }
         let index = self.connection.link_index(&name)?;
-        let is_right = present.is_some_and(|link| fits(link) && link.is_up && link.mtu_bytes == mtu_bytes);
-        if !is_right {
+        let is_current = present.is_some_and(|link| fits(link) && link.is_up && link.mtu_bytes == mtu_bytes);
+        if !is_current {
             let change = LinkChange {
                 mtu_bytes: Some(mtu_bytes),
                 ..LinkChange::up()
@@ -207,7 +210,7 @@ impl Kernel {
         })
     }
 
-    fn read_link(&mut self, link: Link) -> Result<PresentLink, KernelError> {
+    fn read_link(&mut self, link: Link) -> Result<VxlanState, KernelError> {
         let index = link.index;
         let neighbours = self
             .connection
@@ -217,7 +220,7 @@ impl Kernel {
         let permanent = neighbours.filter(|neighbour| neighbour.state & NUD_PERMANENT != 0);
         let addresses = self.connection.addresses()?.into_iter();
         let own = addresses.filter(|address| address.link == index && address.is_global());
-        Ok(PresentLink {
+        Ok(VxlanState {
             index,
             entries: self.connection.forwarding_entries(index)?.into_iter().collect(),
             neighbours: permanent
@@ -235,16 +238,17 @@ impl Kernel {
     }
 }
 
-/// Takes all that is ours out of the kernel: routes and link. What was removed, for people.
+/// Removes all routes, the link and the filter of this component. Returns descriptions of the removed objects.
 ///
 /// # Errors
-/// See [`KernelError`].
+///
+/// A [`KernelError`] if the kernel refuses.
 pub fn remove_all() -> Result<Vec<String>, KernelError> {
     let mut kernel = Kernel::open()?;
-    let (mut removed, mut refused) = (Vec::new(), Refused::default());
+    let (mut removed, mut refusals) = (Vec::new(), Refusals::default());
     let routes = kernel.connection.routes()?;
     for route in routes.iter().filter(|route| route.protocol == PROTOCOL) {
-        refused.unless_absent(kernel.connection.delete_route(route));
+        refusals.ignore_absent(kernel.connection.delete_route(route));
         removed.push(format!("route to {}", route.destination));
     }
     if kernel.connection.link(&LINK.parse()?)?.is_some() {
@@ -254,35 +258,35 @@ pub fn remove_all() -> Result<Vec<String>, KernelError> {
     if kernel.remove_filter()? {
         removed.push(format!("table {}", filter::TABLE));
     }
-    refused.result()?;
+    refusals.result()?;
     Ok(removed)
 }
 
-/// Counts what the kernel refuses.
+/// Collector of refused changes.
 #[derive(Default)]
-struct Refused {
+struct Refusals {
     count: usize,
     first: Option<RouteError>,
 }
 
-impl Refused {
-    fn take(&mut self, result: Result<(), RouteError>) {
+impl Refusals {
+    fn record(&mut self, result: Result<(), RouteError>) {
         if let Err(error) = result {
             self.count += 1;
             self.first.get_or_insert(error);
         }
     }
 
-    fn unless_absent(&mut self, result: Result<(), RouteError>) {
+    fn ignore_absent(&mut self, result: Result<(), RouteError>) {
         match result {
             Err(error) if error.is_absent() => {}
-            other => self.take(other),
+            other => self.record(other),
         }
     }
 
     fn result(self) -> Result<(), KernelError> {
         match self.first {
-            Some(first) => Err(KernelError::Some {
+            Some(first) => Err(KernelError::Partial {
                 count: self.count,
                 first,
             }),

@@ -1,9 +1,29 @@
-//! The ways between the Pods of different nodes: routes to the other nodes' ranges, by their addresses where all are on
-//! one segment, or through a VXLAN link that wraps packets where there are routers in between.
+//! Routes between the Pods of different nodes: to the addresses of the nodes if these share a segment, or through a
+//! VXLAN link if routers are between them.
 //!
-//! [`Plan`] says what this machine's kernel should have, going by the Nodes; [`Changes`] what it takes to get there
-//! from what it has. Both are pure. [`run`] watches Nodes and carries that out by [`Kernel`]. What is ours is known by
-//! the number of the routes' protocol, [`PROTOCOL`], and the name of the link, [`LINK`]; nothing else is touched.
+//! [`Plan`] derives the desired state of this node's kernel from all Nodes. [`Changes`] is the difference to the
+//! current state. Both are pure. [`run`] watches Nodes and applies the changes by [`Kernel`]. The routing protocol
+//! number [`PROTOCOL`] and the link name [`LINK`] identify own objects; foreign objects stay unchanged.
+//!
+//! ```
+//! use routes::{ClusterNode, Network, Plan, Settings};
+//!
+//! let settings = Settings {
+//!     node_name: "a".to_owned(),
+//!     node_ips: vec!["192.0.2.1".parse()?],
+//!     cluster_cidrs: vec!["10.244.0.0/16".parse()?],
+//!     network: Network::HostGw,
+//! };
+//! let other = ClusterNode {
+//!     name: "b".to_owned(),
+//!     addresses: vec!["192.0.2.2".parse()?],
+//!     pod_cidrs: vec!["10.244.1.0/24".parse()?],
+//!     ..ClusterNode::default()
+//! };
+//! let plan = Plan::new(&settings, &[other]);
+//! assert_eq!(plan.gateways[&"10.244.1.0/24".parse()?], "192.0.2.2".parse::<std::net::IpAddr>()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod filter;
 mod kernel;
@@ -16,42 +36,42 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{Kernel, KernelError, remove_all};
-pub use plan::{Changes, Creation, Doubt, Machine, Plan, Present, ethernet_of};
+pub use plan::{Changes, Creation, RouteProblem, ClusterNode, Plan, KernelState, ethernet_of};
 pub use run::run;
 
-/// Who made our routes, as `ip route` shows it: a number that is nobody else's in `rtnetlink.h` and in iproute2's
-/// `rt_protos`.
+/// Routing protocol number of own routes, as `ip route` shows it. No other program has it in `rtnetlink.h` or in
+/// iproute2's `rt_protos`.
 pub const PROTOCOL: u8 = 112;
-/// The name of the link that wraps packets.
+/// Name of the VXLAN link.
 pub const LINK: &str = "portolan.vxlan";
 
-/// How packets get from one node to the Pods of another.
+/// Transport of packets between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// By routes to the other nodes' addresses, which are on one segment with ours.
+    /// Routes to the addresses of the other nodes, which share a segment with this one.
     #[default]
     HostGw,
-    /// Wrapped in UDP, through any network.
+    /// Encapsulation in UDP, through any network.
     Vxlan {
-        /// The network identifier, the same on all nodes.
+        /// VXLAN network identifier, the same on all nodes.
         id: u32,
-        /// The UDP port, the same on all nodes.
+        /// UDP port, the same on all nodes.
         port: u16,
     },
-    /// Others see to it.
+    /// None; another program provides it.
     None,
 }
 
-/// What a machine needs to know.
+/// Settings of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The name of this machine's Node.
+    /// Name of this Node.
     pub node_name: String,
-    /// This machine's addresses, the primary one first.
+    /// Addresses of this node, the primary one first.
     pub node_ips: Vec<IpAddr>,
-    /// The cluster's ranges: what is not in them is no range of Pods, whatever a Node says.
+    /// Cluster CIDRs. Ranges of Nodes outside of them are ignored.
     pub cluster_cidrs: Vec<IpNet>,
-    /// How packets get to others.
+    /// Transport of packets to other nodes.
     pub network: Network,
 }

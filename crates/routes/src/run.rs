@@ -1,4 +1,4 @@
-//! Keeping the kernel in step with the Nodes.
+//! Reconciliation of the kernel with the Nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,91 +7,92 @@ use api::object::Node;
 use client::{Client, Event, Query};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{Doubt, Kernel, KernelError, Machine, Plan, Settings};
+use crate::{RouteProblem, Kernel, KernelError, ClusterNode, Plan, Settings};
 
-/// How often the kernel is looked at though no Node changed: somebody may have changed it.
+/// Pause between two comparisons with the kernel if no Node changes, because another program may have changed it.
 const REPAIR_PERIOD: Duration = Duration::from_secs(30);
-/// How soon what was refused is tried again.
+/// Pause before refused changes are retried.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How long changes of Nodes are gathered: they come in groups when machines start.
-const GATHERING: Duration = Duration::from_millis(20);
+/// Delay that collects Node events, which arrive in groups when nodes start.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
 
-/// Keeps routes to the other nodes' Pods until `end`; they stay in force then.
+/// Maintains routes to the Pods of other nodes until `shutdown` is ready. The routes stay in the kernel afterwards.
 ///
 /// # Errors
-/// [`KernelError`] if the kernel cannot be spoken to; what it refuses is tried again.
+///
+/// [`KernelError`] if the kernel is not reachable. Refused changes are retried.
 pub async fn run(
     client: Client,
     settings: Settings,
-    end: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> Result<(), KernelError> {
     let mut nodes = client::watch::<Node>(&client, Query::default());
-    let mut keeping = Keeping {
+    let mut reconciler = Reconciler {
         kernel: Kernel::open()?,
         settings,
-        machines: BTreeMap::new(),
-        told: BTreeSet::new(),
-        failed: None,
+        nodes: BTreeMap::new(),
+        reported: BTreeSet::new(),
+        last_error: None,
     };
-    // Before all Nodes are known, nothing that is in force is taken away.
+    // Routes are not removed before the initial list of Nodes is complete.
     let mut due: Option<Instant> = None;
     let mut is_synced = false;
-    tokio::pin!(end);
+    tokio::pin!(shutdown);
     loop {
         let wait = due.unwrap_or_else(|| Instant::now() + REPAIR_PERIOD);
         tokio::select! {
             biased;
-            () = &mut end => return Ok(()),
+            () = &mut shutdown => return Ok(()),
             event = nodes.next() => {
                 is_synced |= matches!(event, Event::Synced);
-                if keeping.take(event) {
-                    let soon = Instant::now() + GATHERING;
+                if reconciler.handle_event(event) {
+                    let soon = Instant::now() + BATCH_DELAY;
                     due = Some(due.map_or(soon, |due| due.min(soon)));
                 }
             }
             () = sleep_until(wait), if is_synced => {
-                let pause = keeping.apply();
+                let pause = reconciler.apply();
                 due = Some(Instant::now() + pause);
             }
         }
     }
 }
 
-struct Keeping {
+struct Reconciler {
     kernel: Kernel,
     settings: Settings,
-    machines: BTreeMap<String, Machine>,
-    /// What was said already.
-    told: BTreeSet<Doubt>,
-    failed: Option<String>,
+    nodes: BTreeMap<String, ClusterNode>,
+    /// Problems that are logged already.
+    reported: BTreeSet<RouteProblem>,
+    last_error: Option<String>,
 }
 
-impl Keeping {
-    /// Takes in what a watch tells; whether the plan may be another now.
-    fn take(&mut self, event: Event<Node>) -> bool {
+impl Reconciler {
+    /// Handles an event. Returns true if the plan may change.
+    fn handle_event(&mut self, event: Event<Node>) -> bool {
         match event {
             Event::Applied(node) => {
-                let machine = Machine::from(&node);
-                let before = self.machines.insert(machine.name.clone(), machine.clone());
-                before.as_ref() != Some(&machine)
+                let node = ClusterNode::from(&node);
+                let before = self.nodes.insert(node.name.clone(), node.clone());
+                before.as_ref() != Some(&node)
             }
-            Event::Deleted(key) => self.machines.remove(&*key.name).is_some(),
+            Event::Deleted(key) => self.nodes.remove(&*key.name).is_some(),
             Event::Synced => true,
             Event::Malformed { key, error } => {
-                tracing::warn!(kind = "Node", %key, error, "the object cannot be read and is skipped");
+                tracing::warn!(kind = "Node", %key, error, "malformed object skipped");
                 false
             }
         }
     }
 
-    /// Brings the kernel in step; returns after how long to look again.
+    /// Applies the plan. Returns the pause before the next run.
     fn apply(&mut self) -> Duration {
-        let machines: Vec<Machine> = self.machines.values().cloned().collect();
-        let plan = Plan::new(&self.settings, &machines);
-        for doubt in plan.doubts.difference(&self.told) {
-            tracing::warn!("{doubt}");
+        let nodes: Vec<ClusterNode> = self.nodes.values().cloned().collect();
+        let plan = Plan::new(&self.settings, &nodes);
+        for problem in plan.problems.difference(&self.reported) {
+            tracing::warn!("{problem}");
         }
-        self.told.clone_from(&plan.doubts);
+        self.reported.clone_from(&plan.problems);
         match self.kernel.apply(&self.settings, &plan) {
             Ok(changes) => {
                 if !changes.is_empty() {
@@ -99,19 +100,19 @@ impl Keeping {
                         added = changes.routes.len(),
                         removed = changes.removed_routes.len(),
                         foreign = changes.foreign.len(),
-                        "routes to the other nodes' Pods"
+                        "routes to other nodes changed"
                     );
                 }
-                self.failed = None;
+                self.last_error = None;
                 REPAIR_PERIOD
             }
             Err(error) => {
                 let error = error.to_string();
-                // Said once, as long as it lasts.
-                if self.failed.as_ref() != Some(&error) {
-                    tracing::error!(error, "routes to the other nodes' Pods are incomplete");
+                // The same error is logged once.
+                if self.last_error.as_ref() != Some(&error) {
+                    tracing::error!(error, "routes to other nodes not applied");
                 }
-                self.failed = Some(error);
+                self.last_error = Some(error);
                 RETRY_PERIOD
             }
         }

@@ -1,17 +1,17 @@
-//! Plans in a real kernel, in a namespace of its own.
+//! Plans in a real kernel, in a separate network namespace.
 
-mod machines;
+mod nodes;
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink::nftables::{Element, Nftables};
 use netlink::route::{Connection, LinkChange, Route};
-use routes::{Creation, Kernel, LINK, Machine, Network, PROTOCOL, Plan, Settings, remove_all};
+use routes::{ClusterNode, Creation, Kernel, LINK, Network, PROTOCOL, Plan, Settings, remove_all};
 
-use machines::{ip, machine, net, settings};
+use nodes::{ip, net, node, settings};
 
-/// A link with this machine's addresses, and somebody else's route.
+/// Creates a link with this node's addresses, and a foreign route.
 fn underlay() -> (Connection, Route) {
     let mut network = Connection::open().expect("a socket");
     network
@@ -39,8 +39,8 @@ fn ours(network: &mut Connection) -> Vec<IpNet> {
     ours
 }
 
-/// The IPv4 addresses from which wrapped packets are taken; `None` without a table.
-fn filtered() -> Option<Vec<IpAddr>> {
+/// Returns the IPv4 addresses that the filter admits; `None` without a table.
+fn applied_filter() -> Option<Vec<IpAddr>> {
     let mut nftables = Nftables::open().expect("a socket");
     nftables.table("portolan-vxlan").expect("tables")?;
     let address = |element: Element<'_>| {
@@ -54,14 +54,14 @@ fn filtered() -> Option<Vec<IpAddr>> {
 }
 
 #[test]
-fn routes_follow_the_plan_and_go_with_it() {
+fn host_gw_routes_follow_plan_and_are_removed() {
     testbed::in_namespace(|| {
         let (mut network, foreign) = underlay();
         let settings = settings(Network::HostGw);
         let mut kernel = Kernel::open().expect("a socket");
-        let mut machines = vec![machine(1), machine(2), machine(9)];
+        let mut nodes = vec![node(1), node(2), node(9)];
         let changes = kernel
-            .apply(&settings, &Plan::new(&settings, &machines))
+            .apply(&settings, &Plan::new(&settings, &nodes))
             .expect("applied");
         assert_eq!(changes.foreign, [net("10.244.9.0/24")]);
         let expected = [
@@ -71,14 +71,14 @@ fn routes_follow_the_plan_and_go_with_it() {
         ];
         assert_eq!(ours(&mut network), expected);
         let again = kernel
-            .apply(&settings, &Plan::new(&settings, &machines))
+            .apply(&settings, &Plan::new(&settings, &nodes))
             .expect("applied");
         assert!(again.is_empty(), "{again:?}");
-        // The machine moves to another address, another one goes.
-        machines[1].addresses = vec![ip("192.0.2.22"), ip("2001:db8::22")];
-        machines.pop();
+        // A node gets another address, and another one disappears.
+        nodes[1].addresses = vec![ip("192.0.2.22"), ip("2001:db8::22")];
+        nodes.pop();
         kernel
-            .apply(&settings, &Plan::new(&settings, &machines))
+            .apply(&settings, &Plan::new(&settings, &nodes))
             .expect("applied");
         assert_eq!(ours(&mut network), expected[..2]);
         assert_eq!(remove_all().expect("removed").len(), 2);
@@ -93,12 +93,12 @@ fn routes_follow_the_plan_and_go_with_it() {
 }
 
 #[test]
-fn a_link_wraps_for_the_machines_of_the_plan() {
+fn vxlan_link_follows_plan_and_is_removed() {
     testbed::in_namespace(|| {
         let (mut network, _) = underlay();
         let vxlan = settings(Network::Vxlan { id: 7, port: 4789 });
         let mut kernel = Kernel::open().expect("a socket");
-        let plan = Plan::new(&vxlan, &[machine(1), machine(2), machine(3)]);
+        let plan = Plan::new(&vxlan, &[node(1), node(2), node(3)]);
         match kernel.apply(&vxlan, &plan) {
             Err(error) if error.to_string().contains("not supported") => {
                 testbed::skip_inside(&format!("no VXLAN here: {error}"));
@@ -113,14 +113,14 @@ fn a_link_wraps_for_the_machines_of_the_plan() {
             .expect("the link");
         assert!(link.is_up && link.mtu_bytes == 1450, "{link:?}");
         assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 2);
-        assert_eq!(filtered(), Some(vec![ip("192.0.2.2"), ip("192.0.2.3")]));
+        assert_eq!(applied_filter(), Some(vec![ip("192.0.2.2"), ip("192.0.2.3")]));
         assert_eq!(ours(&mut network).len(), 4);
-        let fewer = Plan::new(&vxlan, &[machine(1), machine(3)]);
+        let fewer = Plan::new(&vxlan, &[node(1), node(3)]);
         kernel.apply(&vxlan, &fewer).expect("applied");
         assert_eq!(network.forwarding_entries(link.index).expect("entries").len(), 1);
         assert_eq!(ours(&mut network).len(), 2);
-        assert_eq!(filtered(), Some(vec![ip("192.0.2.3")]));
-        // Another port is another link; without wrapping there is none.
+        assert_eq!(applied_filter(), Some(vec![ip("192.0.2.3")]));
+        // Another port needs another link; without VXLAN there is none.
         let moved = settings(Network::Vxlan { id: 7, port: 8472 });
         kernel.apply(&moved, &fewer).expect("applied");
         let link = network
@@ -131,7 +131,7 @@ fn a_link_wraps_for_the_machines_of_the_plan() {
         assert_eq!(ours(&mut network).len(), 2);
         let plain = settings(Network::HostGw);
         kernel
-            .apply(&plain, &Plan::new(&plain, &[machine(1), machine(3)]))
+            .apply(&plain, &Plan::new(&plain, &[node(1), node(3)]))
             .expect("applied");
         assert!(
             network
@@ -139,7 +139,7 @@ fn a_link_wraps_for_the_machines_of_the_plan() {
                 .expect("links")
                 .is_none()
         );
-        assert_eq!(filtered(), None);
+        assert_eq!(applied_filter(), None);
         assert_eq!(ours(&mut network).len(), 2);
     });
 }

@@ -98,7 +98,7 @@ fn delete(conntrack: &mut Conntrack, flow: &Flow) -> Result<bool, ConntrackError
             return Ok(false);
         }
     }
-    conntrack.forget(flow)
+    conntrack.delete(flow)
 }
 
 fn matches(flow: &Flow, flush: ConntrackFlush, timeouts: Option<Timeouts>) -> bool {

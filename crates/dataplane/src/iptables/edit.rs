@@ -38,9 +38,9 @@ impl Footprint {
 
     /// Returns the number of rules in a table.
     pub fn rules_in(&self, table: Table) -> u64 {
-        let shared = Shared::ALL.iter().filter(|place| place.table() == table);
+        let shared = Shared::ALL.iter().filter(|chain| chain.table() == table);
         let shared: u64 = shared
-            .map(|place| u64::from(self.shared_rules[*place as usize]))
+            .map(|chain| u64::from(self.shared_rules[*chain as usize]))
             .sum();
         match table {
             Table::Nat => shared + u64::from(self.rules),
@@ -138,12 +138,12 @@ impl Edit {
             edit.rewrite(service, changed.map(|(name, _)| *name).collect());
             edit.footprints.push((service.clone(), footprint));
         }
-        for (place, mut hash) in Shared::ALL.into_iter().zip(shared) {
-            fixed::tail(place, source.context)
+        for (chain, mut hash) in Shared::ALL.into_iter().zip(shared) {
+            fixed::tail(chain, source.context)
                 .iter()
                 .for_each(|rule| hash.add(rule));
-            if !is_there(place.table(), place.name(), hash.finish()) {
-                edit.shared.push(place);
+            if !is_there(chain.table(), chain.name(), hash.finish()) {
+                edit.shared.push(chain);
             }
         }
         let left = saved.table(Table::Nat).chains.keys();
@@ -171,10 +171,10 @@ impl Edit {
             let gone = before.chains.iter().map(|(name, _)| *name);
             edit.stale
                 .extend(gone.filter(|name| footprint.chains.iter().all(|(left, _)| left != name)));
-            for place in Shared::ALL {
-                let index = place as usize;
-                if before.shared[index] != footprint.shared[index] && !edit.shared.contains(&place) {
-                    edit.shared.push(place);
+            for chain in Shared::ALL {
+                let index = chain as usize;
+                if before.shared[index] != footprint.shared[index] && !edit.shared.contains(&chain) {
+                    edit.shared.push(chain);
                 }
             }
             edit.footprints.push((service.clone(), footprint));
@@ -194,18 +194,18 @@ impl Edit {
         for chain in &self.fixed {
             all.push((chain.table, chain.name.into(), RulesHash::of(&chain.rules)));
         }
-        for place in &self.shared {
+        for chain in &self.shared {
             let mut hash = RulesHash::default();
             for service in source.services() {
                 let rules = ServiceRules::shared(source.plan, service, source.context);
-                rules.shared[*place as usize]
+                rules.shared[*chain as usize]
                     .iter()
                     .for_each(|rule| hash.add(rule));
             }
-            fixed::tail(*place, source.context)
+            fixed::tail(*chain, source.context)
                 .iter()
                 .for_each(|rule| hash.add(rule));
-            all.push((place.table(), place.name().into(), hash.finish()));
+            all.push((chain.table(), chain.name().into(), hash.finish()));
         }
         for (service, chains) in &self.services {
             for (name, rules) in &source.rules_of(service).chains {
@@ -221,7 +221,7 @@ impl Edit {
     pub fn write(&self, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
         for table in Table::ALL {
             let fixed = || self.fixed.iter().filter(move |chain| chain.table == table);
-            let shared = || self.shared.iter().filter(move |place| place.table() == table);
+            let shared = || self.shared.iter().filter(move |chain| chain.table() == table);
             let jumps = || self.jumps.iter().filter(move |jump| jump.table == table);
             let has_services = table == Table::Nat && !(self.services.is_empty() && self.stale.is_empty());
             if fixed().next().is_none()
@@ -235,8 +235,8 @@ impl Edit {
             for chain in fixed() {
                 script.declare(chain.name)?;
             }
-            for place in shared() {
-                script.declare(place.name())?;
+            for chain in shared() {
+                script.declare(chain.name())?;
             }
             if has_services {
                 let chains = self.services.iter().flat_map(|(_, chains)| chains);
@@ -250,8 +250,8 @@ impl Edit {
             if has_services {
                 self.write_services(source, script)?;
             }
-            for place in shared() {
-                write_shared(*place, source, script)?;
+            for chain in shared() {
+                write_shared(*chain, source, script)?;
             }
             // Each `-I` inserts before the others, so the last one written comes first.
             for jump in jumps().rev() {
@@ -298,17 +298,17 @@ pub fn record_footprints(applied: &mut Footprints, footprints: Vec<(ObjectKey, F
     }
 }
 
-fn write_shared(place: Shared, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
+fn write_shared(chain: Shared, source: Source<'_>, script: &mut Script<'_>) -> io::Result<()> {
     for service in source.services() {
         let rules = ServiceRules::shared(source.plan, service, source.context);
-        let rules = &rules.shared[place as usize];
+        let rules = &rules.shared[chain as usize];
         if !rules.is_empty() {
             script.belongs_to(Some(service));
-            script.append(place.name(), rules)?;
+            script.append(chain.name(), rules)?;
         }
     }
     script.belongs_to(None);
-    script.append(place.name(), &fixed::tail(place, source.context))
+    script.append(chain.name(), &fixed::tail(chain, source.context))
 }
 
 /// Input of `iptables-restore`, with the Service of each part.

@@ -154,15 +154,15 @@ pub fn counts(plan: &Plan, context: &Context) -> [u64; Table::ALL.len()] {
     for chain in chains(plan, context) {
         counts[chain.table as usize] += chain.rules.len() as u64;
     }
-    for place in Shared::ALL {
-        counts[place.table() as usize] += tail(place, context).len() as u64;
+    for chain in Shared::ALL {
+        counts[chain.table() as usize] += tail(chain, context).len() as u64;
     }
     counts
 }
 
 /// Returns the last rules of a shared chain.
-pub fn tail(place: Shared, context: &Context) -> Vec<String> {
-    match place {
+pub fn tail(chain: Shared, context: &Context) -> Vec<String> {
+    match chain {
         Shared::FilterServices => {
             let nets = context.service_cidrs.iter();
             nets.map(|net| Rule::new().destination(*net).jump(Shared::ClusterIps.name()))
@@ -173,12 +173,12 @@ pub fn tail(place: Shared, context: &Context) -> Vec<String> {
         }
         Shared::Services => {
             let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
-            let places = context.node_ports.iter();
-            let rule = |place: &NodePortMatch| {
-                let rule = place.check(place.rule(context.family).comment(comment));
+            let destinations = context.node_ports.iter();
+            let rule = |destination: &NodePortMatch| {
+                let rule = destination.check(destination.rule(context.family).comment(comment));
                 rule.jump(Shared::NodePorts.name())
             };
-            places.map(rule).collect()
+            destinations.map(rule).collect()
         }
         Shared::ProxyFirewall | Shared::ExternalServices | Shared::NodePorts => Vec::new(),
     }

@@ -149,7 +149,7 @@ fn write_cleaning(
 fn is_of_iptables(table: Table, name: &str) -> bool {
     let is_shared = Shared::ALL
         .iter()
-        .any(|place| place.table() == table && place.name() == name);
+        .any(|shared| shared.table() == table && shared.name() == name);
     let fixed: &[&str] = match table {
         Table::Mangle => &[CANARY],
         Table::Filter => &[CANARY, FORWARD, REJECT, HEALTH_CHECKS, FIREWALL],

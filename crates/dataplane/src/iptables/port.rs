@@ -53,19 +53,19 @@ impl ServiceRules {
         cluster_ips.dedup();
         for ip in cluster_ips {
             let in_range = context.service_cidrs.iter().any(|net| net.contains(&ip));
-            let place = if in_range {
+            let chain = if in_range {
                 Shared::ClusterIps
             } else {
                 Shared::FilterServices
             };
             let comment = format!("{service} has no such port");
-            rules.push(place, Rule::new().to(ip).comment(&comment).jump(REJECT));
+            rules.push(chain, Rule::new().to(ip).comment(&comment).jump(REJECT));
         }
         rules
     }
 
-    fn push(&mut self, place: Shared, rule: String) {
-        self.shared[place as usize].push(rule);
+    fn push(&mut self, chain: Shared, rule: String) {
+        self.shared[chain as usize].push(rule);
     }
 }
 
@@ -248,7 +248,7 @@ impl PortWriter<'_> {
 
     /// Writes the rules that lead from a frontend to its chain.
     fn dispatch(&mut self, frontend: &Frontend) {
-        let place = match frontend.kind {
+        let chain = match frontend.kind {
             FrontendKind::NodePort => Shared::NodePorts,
             _ => Shared::Services,
         };
@@ -279,7 +279,7 @@ impl PortWriter<'_> {
                 self.at(Rule::new(), frontend, " loadbalancer IP").goto(firewall)
             }
         };
-        self.rules.push(place, rule);
+        self.rules.push(chain, rule);
     }
 
     /// Writes the rules that reject or drop connections without an endpoint (EPT-07, EPT-08, EPT-09).
@@ -294,7 +294,7 @@ impl PortWriter<'_> {
             Some(Target::Drop) => (" has no local endpoints", "DROP"),
             Some(Target::Balance { .. }) | None => return,
         };
-        let place = match frontend.kind {
+        let chain = match frontend.kind {
             FrontendKind::ClusterIp => Shared::FilterServices,
             _ => Shared::ExternalServices,
         };
@@ -303,7 +303,7 @@ impl PortWriter<'_> {
                 let rule = at.rule(self.context.family).protocol(protocol);
                 let rule = at.check(rule.comment(&format!("{}{comment}", self.name)));
                 self.rules
-                    .push(place, rule.port(protocol, frontend.port).jump(verdict));
+                    .push(chain, rule.port(protocol, frontend.port).jump(verdict));
             }
             return;
         }
@@ -314,14 +314,14 @@ impl PortWriter<'_> {
         }
         if frontend.source_ranges.is_empty() {
             let rule = self.at(Rule::new(), frontend, comment).jump(verdict);
-            self.rules.push(place, rule);
+            self.rules.push(chain, rule);
         } else if !balances(frontend) {
             for range in &frontend.source_ranges {
                 let rule = self.at(Rule::new().source(*range), frontend, comment);
-                self.rules.push(place, rule.jump(verdict));
+                self.rules.push(chain, rule.jump(verdict));
             }
             let rule = self.at(Rule::new(), frontend, " is not open to this source");
-            self.rules.push(place, rule.jump("DROP"));
+            self.rules.push(chain, rule.jump("DROP"));
         }
     }
 
@@ -354,8 +354,8 @@ fn balances(frontend: &Frontend) -> bool {
 }
 
 fn balances_to(frontend: &Frontend, set: Set) -> bool {
-    let leads_there = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
-    frontend.targets.iter().any(leads_there)
+    let targets_set = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
+    frontend.targets.iter().any(targets_set)
 }
 
 fn is_masqueraded(frontend: &Frontend, origin: Origin) -> bool {

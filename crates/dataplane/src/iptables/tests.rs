@@ -15,7 +15,7 @@ fn options(variant: Variant) -> Options {
     }
 }
 
-/// Opens the dataplane with all of a plan in force. Skips the test where the programs are missing.
+/// Opens the dataplane and applies a whole plan. Skips the test if the programs are missing.
 fn loaded(plan: &mut Plan, variant: Variant) -> IptablesDataplane {
     let mut dataplane = match IptablesDataplane::open(options(variant)) {
         Err(DataplaneError::Program {
@@ -33,7 +33,7 @@ fn update(plan: &mut Plan, dataplane: &mut IptablesDataplane) -> Applied {
     dataplane.apply(plan, &changes).unwrap()
 }
 
-/// The same test with both kinds of tables.
+/// Generates a test for each variant.
 macro_rules! for_both {
     ($name:ident, $test:expr) => {
         mod $name {
@@ -61,12 +61,12 @@ fn iptables(arguments: &str) {
 }
 
 #[test]
-fn a_change_of_endpoints_writes_only_their_chains() {
+fn endpoint_change_rewrites_own_chains_only() {
     testbed::in_namespace(|| {
         let mut plan = planned(5);
         let mut dataplane = loaded(&mut plan, Variant::Nft);
         put(&mut plan, 2, 4);
-        // The new endpoint's chain and the one that balances.
+        // The chain of the new endpoint, and the chain that balances.
         assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
         put(&mut plan, 2, 3);
         assert_eq!(update(&mut plan, &mut dataplane).elements, 2);
@@ -75,7 +75,7 @@ fn a_change_of_endpoints_writes_only_their_chains() {
 }
 
 #[test]
-fn what_others_change_is_mended() {
+fn repairs_external_changes() {
     testbed::in_namespace(|| {
         let mut plan = planned(3);
         let mut dataplane = loaded(&mut plan, Variant::Nft);
@@ -115,13 +115,13 @@ for_both!(packets_that_are_dropped_as_invalid_are_counted, |variant| {
     assert!(accounting.remove(INVALID_DROPPED_COUNTER).is_err());
     IptablesDataplane::cleanup(Leftovers::All).unwrap();
     accounting.remove(INVALID_DROPPED_COUNTER).unwrap();
-    // It is made again with the rules.
+    // A repair creates it with the rules again.
     dataplane.repair(&plan).unwrap();
     assert_eq!(accounting.packets(INVALID_DROPPED_COUNTER).unwrap(), Some(0));
 });
 
 #[test]
-fn the_canary_tells_of_a_flush_between_complete_comparisons() {
+fn canary_detects_flush_between_full_comparisons() {
     testbed::in_namespace(|| {
         let mut plan = planned(1);
         let mut dataplane = loaded(&mut plan, Variant::Nft);
@@ -140,7 +140,7 @@ for_both!(a_change_on_top_of_a_flush_brings_everything_back, |variant| {
     IptablesDataplane::cleanup(Leftovers::All).unwrap();
     put(&mut plan, 1, 2);
     update(&mut plan, &mut dataplane);
-    // What the change itself did not touch is found by the next repair at the latest.
+    // The next repair finds what the change did not touch.
     dataplane.repair(&plan).unwrap();
     assert_eq!(dataplane.repair(&plan).unwrap(), 0);
     assert!(
@@ -157,7 +157,7 @@ for_both!(a_next_process_takes_over_without_writing, |variant| {
     let mut next = IptablesDataplane::open(options(variant)).unwrap();
     plan.mark_everything();
     assert_eq!(update(&mut plan, &mut next).elements, 0);
-    // What has left meanwhile goes.
+    // Objects that disappeared meanwhile are removed.
     plan.remove_service(&ObjectKey::new("ns", "s1"));
     plan.take_changes();
     plan.mark_everything();
@@ -175,7 +175,7 @@ for_both!(cleanup_takes_everything_that_others_do_not_use, |variant| {
 });
 
 #[test]
-fn chains_that_others_lead_to_survive_cleanup() {
+fn cleanup_keeps_chains_with_foreign_references() {
     testbed::in_namespace(|| {
         let mut plan = planned(1);
         drop(loaded(&mut plan, Variant::Nft));
@@ -188,7 +188,7 @@ fn chains_that_others_lead_to_survive_cleanup() {
 }
 
 #[test]
-fn rules_are_counted_as_the_tables_have_them() {
+fn counters_match_tables() {
     testbed::in_namespace(|| {
         let mut plan = planned(3);
         let mut dataplane = loaded(&mut plan, Variant::Nft);
@@ -217,8 +217,8 @@ fn rules_are_counted_as_the_tables_have_them() {
 }
 
 #[test]
-fn rules_leave_loopback_addresses_alone() {
-    let places = |node_ports: NodePortAddresses| {
+fn rules_exclude_loopback_addresses() {
+    let matches_of = |node_ports: NodePortAddresses| {
         let settings = Settings {
             node_port_addresses: node_ports,
             ..settings()
@@ -232,14 +232,14 @@ fn rules_leave_loopback_addresses_alone() {
         .node_ports
     };
     use context::NodePortMatch::NotOnLoopback;
-    assert_eq!(places(NodePortAddresses::All), [NotOnLoopback]);
-    assert_eq!(places(NodePortAddresses::Primary(Vec::new())), []);
+    assert_eq!(matches_of(NodePortAddresses::All), [NotOnLoopback]);
+    assert_eq!(matches_of(NodePortAddresses::Primary(Vec::new())), []);
     let loopback = NodePortAddresses::Within(vec!["127.0.0.0/8".parse().unwrap()]);
-    assert_eq!(places(loopback), []);
+    assert_eq!(matches_of(loopback), []);
 }
 
 #[test]
-fn chains_of_ipvs_go_and_those_of_iptables_stay() {
+fn ipvs_cleanup_keeps_iptables_chains() {
     testbed::in_namespace(|| {
         let mut plan = planned(1);
         let mut dataplane = loaded(&mut plan, Variant::Nft);

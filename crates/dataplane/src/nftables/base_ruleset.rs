@@ -201,11 +201,11 @@ fn masquerade_origins(bits: u32, pods: &PodDetection) -> (Chain, Vec<Rule>) {
 }
 
 fn masquerade_name(bits: u32) -> String {
-    let words = ["-outside", "-pods", "-node"];
-    let names = words.into_iter().enumerate();
+    let suffixes = ["-outside", "-pods", "-node"];
+    let names = suffixes.into_iter().enumerate();
     let chosen: String = names
         .filter(|(origin, _)| bits & 1 << origin != 0)
-        .map(|(_, word)| word)
+        .map(|(_, suffix)| suffix)
         .collect();
     format!("{MASQUERADE}{chosen}")
 }

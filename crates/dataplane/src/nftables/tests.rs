@@ -25,7 +25,7 @@ fn update(plan: &mut Plan, dataplane: &mut NftablesDataplane) -> Applied {
     dataplane.apply(plan, &changes).unwrap()
 }
 
-/// All elements and rules, as text.
+/// Returns all elements and rules as text.
 fn dump() -> BTreeSet<String> {
     let mut nftables = Nftables::open().unwrap();
     let mut lines = BTreeSet::new();
@@ -47,7 +47,7 @@ fn tamper(write: impl FnOnce(&mut Batch)) {
 const FRONTEND: [u8; 12] = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0];
 
 #[test]
-fn drift_is_counted_and_mended() {
+fn repair_counts_and_removes_drift() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(3);
         let before = dump();
@@ -68,7 +68,7 @@ fn drift_is_counted_and_mended() {
     });
 }
 
-/// Reads what the watch has, until there is something.
+/// Reads the monitor until it reports something.
 fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
     const TRIES: usize = 1_000;
     for _ in 0..TRIES {
@@ -81,7 +81,7 @@ fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
     panic!("the watch tells nothing");
 }
 
-/// Writes something that is no concern of the dataplane's, so that it reads everything back.
+/// Changes a foreign table, so that the dataplane verifies everything.
 fn write_elsewhere() {
     let mut batch = Batch::new("other", None);
     batch.table(Change::Add, &base_ruleset::table("other"), 0);
@@ -89,7 +89,7 @@ fn write_elsewhere() {
 }
 
 #[test]
-fn nothing_is_read_back_as_long_as_nobody_else_writes() {
+fn own_transactions_need_no_verification() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
         assert!(dataplane.is_accounted_for().unwrap());
@@ -98,7 +98,7 @@ fn nothing_is_read_back_as_long_as_nobody_else_writes() {
         assert!(dataplane.is_accounted_for().unwrap());
         write_elsewhere();
         assert!(!dataplane.is_accounted_for().unwrap());
-        // A change of its own does not hide that of the other.
+        // An own change does not hide the external one.
         put(&mut plan, 1, 4);
         update(&mut plan, &mut dataplane);
         assert!(!dataplane.is_accounted_for().unwrap());
@@ -108,14 +108,14 @@ fn nothing_is_read_back_as_long_as_nobody_else_writes() {
 }
 
 #[test]
-fn what_others_write_elsewhere_is_told_and_nothing_is_read_back() {
+fn transactions_on_other_tables_need_no_repair() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
         write_elsewhere();
         put(&mut plan, 1, 5);
         update(&mut plan, &mut dataplane);
-        // A set of somebody else's in our table does no harm, and stays.
+        // A foreign set in the own table is harmless and stays.
         let foreign = netlink::nftables::Set {
             name: "foreign".to_owned(),
             ..Map::ClusterIps.set(Family::V4)
@@ -135,9 +135,9 @@ fn what_others_write_elsewhere_is_told_and_nothing_is_read_back() {
     });
 }
 
-/// A watch that is told too much is told nothing any more; what others do to their own tables is not to bring that about.
+/// A monitor whose queue overflows loses notifications; changes of foreign tables must not cause that.
 #[test]
-fn what_others_write_elsewhere_does_not_drown_the_watch() {
+fn floods_on_other_tables_lose_no_notification() {
     const ELEMENTS: u32 = 120_000;
     let flood = |table: &str| {
         let set = netlink::nftables::Set {
@@ -164,7 +164,7 @@ fn what_others_write_elsewhere_does_not_drown_the_watch() {
             changes.len() == 2 && changes.iter().all(is_transaction),
             "{changes:?}"
         );
-        // Its own table's flood is more than the kernel keeps.
+        // A flood on the own table overflows the queue.
         flood(TABLE);
         let mut changes = read_changes(&mut monitor);
         while let more = monitor.read().unwrap()
@@ -176,9 +176,9 @@ fn what_others_write_elsewhere_does_not_drown_the_watch() {
     });
 }
 
-/// One transaction may touch several tables; the kernel tells of it in few datagrams.
+/// A transaction may change several tables; the kernel reports it in few datagrams.
 #[test]
-fn a_transaction_over_several_tables_is_told() {
+fn reports_transactions_over_several_tables() {
     testbed::in_namespace(|| {
         let (_, mut dataplane) = loaded(1);
         let mut monitor = dataplane.watch().unwrap().unwrap();
@@ -208,7 +208,7 @@ fn a_transaction_over_several_tables_is_told() {
 }
 
 #[test]
-fn what_was_not_told_is_found_by_the_next_repair() {
+fn repair_finds_unreported_changes() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
@@ -218,7 +218,7 @@ fn what_was_not_told_is_found_by_the_next_repair() {
                 .elements(Change::Delete, "services4", 0)
                 .push(&Element::key(&FRONTEND));
         });
-        // The kernel could not tell of this one.
+        // The monitor lost this change.
         read_changes(&mut monitor);
         write_elsewhere();
         let changes = read_changes(&mut monitor);
@@ -230,7 +230,7 @@ fn what_was_not_told_is_found_by_the_next_repair() {
 }
 
 #[test]
-fn after_others_have_written_all_maps_are_compared_in_turn() {
+fn external_transaction_schedules_verification_of_all_maps() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
@@ -243,12 +243,12 @@ fn after_others_have_written_all_maps_are_compared_in_turn() {
                     .push(&Element::key(&key));
             });
             assert_ne!(dump(), before, "{map_id:?}");
-            // The watch tells of the transaction, and not of what it did.
+            // The monitor reports the transaction, but not its content.
             let mut changes = read_changes(&mut monitor);
             changes.retain(|change| matches!(change, ExternalChange::Transaction(_)));
             assert_eq!(dataplane.repair_external(&plan, &changes).unwrap(), 0);
             assert!(dataplane.is_accounted_for().unwrap());
-            // With three Services all maps have their turn at once, whoever is the first.
+            // With three Services, one pass covers all maps, wherever it starts.
             dataplane.next_map = number * 7 % map_element::MapId::all().count();
             assert_eq!(dataplane.repair(&plan).unwrap(), 1, "{map_id:?}");
             assert_eq!(dump(), before, "{map_id:?}");
@@ -257,7 +257,7 @@ fn after_others_have_written_all_maps_are_compared_in_turn() {
     });
 }
 
-/// The key of some element.
+/// Returns the key of any element.
 fn first_key(map_id: map_element::MapId) -> Option<Vec<u8>> {
     let is_of_ranges = matches!(map_id, map_element::MapId::Map(Map::Pods | Map::ServiceCidrs, _));
     if is_of_ranges || map_id.is_dynamic() {
@@ -269,7 +269,7 @@ fn first_key(map_id: map_element::MapId) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn large_maps_wait_for_the_next_turn() {
+fn large_maps_take_a_pass_of_their_own() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(200);
         dataplane.require_verification();
@@ -280,13 +280,14 @@ fn large_maps_wait_for_the_next_turn() {
             turns += 1;
             assert!(turns <= all, "it never ends");
         }
-        // 200 cluster IPs and node ports, 600 endpoints with number and member, 200 local ones: each fills a turn.
+        // 200 cluster IPs and node ports, 600 endpoints with number and member, 200 local ones: each map fills a
+        // pass.
         assert!((4..=8).contains(&turns), "{turns}");
     });
 }
 
 #[test]
-fn a_table_that_sleeps_is_made_anew() {
+fn replaces_dormant_table() {
     testbed::in_namespace(|| {
         let (plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
@@ -306,7 +307,7 @@ fn a_table_that_sleeps_is_made_anew() {
 }
 
 #[test]
-fn what_others_touch_is_told_and_mended_alone() {
+fn repairs_reported_changes_only() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
         let mut monitor = dataplane.watch().unwrap().unwrap();
@@ -334,7 +335,7 @@ fn what_others_touch_is_told_and_mended_alone() {
             )),
             Box::new(elements(Change::Delete, "masqueraded", vec![0; 4])),
             Box::new(elements(Change::Delete, "pods4", vec![10, 244, 0, 0])),
-            // What stands for all keys that no other element has.
+            // The catch-all element.
             Box::new(|batch| {
                 let everything = Element {
                     data: Some(ElementData::Value(&[9, 0, 0, 0])),
@@ -342,7 +343,7 @@ fn what_others_touch_is_told_and_mended_alone() {
                 };
                 batch.elements(Change::Add, "services4", 0).push(&everything);
             }),
-            // More than is mended one by one.
+            // More keys than are repaired one by one.
             Box::new(|batch| {
                 let mut list = batch.elements(Change::Add, "cluster-ips4", 0);
                 for number in 0..5_000_u16 {
@@ -383,7 +384,7 @@ fn what_others_touch_is_told_and_mended_alone() {
 }
 
 #[test]
-fn a_change_on_top_of_drift_mends_it() {
+fn change_on_drifted_table_repairs_it() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
         let before = dump();
@@ -402,7 +403,7 @@ fn a_change_on_top_of_drift_mends_it() {
 }
 
 #[test]
-fn a_table_that_someone_took_away_comes_back() {
+fn restores_deleted_table() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(3);
         let before = dump();
@@ -418,7 +419,7 @@ fn a_table_that_someone_took_away_comes_back() {
 }
 
 #[test]
-fn a_table_of_somebody_else_under_the_same_name_gives_way() {
+fn replaces_foreign_table_of_same_name() {
     testbed::in_namespace(|| {
         tamper(|batch| {
             let table = netlink::nftables::Table {
@@ -441,7 +442,7 @@ fn a_table_of_somebody_else_under_the_same_name_gives_way() {
 }
 
 #[test]
-fn the_next_process_writes_only_what_is_different() {
+fn takeover_writes_differences_only() {
     testbed::in_namespace(|| {
         let (mut plan, _) = loaded(3);
         let before = dump();
@@ -455,14 +456,14 @@ fn the_next_process_writes_only_what_is_different() {
         let mut third = NftablesDataplane::open(Options::default()).unwrap();
         plan.mark_everything();
         let elements = update(&mut plan, &mut third).elements;
-        // Endpoint, number and member go; two frontends, two treatments and four chains are others.
+        // Endpoint, number and member are removed; two frontends, two verdicts and four chains change.
         assert!((3..=12).contains(&elements), "{elements}");
         assert_eq!(third.repair(&plan).unwrap(), 0);
     });
 }
 
 #[test]
-fn affinities_outlive_a_restart_unless_their_endpoint_has_left() {
+fn affinities_survive_restart_unless_endpoint_left() {
     testbed::in_namespace(|| {
         let (mut plan, dataplane) = loaded(1);
         let mut nftables = Nftables::open().unwrap();
@@ -496,7 +497,7 @@ fn affinities_outlive_a_restart_unless_their_endpoint_has_left() {
 }
 
 #[test]
-fn clients_of_an_endpoint_that_left_are_let_go() {
+fn affinities_to_removed_endpoints_are_deleted() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(1);
         let members: Vec<Vec<u8>> = Nftables::open()
@@ -506,7 +507,7 @@ fn clients_of_an_endpoint_that_left_are_let_go() {
             })
             .unwrap();
         assert_eq!(members.len(), 3);
-        // One client for each endpoint.
+        // One client per endpoint.
         tamper(|batch| {
             for (client, member) in members.iter().enumerate() {
                 let (service, number) = member.split_last_chunk::<4>().unwrap();
@@ -536,7 +537,7 @@ fn clients_of_an_endpoint_that_left_are_let_go() {
 }
 
 #[test]
-fn settings_change_without_touching_services() {
+fn settings_change_leaves_services_unchanged() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(2);
         let own = |ip: &str| vec![ip.parse().unwrap()];
@@ -554,7 +555,7 @@ fn settings_change_without_touching_services() {
 }
 
 #[test]
-fn treatments_that_nobody_has_are_swept_away() {
+fn sweep_deletes_unused_verdicts() {
     testbed::in_namespace(|| {
         let (mut plan, mut dataplane) = loaded(1);
         for endpoints in 1..250 {
@@ -571,7 +572,7 @@ fn treatments_that_nobody_has_are_swept_away() {
 }
 
 #[test]
-fn a_refused_service_is_named() {
+fn reports_refused_service() {
     let mut plan = Plan::new(settings());
     put(&mut plan, 0, 1);
     put(&mut plan, 1, 1);
@@ -603,7 +604,7 @@ fn a_refused_service_is_named() {
 }
 
 #[test]
-fn names_fit_the_kernel_and_declarations_have_room_for_their_elements() {
+fn names_and_keys_fit_kernel_limits() {
     let mut plan = Plan::new(settings());
     put(&mut plan, 0, 2);
     plan.take_changes();
@@ -648,7 +649,7 @@ fn numbered(numbers: &[(u8, u8)]) -> Vec<MapElement> {
 
 proptest! {
     #[test]
-    fn a_difference_makes_the_new_of_the_old(
+    fn difference_turns_old_into_new(
         old in proptest::collection::vec((0u8..12, 0u8..3), 0..12),
         new in proptest::collection::vec((0u8..12, 0u8..3), 0..12),
     ) {

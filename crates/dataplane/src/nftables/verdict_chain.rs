@@ -103,10 +103,10 @@ impl VerdictChain {
         if !self.has_source_ranges && outside == pod && pod == node {
             return self.action_verdict(outside);
         }
-        let words = self.actions.map(action_name).join(".");
+        let actions = self.actions.map(action_name).join(".");
         let ranges = if self.has_source_ranges { "-ranges" } else { "" };
         Verdict::Goto(format!(
-            "{}-{words}{}{ranges}",
+            "{}-{actions}{}{ranges}",
             self.name_prefix(),
             self.name_suffix()
         ))
@@ -240,18 +240,18 @@ impl VerdictChain {
 
     /// Returns the part of the name that stands for choice, affinity and draining.
     fn name_suffix(&self) -> String {
-        let mut words = match self.choice {
+        let mut suffix = match self.choice {
             Choice::Random => String::new(),
             Choice::RoundRobin(number) => format!("-rr{number:08x}"),
             Choice::Hash => "-maglev".to_owned(),
         };
         if let Some(seconds) = self.affinity_seconds {
-            words += &format!("-sticky{seconds}s");
+            suffix += &format!("-sticky{seconds}s");
         }
         if self.drains {
-            words += "-drain";
+            suffix += "-drain";
         }
-        words
+        suffix
     }
 }
 

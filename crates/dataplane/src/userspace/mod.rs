@@ -54,6 +54,20 @@ impl Default for Options {
     }
 }
 
+/// Reasons for which a Service port has no listener.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    /// No address of the node is usable in the IP family of the Service port.
+    #[error("this node has no address of the IP family")]
+    NoAddress,
+    /// The dataplane is being dropped.
+    #[error("the dataplane is closing")]
+    Closing,
+    /// A system call failed.
+    #[error("cannot open a listener: {0}")]
+    Open(#[source] std::io::Error),
+}
+
 /// Selection of endpoints that a listener and its connections share.
 #[derive(Debug, Default)]
 struct SharedBalancer(Mutex<Balancer>);
@@ -135,10 +149,10 @@ impl UserspaceDataplane {
                     Some(index) => former.swap_remove(index),
                     None => match self.listen(port, set) {
                         Ok(listener) => listener,
-                        Err(reason) => {
+                        Err(error) => {
                             result = Err(Skipped {
                                 service: service.clone(),
-                                reason,
+                                reason: error.to_string(),
                             });
                             continue;
                         }
@@ -157,14 +171,11 @@ impl UserspaceDataplane {
         result
     }
 
-    fn listen(&self, port: &ServicePortPlan, set: Set) -> Result<Listener, String> {
-        let address = self
-            .address(port)
-            .ok_or("this node has no address of the IP family")?;
-        let runtime = self.runtime.as_ref().ok_or("the dataplane is closing")?;
+    fn listen(&self, port: &ServicePortPlan, set: Set) -> Result<Listener, ListenError> {
+        let address = self.address(port).ok_or(ListenError::NoAddress)?;
+        let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
-        Listener::open(port, set, address, &self.workers, runtime, permits, congestion)
-            .map_err(|error| format!("no listener: {error}"))
+        Listener::open(port, set, address, &self.workers, runtime, permits, congestion).map_err(ListenError::Open)
     }
 
     fn address(&self, port: &ServicePortPlan) -> Option<IpAddr> {
@@ -258,12 +269,12 @@ fn listening_address(settings: &Settings, family: Family) -> Option<IpAddr> {
 
 /// Returns true if connections of a Service port go to a set. SCTP cannot be relayed and is rejected.
 fn is_used(port: &ServicePortPlan, set: Set) -> bool {
-    let leads_there = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
+    let targets_set = |target: &Target| matches!(target, Target::Balance { set: to, .. } if *to == set);
     port.key.protocol != Protocol::Sctp
         && port
             .frontends
             .iter()
-            .any(|frontend| frontend.targets.iter().any(leads_there))
+            .any(|frontend| frontend.targets.iter().any(targets_set))
 }
 
 /// Returns a random number.

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const NODE: &str = "192.0.2.1";
 const SERVICE: &str = "10.96.0.1:80";
 
-/// A machine that is node, client and endpoints at once, with a dataplane and a Service `ns/a`.
+/// A host that is node, client and endpoint, with a dataplane and a Service `ns/a`.
 struct Machine {
     plan: Plan,
     dataplane: UserspaceDataplane,
@@ -86,35 +86,35 @@ impl Machine {
 
 fn connect() -> TcpStream {
     let stream = TcpStream::connect(SERVICE).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     stream
 }
 
-/// An endpoint that tells its address once the client has said all that it has to say, behind what that was.
+/// Starts an endpoint that sends its address after the client's data, when the client has closed its side.
 fn echo() -> SocketAddr {
     echo_after(b"")
 }
 
-/// The same for one that says something first.
+/// Starts such an endpoint that sends a greeting first.
 fn echo_after(greeting: &'static [u8]) -> SocketAddr {
     endpoint(move |mut stream, address| {
         stream.write_all(greeting).unwrap();
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        stream.write_all(&heard).unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        stream.write_all(&received).unwrap();
         stream.write_all(address.to_string().as_bytes()).unwrap();
     })
 }
 
-/// An endpoint that says everything again at once.
-fn parrot() -> SocketAddr {
+/// Starts an endpoint that echoes data at once.
+fn echo_at_once() -> SocketAddr {
     endpoint(|mut stream, _| {
         let mut speaker = stream.try_clone().unwrap();
         std::io::copy(&mut stream, &mut speaker).unwrap();
     })
 }
 
-/// An endpoint that does something with each connection, knowing its own address.
+/// Starts an endpoint that handles each connection by `serve`, which gets its address.
 fn endpoint(serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -127,8 +127,8 @@ fn endpoint(serve: impl Fn(TcpStream, SocketAddr) + Clone + Send + 'static) -> S
     address
 }
 
-/// An address where nobody listens.
-fn nobody() -> SocketAddr {
+/// Returns an address without a listener.
+fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -139,29 +139,29 @@ fn said_by(mut stream: TcpStream, words: &[u8]) -> Vec<u8> {
             writer.write_all(words).unwrap();
             writer.shutdown(Shutdown::Write).unwrap();
         });
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        heard
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        received
     })
 }
 
 #[test]
-fn each_direction_ends_by_itself_and_nothing_is_lost() {
+fn directions_end_independently_without_loss() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = echo();
         machine.endpoints("TCP", &[endpoint]);
-        // More than all buffers on the way hold.
+        // More than all buffers on the path hold.
         let words: Vec<u8> = (0..8 << 20).map(|index: u32| (index % 251) as u8).collect();
-        let heard = said_by(connect(), &words);
-        let (echoed, address) = heard.split_at(words.len());
+        let received = said_by(connect(), &words);
+        let (echoed, address) = received.split_at(words.len());
         assert!(echoed == words, "what was echoed is not what was said");
         assert_eq!(address, endpoint.to_string().as_bytes());
     });
 }
 
 #[test]
-fn a_stream_may_say_much_and_little_by_turns() {
+fn stream_alternates_between_bulk_and_sparse() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = echo();
@@ -179,35 +179,35 @@ fn a_stream_may_say_much_and_little_by_turns() {
             }
         }
         stream.shutdown(Shutdown::Write).unwrap();
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        assert!(heard.starts_with(&said), "what was echoed is not what was said");
-        assert_eq!(heard[said.len()..], *endpoint.to_string().as_bytes());
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        assert!(received.starts_with(&said), "what was echoed is not what was said");
+        assert_eq!(received[said.len()..], *endpoint.to_string().as_bytes());
     });
 }
 
 #[test]
-fn connections_one_after_the_other_keep_their_words_apart() {
+fn sequential_connections_do_not_mix_data() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let one_who_ends_first = endpoint(|mut stream, _| {
-            let mut heard = [0; 8];
-            stream.read_exact(&mut heard).unwrap();
-            stream.write_all(&heard).unwrap();
+            let mut received = [0; 8];
+            stream.read_exact(&mut received).unwrap();
+            stream.write_all(&received).unwrap();
         });
         let many = |first: u64| {
             for number in first..first + 200 {
                 let words = number.to_be_bytes();
                 let mut stream = connect();
                 stream.write_all(&words).unwrap();
-                let mut heard = Vec::new();
+                let mut received = Vec::new();
                 match number % 3 {
-                    // The client ends first, or last, or breaks off.
-                    0 => heard = said_by(stream, b""),
-                    1 => drop(stream.read_to_end(&mut heard).unwrap()),
+                    // The client closes first, or last, or aborts.
+                    0 => received = said_by(stream, b""),
+                    1 => drop(stream.read_to_end(&mut received).unwrap()),
                     _ => continue,
                 }
-                assert!(heard.starts_with(&words), "{heard:?} for {words:?}");
+                assert!(received.starts_with(&words), "{received:?} for {words:?}");
             }
         };
         for endpoint in [one_who_ends_first, echo()] {
@@ -218,15 +218,15 @@ fn connections_one_after_the_other_keep_their_words_apart() {
                 });
             }
             for number in 0..100_u64 {
-                let heard = said_by(connect(), &number.to_be_bytes());
-                assert!(heard.starts_with(&number.to_be_bytes()), "{heard:?} for {number}");
+                let received = said_by(connect(), &number.to_be_bytes());
+                assert!(received.starts_with(&number.to_be_bytes()), "{received:?} for {number}");
             }
         }
     });
 }
 
 #[test]
-fn what_follows_urgent_words_is_passed_on() {
+fn relays_data_after_urgent_data() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = echo_after(b"!");
@@ -245,7 +245,7 @@ fn what_follows_urgent_words_is_passed_on() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_does_not_look_whole() {
+fn aborted_response_resets_client() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = endpoint(|mut stream, _| {
@@ -260,7 +260,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
                 .unwrap();
         });
         machine.endpoints("TCP", &[endpoint]);
-        // The client has not ended by then, or it has.
+        // The client has closed its side by then, or not.
         for words in [b"w", b"e"].repeat(20) {
             let mut stream = connect();
             stream.write_all(words).unwrap();
@@ -274,10 +274,10 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
 }
 
 #[test]
-fn who_breaks_off_is_not_taken_for_having_said_all() {
+fn aborted_request_resets_endpoint() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        let (telling, read_changes) = std::sync::mpsc::sync_channel(1);
+        let (telling, receiver) = std::sync::mpsc::sync_channel(1);
         let endpoint = endpoint(move |mut stream, _| {
             stream.write_all(b"!").unwrap();
             let result = stream.read_to_end(&mut Vec::new());
@@ -292,18 +292,18 @@ fn who_breaks_off_is_not_taken_for_having_said_all() {
                 .set_linger(Some(Duration::ZERO))
                 .unwrap();
             drop(stream);
-            let result = read_changes.recv_timeout(PATIENCE).unwrap();
+            let result = receiver.recv_timeout(REPLY_TIMEOUT).unwrap();
             assert_eq!(result, Err(ErrorKind::ConnectionReset));
         }
     });
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_is_replaced() {
+fn unresponsive_endpoint_is_replaced() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({"service.portolan.dev/scheduler": "rr"}));
         let endpoint = echo();
-        machine.endpoints("TCP", &[nobody(), endpoint, nobody()]);
+        machine.endpoints("TCP", &[unused_address(), endpoint, unused_address()]);
         for _ in 0..6 {
             assert_eq!(
                 said_by(connect(), b"words"),
@@ -315,30 +315,30 @@ fn an_endpoint_that_does_not_answer_is_replaced() {
 }
 
 #[test]
-fn with_no_endpoint_that_answers_the_client_is_told() {
+fn client_gets_reset_without_endpoint() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[nobody()]);
+        machine.endpoints("TCP", &[unused_address()]);
         let error = connect().read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
 }
 
 #[test]
-fn the_listener_itself_lets_nobody_in() {
+fn direct_connections_to_listener_are_reset() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         machine.endpoints("TCP", &[echo()]);
         let listener = &machine.dataplane.listeners[&ObjectKey::new("ns", "a")][0];
         let mut stream = TcpStream::connect(listener.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let error = stream.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
 }
 
 #[test]
-fn a_connection_outlives_its_endpoint_and_its_service_in_the_plan() {
+fn open_connection_survives_removal_from_plan() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = echo_after(b"!");
@@ -355,7 +355,7 @@ fn a_connection_outlives_its_endpoint_and_its_service_in_the_plan() {
 }
 
 #[test]
-fn connections_that_wait_are_taken_when_the_service_goes() {
+fn backlog_is_accepted_when_service_is_deleted() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
         let endpoint = echo();
@@ -370,7 +370,7 @@ fn connections_that_wait_are_taken_when_the_service_goes() {
 }
 
 #[test]
-fn who_finds_no_place_waits_until_another_leaves() {
+fn connection_without_permit_waits_for_another_to_end() {
     testbed::in_namespace(|| {
         let mut machine = Machine::with_options(
             "TCP",
@@ -395,17 +395,17 @@ fn who_finds_no_place_waits_until_another_leaves() {
 }
 
 #[test]
-fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
+fn long_lived_connections_spread_over_workers_without_loss() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));
-        machine.endpoints("TCP", &[parrot()]);
+        machine.endpoints("TCP", &[echo_at_once()]);
         let say_and_hear = |stream: &mut TcpStream, word: u8| {
             stream.write_all(&[word]).unwrap();
-            let mut heard = [0];
-            stream.read_exact(&mut heard).unwrap();
-            assert_eq!(heard, [word]);
+            let mut received = [0];
+            stream.read_exact(&mut received).unwrap();
+            assert_eq!(received, [word]);
         };
-        // One after the other: the same thread has nothing else to do each time, and takes all of them.
+        // Sequential connections: the same worker is idle each time and accepts all of them.
         let mut open: Vec<TcpStream> = (0..32)
             .map(|number| {
                 let mut stream = connect();
@@ -418,7 +418,7 @@ fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
                 say_and_hear(stream, round);
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + REPLY_TIMEOUT;
         loop {
             let loads = machine.dataplane.workers.loads();
             assert_eq!(loads.len(), WORKERS);
@@ -439,7 +439,7 @@ fn connections_that_last_are_shared_among_the_threads_and_lose_nothing() {
 }
 
 #[test]
-fn a_flow_stays_with_its_endpoint_until_that_leaves() {
+fn udp_flow_keeps_endpoint_until_it_leaves() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("UDP", json!({"service.portolan.dev/scheduler": "rr"}));
         let endpoints: [UdpSocket; 2] = std::array::from_fn(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -456,7 +456,7 @@ fn a_flow_stays_with_its_endpoint_until_that_leaves() {
         machine.endpoints("UDP", &[one, other]);
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
         client.connect(SERVICE).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let ask = || {
             let mut buffer = [0; 64];
             client.send(b"?").unwrap();

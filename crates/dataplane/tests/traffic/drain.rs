@@ -1,4 +1,4 @@
-//! A connection whose endpoint has left goes on until the kernel is made to forget it; then its client is reset.
+//! A connection whose endpoint has left continues until its conntrack entry is deleted; then its client gets a reset.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use serde_json::json;
 
 use crate::world::World;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const CLIENT: usize = 2;
 const SERVER: usize = 3;
 
 #[test]
-fn clients_of_endpoints_that_left_are_reset_whoever_is_left() {
+fn drained_connections_are_reset_with_and_without_endpoints() {
     testbed::in_namespace(|| {
         let world = World::new();
         for others in [&["10.244.2.2"][..], &[]] {
@@ -39,33 +39,33 @@ fn drain(world: &World, others: &[&str]) {
     apply(&mut plan, &mut dataplane);
 
     let frontend: SocketAddr = "10.96.0.1:80".parse().unwrap();
-    let mut asking = client.enter(|| TcpStream::connect_timeout(&frontend, PATIENCE).unwrap());
-    asking.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut client_stream = client.enter(|| TcpStream::connect_timeout(&frontend, REPLY_TIMEOUT).unwrap());
+    client_stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     let (mut serving, _) = listener.accept().unwrap();
-    serving.set_read_timeout(Some(PATIENCE)).unwrap();
-    say(&mut asking, &mut serving);
+    serving.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
+    say(&mut client_stream, &mut serving);
 
     put(&mut plan, others);
     apply(&mut plan, &mut dataplane);
-    say(&mut asking, &mut serving);
+    say(&mut client_stream, &mut serving);
 
     world.node().enter(|| {
         let mut conntrack = Conntrack::open().unwrap();
         let flows = conntrack.flows(Family::V4, 6, |flow| flow.original.destination == frontend);
         for flow in flows.unwrap() {
-            conntrack.forget(&flow).unwrap();
+            conntrack.delete(&flow).unwrap();
         }
     });
-    asking.write_all(b"x").unwrap();
-    let error = asking.read(&mut [0]).unwrap_err();
+    client_stream.write_all(b"x").unwrap();
+    let error = client_stream.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset, "with {others:?} left");
 }
 
 fn say(from: &mut TcpStream, to: &mut TcpStream) {
     from.write_all(b"x").unwrap();
-    let mut heard = [0];
-    to.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"x");
+    let mut received = [0];
+    to.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"x");
 }
 
 fn apply(plan: &mut Plan, dataplane: &mut NftablesDataplane) {

@@ -1,4 +1,4 @@
-//! One battery for all dataplanes: what happens to real packets is what `Plan::decide` says, for random Services.
+//! Test suite for all dataplanes: real packets are handled as `Plan::decide` states, for random Services.
 
 mod drain;
 mod services;
@@ -22,32 +22,32 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use world::{Member, Outcome, World};
 
-/// Random clusters that each dataplane is tried with. More find more.
+/// Random clusters per dataplane.
 const CLUSTERS: u32 = 504;
-/// Nodes among which they are shared out: most of the time is waiting for answers that are not to come.
+/// Nodes that share the clusters, because most of the time is spent waiting for replies that must not come.
 const NODES: u32 = 6;
-/// Connections that a client with session affinity makes in a row.
+/// Consecutive connections of a client with session affinity.
 const STICKY_TRIES: usize = 4;
 
-/// A dataplane, opened in the calling thread's network namespace.
+/// A dataplane in the network namespace of the calling thread.
 type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 
-/// What the battery has to know of a dataplane.
+/// Properties of a dataplane.
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
-    /// Whether endpoints see clients' addresses.
+    /// True if endpoints see client addresses.
     keeps_source: bool,
 }
 
-/// The battery for each dataplane by name.
+/// Generates the tests of each dataplane.
 macro_rules! battery {
     ($($name:ident => $mode:expr;)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn packets_go_where_the_plan_says() {
+            fn packets_follow_plan() {
                 testbed::in_namespace(|| send_packets($mode));
             }
         }
@@ -87,7 +87,7 @@ fn send_packets(mode: Mode) {
     });
 }
 
-/// Random clusters, each on top of the one before.
+/// Tests random clusters, each applied on top of the previous one.
 fn send_packets_at_node(mode: Mode, node: u32) {
     let run = Run::new(mode);
     let config = Config {
@@ -105,7 +105,7 @@ fn send_packets_at_node(mode: Mode, node: u32) {
     }
 }
 
-/// The same clusters at every run, so that a failure is one that can be found again; others for each node.
+/// Returns a generator with a fixed seed per node, so that failures are reproducible.
 fn rng(node: u32) -> TestRng {
     let mut seed = [0; 32];
     seed[..4].copy_from_slice(&node.to_be_bytes());
@@ -119,7 +119,7 @@ struct Run {
     dataplane: RefCell<Box<dyn Dataplane + Send>>,
     before: RefCell<Cluster>,
     clusters: Cell<usize>,
-    /// The last client port of a UDP socket.
+    /// Last client port of a UDP socket.
     port: AtomicU16,
 }
 
@@ -155,7 +155,7 @@ impl Run {
     fn check(&self, cluster: &Cluster) {
         self.apply(cluster);
         let plan = self.plan.borrow();
-        // The Pod elsewhere has a node of its own that its connections go by.
+        // The remote Pod has its own node for its connections.
         let clients = self.world.members.iter().filter(|client| client.name != "remote");
         thread::scope(|scope| {
             for client in clients {
@@ -170,7 +170,7 @@ impl Run {
         });
     }
 
-    /// Makes the cluster what it is now, by way of one of: the same dataplane, or the next process's.
+    /// Applies the cluster, by the same dataplane or by that of the next process.
     fn apply(&self, cluster: &Cluster) {
         let number = self.clusters.get();
         self.clusters.set(number + 1);
@@ -200,7 +200,7 @@ impl Run {
     }
 }
 
-/// The connections of one client.
+/// Connections of one client.
 #[derive(Clone, Copy)]
 struct Probes<'a> {
     keeps_source: bool,
@@ -210,7 +210,7 @@ struct Probes<'a> {
 }
 
 impl Probes<'_> {
-    /// One after the other, as affinity asks for. Those that are to have no answer wait for it all together.
+    /// Connects sequentially, as affinity requires. Connections without a reply wait concurrently.
     fn run(&self) {
         thread::scope(|scope| {
             for address in SERVICE_IPS.iter().copied().chain(["172.30.0.11", "fd00:30::11"]) {
@@ -271,7 +271,7 @@ impl Probes<'_> {
             };
             let choice = choices.iter().find(|choice| choice.address == by);
             let choice = choice.unwrap_or_else(|| panic!("{what}: went to {by}"));
-            // The node's own connections may keep their address when they are masqueraded.
+            // Masqueraded connections of the node itself may keep their address.
             let is_visible = !World::node_addresses().contains(&packet.source);
             assert!(
                 (source != packet.source) == (choice.masquerade || !self.keeps_source) || !is_visible,
@@ -305,18 +305,18 @@ impl Probes<'_> {
     }
 }
 
-/// Client ports are used again after some clusters; what was sent from them before is not to be met.
+/// Client ports are reused after some clusters, so earlier flows have to be deleted.
 fn forget_datagram_flows() {
     let mut conntrack = Conntrack::open().unwrap();
     for family in [Family::V4, Family::V6] {
         let flows = conntrack.flows(family, Protocol::Udp.number(), |_| true);
         for flow in flows.unwrap() {
-            conntrack.forget(&flow).unwrap();
+            conntrack.delete(&flow).unwrap();
         }
     }
 }
 
-/// Writes something that is no concern of the dataplane's, so that it reads everything back.
+/// Changes a foreign table, so that the dataplane verifies everything.
 fn write_elsewhere() {
     let mut batch = Batch::new("other", None);
     let table = Table {

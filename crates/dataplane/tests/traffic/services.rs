@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::POD_PORTS;
 
-/// Addresses that Services may have, in pairs of families, and one of each range that none has.
+/// Addresses of Services, in pairs of families, and one unassigned address of each range.
 pub const SERVICE_IPS: [&str; 10] = [
     "10.96.0.1",
     "fd00:10:96::1",
@@ -20,9 +20,9 @@ pub const SERVICE_IPS: [&str; 10] = [
     "10.96.0.99",
     "fd00:10:96::99",
 ];
-/// Ports that Services may have.
+/// Ports of Services.
 pub const SERVICE_PORTS: [u16; 2] = [80, 81];
-/// Node ports that Services may have.
+/// Node ports of Services.
 pub const NODE_PORTS: [u16; 2] = [30_080, 30_081];
 
 const PODS: [([&str; 2], &str); 3] = [
@@ -31,19 +31,19 @@ const PODS: [([&str; 2], &str); 3] = [
     (["10.244.2.2", "fd00:244:2::2"], "other"),
 ];
 
-/// How endpoints may be chosen.
+/// Schedulers.
 const SCHEDULERS: [&str; 4] = ["random", "rr", "maglev", "lc"];
 
-/// A cluster's Services: two at most, so that each has addresses of its own.
+/// Services of a cluster: two at most, so that each has its own addresses.
 pub type Services = Vec<RandomService>;
 
-/// The Services of a cluster.
+/// Random cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     services: Services,
 }
 
-/// A Service, and which Pods serve it.
+/// A Service and the Pods that serve it.
 #[derive(Clone, Debug)]
 pub struct RandomService {
     is_exposed: bool,
@@ -79,7 +79,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
 }
 
 impl Cluster {
-    /// Puts this cluster's objects into a plan in the place of a former's.
+    /// Replaces the objects of a former cluster in a plan.
     pub fn replace(&self, former: &Self, plan: &mut Plan) {
         for number in self.services.len()..former.services.len() {
             plan.remove_service(&ObjectKey::new("ns", &name(number)));

@@ -1,5 +1,5 @@
-//! A node with two Pods, a Pod elsewhere and a client outside: network namespaces, joined by veth pairs to the
-//! node. Pods answer with their name and the address that they were asked from.
+//! A node with two Pods, a remote Pod and an external client: network namespaces, joined to the node by veth pairs.
+//! Pods reply with their name and the address of the client.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,18 +12,18 @@ use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, NetworkNamespace, Route};
 use plan::InterfaceName;
 
-/// The ports that Pods answer on.
+/// Ports of the Pods.
 pub const POD_PORTS: [u16; 2] = [8080, 8081];
 
 const GATEWAYS: [&str; 2] = ["10.244.1.1", "fd00:244:1::1"];
 const NODE: [&str; 2] = ["172.30.0.11", "fd00:30::11"];
 
-/// How long an answer may take that is to come.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long is waited for an answer that is not to come.
+/// Time limit for expected replies.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Wait for replies that must not come.
 const SILENCE: Duration = Duration::from_millis(120);
 
-/// Somebody who connects.
+/// A host that connects.
 pub struct Member {
     pub name: &'static str,
     pub addresses: [IpAddr; 2],
@@ -31,14 +31,14 @@ pub struct Member {
 }
 
 pub struct World {
-    /// The node first, then the client outside, then the Pods.
+    /// The node first, then the external client, then the Pods.
     pub members: Vec<Member>,
 }
 
-/// What came of a connection.
+/// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A Pod, by its address, was asked on this port and saw this source.
+    /// A Pod, by its address, got the connection on this port and saw this source.
     Answered {
         by: SocketAddr,
         source: IpAddr,
@@ -77,7 +77,7 @@ impl World {
             }
             members.push(member);
         }
-        // What the node itself sends to Services' addresses must have some way to go.
+        // Packets of the node itself to Service addresses need a route.
         let mut node = Connection::open_in(&members[0].namespace).unwrap();
         for gateway in members[1].addresses {
             node.add_route(&Route::default_via(gateway)).unwrap();
@@ -89,7 +89,7 @@ impl World {
         &self.members[0]
     }
 
-    /// The addresses that are the node's own.
+    /// Returns the addresses of the node.
     pub fn node_addresses() -> Vec<IpAddr> {
         [addresses(NODE), addresses(GATEWAYS)].concat()
     }
@@ -100,12 +100,12 @@ impl Member {
         self.namespace.enter(work).unwrap()
     }
 
-    /// The node's interface that its connections come in by; none for the node itself.
+    /// Returns the node's interface to the member; none for the node itself.
     pub fn near_interface(&self) -> Option<InterfaceName> {
         (self.name != "node").then(|| format!("to-{}", self.name).parse().unwrap())
     }
 
-    /// The source address that a connection to `to` has.
+    /// Returns the source address of connections to `to`.
     pub fn source_towards(&self, to: IpAddr) -> IpAddr {
         self.enter(|| {
             let socket = UdpSocket::bind((unspecified(to), 0)).unwrap();
@@ -114,12 +114,12 @@ impl Member {
         })
     }
 
-    /// Connects and asks. `port` is the client's own, to be another each time, so that no flow of before is met.
+    /// Connects and reads the reply. `port` is the client port, which differs each time to avoid earlier flows.
     pub fn ask(&self, protocol: Protocol, to: SocketAddr, port: u16, is_answer_due: bool) -> Outcome {
-        let patience = if is_answer_due { PATIENCE } else { SILENCE };
+        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
         let answer = self.enter(|| match protocol {
-            Protocol::Tcp => ask_tcp(to, patience),
-            Protocol::Udp | Protocol::Sctp => ask_udp(to, port, patience),
+            Protocol::Tcp => ask_tcp(to, timeout),
+            Protocol::Udp | Protocol::Sctp => ask_udp(to, port, timeout),
         });
         match answer {
             Ok(text) => {
@@ -143,7 +143,7 @@ impl Member {
                 let answer = move |peer: SocketAddr| format!("{at} {}", peer.ip());
                 thread::spawn(move || {
                     while let Ok((mut stream, peer)) = listener.accept() {
-                        // The client may be gone already; it then fails by itself.
+                        // The client may be gone already and then fails itself.
                         stream.write_all(answer(peer).as_bytes()).ok();
                     }
                 });
@@ -158,20 +158,20 @@ impl Member {
     }
 }
 
-fn ask_tcp(to: SocketAddr, patience: Duration) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&to, patience)?;
-    stream.set_read_timeout(Some(patience))?;
+fn ask_tcp(to: SocketAddr, timeout: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&to, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn ask_udp(to: SocketAddr, port: u16, patience: Duration) -> std::io::Result<String> {
+fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<String> {
     let socket = UdpSocket::bind((unspecified(to.ip()), port))?;
     socket.connect(to)?;
-    socket.set_read_timeout(Some(patience))?;
+    socket.set_read_timeout(Some(timeout))?;
     match socket.send(b"?") {
-        // What is refused or dropped on the way out looks like this; a refusal comes by ICMP besides.
+        // A packet that is rejected or dropped on output causes this error; a rejection is reported by ICMP, too.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
         sent => {
             sent?;
@@ -187,10 +187,11 @@ fn set_node(node: &Member) {
         settle();
         testbed::write_sysctl("net.ipv4.ip_forward", "1").unwrap();
         testbed::write_sysctl("net.ipv6.conf.all.forwarding", "1").unwrap();
-        // Refusals are not to be held back, however many come.
+        // ICMP errors must not be rate limited.
         testbed::write_sysctl("net.ipv4.icmp_ratelimit", "0").unwrap();
         testbed::write_sysctl("net.ipv4.icmp_ratemask", "0").unwrap();
-        // Counts for IPv6 too. Kernels before 6.13 have one number for all namespaces, which is not ours to change.
+        // This applies to IPv6, too. Kernels before 6.13 have one value for all namespaces, which a test must not
+        // change.
         testbed::write_sysctl("net.ipv4.icmp_msgs_per_sec", "1000000").ok();
         testbed::write_sysctl("net.ipv4.icmp_msgs_burst", "1000000").ok();
         testbed::write_sysctl("net.ipv6.icmp.ratelimit", "0").unwrap();
@@ -200,7 +201,7 @@ fn set_node(node: &Member) {
     up(node, "lo");
 }
 
-/// Joins a member with the node by a pair of links of its own, and gives it the node as its gateway.
+/// Joins a member to the node by a veth pair, with the node as its gateway.
 fn join(node: &Member, member: &Member, near: [IpAddr; 2]) {
     member.enter(settle);
     up(member, "lo");
@@ -231,7 +232,7 @@ fn up(member: &Member, name: &str) -> LinkIndex {
     link
 }
 
-/// Addresses usable at once, and no filter on the way back.
+/// Makes addresses usable at once, and disables reverse path filtering.
 fn settle() {
     for (name, value) in [
         ("net.ipv6.conf.all.accept_dad", "0"),

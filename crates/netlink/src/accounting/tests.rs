@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn counters_are_made_read_and_taken_away() {
+fn creates_reads_and_deletes_counters() {
     testbed::in_namespace(|| {
         let mut accounting = Accounting::open().unwrap();
         if let Err(error) = accounting.ensure("first") {
@@ -17,7 +17,7 @@ fn counters_are_made_read_and_taken_away() {
 }
 
 #[test]
-fn an_answer_without_a_count_is_none() {
+fn response_without_count_is_none() {
     let mut writer = Writer::default();
     writer.begin(SUBSYSTEM << 8, 0, 1).fixed(&[0; GENERIC_BYTES]);
     writer.text(ATTR_NAME, "first").attribute(ATTR_PACKETS, &[1, 2]);

@@ -1,4 +1,4 @@
-//! The flows that the kernel knows (`linux/netfilter/nfnetlink_conntrack.h`): read, and forgotten.
+//! Connection tracking: reading and deleting flows (`linux/netfilter/nfnetlink_conntrack.h`).
 
 mod wire;
 
@@ -8,36 +8,35 @@ use std::net::{IpAddr, SocketAddr};
 use crate::message::Writer;
 use crate::socket::{Socket, Subsystem};
 
-/// How often a list is read again that changed while it was read.
+/// Attempts to read a list that changes while it is read.
 const TORN_LISTS_MAX: usize = 3;
 
-/// Why the kernel's flows could not be read or changed.
+/// Failures of reading or changing flows.
 #[derive(Debug, thiserror::Error)]
 pub enum ConntrackError {
-    /// No netlink socket could be opened. Retrying does not help.
+    /// No netlink socket could be opened. A retry does not help.
     #[error("cannot open a netlink socket: {0}")]
     Open(#[source] io::Error),
-    /// The flows could not be listed: CAP_NET_ADMIN is missing (EPERM), or the kernel was short of memory
-    /// (ENOBUFS, retrying helps).
-    #[error("cannot list the kernel's flows: {0}")]
+    /// The flows could not be listed: CAP_NET_ADMIN is missing (EPERM), or memory was short (ENOBUFS; a retry helps).
+    #[error("cannot list conntrack entries: {0}")]
     List(#[source] io::Error),
-    /// A flow could not be forgotten, for the same reasons.
-    #[error("cannot make the kernel forget a flow to {destination}: {source}")]
-    Forget {
-        /// Where the flow's client sends to.
+    /// A flow could not be deleted, for the same reasons.
+    #[error("cannot delete the conntrack entry of a flow to {destination}: {source}")]
+    Delete {
+        /// Original destination of the flow.
         destination: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// For the fuzz target.
+/// Decoder for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     wire::read(message);
 }
 
-/// An IP family, as lists of flows are asked for.
+/// IP family of a list request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -47,7 +46,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// That of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -56,41 +55,40 @@ impl Family {
     }
 }
 
-/// One direction of a flow.
+/// Addresses of one direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// Who sends.
+    /// Source.
     pub source: SocketAddr,
-    /// To whom.
+    /// Destination.
     pub destination: SocketAddr,
 }
 
-/// How far a TCP connection is, as connection tracking sees it (`enum tcp_conntrack` of
-/// `linux/netfilter/nf_conntrack_tcp.h`).
+/// State of a TCP connection in connection tracking (`enum tcp_conntrack` of `linux/netfilter/nf_conntrack_tcp.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
-    /// A SYN was seen, and no answer.
+    /// SYN seen.
     SynSent,
-    /// It was answered.
+    /// SYN-ACK seen.
     SynReceived,
-    /// Both ends have it.
+    /// Handshake complete.
     Established,
-    /// One end has no more to say.
+    /// FIN of one side seen.
     FinWait,
-    /// The other end knows, and may go on to speak.
+    /// That FIN acknowledged; the other side may still send.
     CloseWait,
-    /// The other end has no more to say either, and waits for a last acknowledgement.
+    /// FIN of the other side seen.
     LastAck,
-    /// Both ends are done.
+    /// Both FINs acknowledged.
     TimeWait,
-    /// One end has reset it.
+    /// RST seen.
     Close,
-    /// Both ends sent a SYN at the same time.
+    /// SYN of both sides seen.
     SynSentBoth,
 }
 
 impl TcpState {
-    /// By the kernel's number; `None` for one that says nothing, or is not known.
+    /// Returns the state for the kernel's number; `None` for unknown numbers and for "no state".
     fn of_number(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::SynSent,
@@ -110,74 +108,89 @@ impl TcpState {
 /// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The protocol's number in the IP header.
+    /// Protocol number in the IP header.
     pub protocol: u8,
-    /// As its client sends.
+    /// Direction from the client.
     pub original: Direction,
-    /// As answers come, before they are translated back: their source is who really answers.
+    /// Direction of replies, before reverse translation: its source is the endpoint.
     pub reply: Direction,
-    /// Bytes of both directions; 0 where the kernel does not count them (`net.netfilter.nf_conntrack_acct`).
+    /// Bytes of both directions; 0 if the kernel does not count them (`net.netfilter.nf_conntrack_acct`).
     pub bytes: u64,
-    /// How far it is, if it is one of TCP.
+    /// State of a TCP connection.
     pub tcp_state: Option<TcpState>,
-    /// When the kernel forgets it by itself if nothing more is seen of it; 0 if it does not say.
+    /// Seconds until the entry expires without further packets; 0 if unknown.
     pub expires_in_seconds: u32,
-    /// What may tell it from a later flow with the same addresses. It does not where that took its place in the kernel's memory,
-    /// as one does that begins where an ended one is still remembered.
+    /// Identifier of the entry. A later flow with the same addresses usually has another one. The identifier is the
+    /// same if the later flow reuses the entry, for example while the earlier one is in TIME_WAIT.
     id: u32,
-    /// The conntrack zone, 0 where none is used.
+    /// Conntrack zone; 0 for none.
     zone: u16,
 }
 
-/// A connection to the kernel's flows in the network namespace that it was opened in.
+/// Connection to the connection tracking of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Conntrack {
     socket: Socket,
 }
 
 impl Conntrack {
-    /// Opens a connection. Needs no privilege; its use needs CAP_NET_ADMIN.
+    /// Opens a connection. This needs no privilege; requests need CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// [`ConntrackError::Open`] if no socket can be opened.
     pub fn open() -> Result<Self, ConntrackError> {
         Socket::open(Subsystem::Netfilter)
             .map(|socket| Self { socket })
             .map_err(ConntrackError::Open)
     }
 
-    /// The flows of a protocol (its number in the IP header) that `wanted` chooses. The kernel leaves out
-    /// those of other protocols itself, so that the cost is that of the flows looked at.
+    /// Returns the flows of a protocol (number in the IP header) that `filter` accepts. The kernel filters by
+    /// protocol, so the cost is that of the flows of this protocol.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the list cannot be read.
     pub fn flows(
         &mut self,
         family: Family,
         protocol: u8,
-        wanted: impl FnMut(&Flow) -> bool,
+        filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
-        self.list(family, protocol, None, usize::MAX, wanted)
+        self.list(family, protocol, None, usize::MAX, filter)
     }
 
-    /// The same, `most` of them at most: which ones, where there are more, nobody knows.
+    /// Returns at most `most` flows of a protocol. If there are more, the selection is arbitrary.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the list cannot be read.
     pub fn flows_at_most(
         &mut self,
         most: usize,
         family: Family,
         protocol: u8,
-        wanted: impl FnMut(&Flow) -> bool,
+        filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
-        self.list(family, protocol, None, most, wanted)
+        self.list(family, protocol, None, most, filter)
     }
 
-    /// The same of flows whose clients send to an address, `most` of them at most. The kernel leaves out those to other IPv4
-    /// addresses itself; those to other IPv6 addresses it does not, since it takes equal ones for different ones
-    /// (`ctnetlink_filter_match_tuple`, as of Linux 6.18).
+    /// Returns at most `most` flows to a destination address. The kernel filters by IPv4 address. It does not filter
+    /// by IPv6 address, because its comparison is inverted (`ctnetlink_filter_match_tuple`, as of Linux 6.18).
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the list cannot be read.
     pub fn flows_to(
         &mut self,
         most: usize,
         destination: IpAddr,
         protocol: u8,
-        mut wanted: impl FnMut(&Flow) -> bool,
+        mut filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let compared = Some(destination).filter(IpAddr::is_ipv4);
         self.list(Family::of(destination), protocol, compared, most, |flow| {
-            flow.original.destination.ip() == destination && wanted(flow)
+            flow.original.destination.ip() == destination && filter(flow)
         })
     }
 
@@ -187,7 +200,7 @@ impl Conntrack {
         protocol: u8,
         destination: Option<IpAddr>,
         most: usize,
-        mut wanted: impl FnMut(&Flow) -> bool,
+        mut filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         let mut flows = Vec::new();
         if most == 0 {
@@ -200,7 +213,7 @@ impl Conntrack {
             wire::write_list(&mut request, sequence, family, protocol, destination);
             let list = self.socket.exchange(request.finish(), sequence, |message| {
                 if flows.len() < most {
-                    flows.extend(wire::read(message).filter(|flow| wanted(flow)));
+                    flows.extend(wire::read(message).filter(|flow| filter(flow)));
                 }
             });
             if !list.map_err(ConntrackError::List)?.torn {
@@ -210,8 +223,11 @@ impl Conntrack {
         Ok(flows)
     }
 
-    /// How a flow is by now; `None` if the kernel has forgotten it, or knows another one with its addresses that can be told
-    /// from it.
+    /// Returns the current state of a flow; `None` if its entry is gone or belongs to another flow.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the entry cannot be read.
     pub fn current(&mut self, flow: &Flow) -> Result<Option<Flow>, ConntrackError> {
         let sequence = self.socket.next_sequence();
         let mut request = Writer::default();
@@ -227,16 +243,20 @@ impl Conntrack {
         }
     }
 
-    /// Makes the kernel forget a flow; tells whether it was still there. The flow's next packet is treated
-    /// like the first of a new one.
-    pub fn forget(&mut self, flow: &Flow) -> Result<bool, ConntrackError> {
+    /// Deletes a flow. Returns true if it existed. The next packet of the flow is handled as the first one of a new
+    /// flow.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the kernel refuses.
+    pub fn delete(&mut self, flow: &Flow) -> Result<bool, ConntrackError> {
         let sequence = self.socket.next_sequence();
         let mut request = Writer::default();
-        wire::write_forget(&mut request, sequence, flow);
+        wire::write_delete(&mut request, sequence, flow);
         match self.socket.exchange(request.finish(), sequence, |_| {}) {
             Ok(_) => Ok(true),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-            Err(source) => Err(ConntrackError::Forget {
+            Err(source) => Err(ConntrackError::Delete {
                 destination: flow.original.destination,
                 source,
             }),

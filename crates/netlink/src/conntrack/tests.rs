@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::wire::{
     ORIGINAL, PROTOCOL_STATE, REPLY, STATE_OF_TCP, TCP_STATE, TIMEOUT, begin, read, write_direction,
-    write_forget,
+    write_delete,
 };
 use super::*;
 use crate::message::messages;
@@ -16,7 +16,7 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address and port")
 }
 
-/// A flow from `client` to `frontend` that `endpoint` answers.
+/// Returns a flow from `client` to `frontend` with replies from `endpoint`.
 fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
     Flow {
         protocol: UDP,
@@ -36,7 +36,7 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
     }
 }
 
-/// The same of TCP, that far, and known for so long.
+/// Returns a TCP flow in a state.
 fn connection(client: &str, frontend: &str, endpoint: &str, state: TcpState) -> Flow {
     Flow {
         protocol: TCP,
@@ -46,13 +46,13 @@ fn connection(client: &str, frontend: &str, endpoint: &str, state: TcpState) -> 
     }
 }
 
-/// The number of a state, by the kernel's list.
+/// Returns the kernel's number of a state.
 fn number(state: TcpState) -> u8 {
     let number = (0..=u8::MAX).find(|number| TcpState::of_number(*number) == Some(state));
     number.expect("a number")
 }
 
-/// Writes what a flow has besides addresses.
+/// Writes the attributes of a flow besides its addresses.
 fn write_rest(request: &mut Writer, flow: &Flow) {
     request.u32_be(TIMEOUT, flow.expires_in_seconds.max(600));
     if let Some(state) = flow.tcp_state {
@@ -64,7 +64,7 @@ fn write_rest(request: &mut Writer, flow: &Flow) {
     }
 }
 
-/// Makes the kernel believe in a flow.
+/// Creates a conntrack entry.
 fn create(conntrack: &mut Conntrack, flow: &Flow) {
     let sequence = conntrack.socket.next_sequence();
     let family = Family::of(flow.original.source.ip());
@@ -92,13 +92,13 @@ fn answered_by(flows: &[Flow]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_flows_read_back() {
     for flow in [
         flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353"),
         flow("[fd00::3]:4000", "[fd00:10:96::a]:53", "[fd00::2]:5353"),
     ] {
         let mut request = Writer::default();
-        write_forget(&mut request, 1, &flow);
+        write_delete(&mut request, 1, &flow);
         write_direction(&mut request, REPLY, UDP, &flow.reply);
         let read: Vec<Option<Flow>> = messages(request.finish()).map(|message| read(&message)).collect();
         assert_eq!(read, [Some(flow)]);
@@ -106,7 +106,7 @@ fn what_is_written_is_read() {
     for state in (1..=9).filter_map(TcpState::of_number) {
         let flow = connection("10.244.1.3:4000", "10.96.0.10:80", "10.244.2.2:8080", state);
         let mut request = Writer::default();
-        write_forget(&mut request, 1, &flow);
+        write_delete(&mut request, 1, &flow);
         write_direction(&mut request, REPLY, TCP, &flow.reply);
         write_rest(&mut request, &flow);
         let read: Vec<Option<Flow>> = messages(request.finish()).map(|message| read(&message)).collect();
@@ -118,17 +118,17 @@ fn what_is_written_is_read() {
 
 proptest! {
     #[test]
-    fn reading_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for message in messages(&bytes) {
             read(&message);
         }
     }
 
     #[test]
-    fn a_damaged_flow_never_panics(place in 0usize..200, byte in any::<u8>()) {
+    fn damaged_flow_never_panics(place in 0usize..200, byte in any::<u8>()) {
         let flow = connection("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353", TcpState::TimeWait);
         let mut request = Writer::default();
-        write_forget(&mut request, 1, &flow);
+        write_delete(&mut request, 1, &flow);
         write_rest(&mut request, &flow);
         let mut bytes = request.finish().to_vec();
         let index = place % bytes.len();
@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn the_kernel_forgets_what_it_is_told_to() {
+fn deletes_flows() {
     testbed::in_namespace(|| {
         let mut conntrack = Conntrack::open().expect("a socket");
         let dns = [
@@ -163,16 +163,16 @@ fn the_kernel_forgets_what_it_is_told_to() {
         assert_eq!(answered_by(&stale), ["10.244.2.2:5353"]);
         let now = conntrack.current(&stale[0]).expect("it is looked for");
         assert_eq!(now.map(|flow| flow.original), Some(stale[0].original));
-        assert!(conntrack.forget(&stale[0]).expect("it is forgotten"));
+        assert!(conntrack.delete(&stale[0]).expect("it is forgotten"));
         assert_eq!(conntrack.current(&stale[0]).expect("it is looked for"), None);
-        assert!(!conntrack.forget(&stale[0]).expect("it is gone"));
+        assert!(!conntrack.delete(&stale[0]).expect("it is gone"));
         let left = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");
         assert_eq!(answered_by(&left), ["10.244.2.3:5353"]);
     });
 }
 
 #[test]
-fn the_kernel_tells_how_far_connections_to_an_address_are() {
+fn lists_tcp_states_of_connections_to_address() {
     testbed::in_namespace(|| {
         let mut conntrack = Conntrack::open().expect("a socket");
         for connection in [
@@ -217,11 +217,11 @@ fn the_kernel_tells_how_far_connections_to_an_address_are() {
                 .flows_to(usize::MAX, address, TCP, |_| true)
                 .expect("a list");
             found.sort_by_key(|flow| flow.reply.source.port());
-            let told = found.iter().map(|flow| {
+            let observed = found.iter().map(|flow| {
                 assert!((1..=600).contains(&flow.expires_in_seconds), "{flow:?}");
                 (flow.reply.source.port(), flow.tcp_state)
             });
-            told.collect::<Vec<_>>()
+            observed.collect::<Vec<_>>()
         };
         let both = [(1, Some(TcpState::TimeWait)), (2, Some(TcpState::Established))];
         assert_eq!(found("192.0.2.200"), both);

@@ -1,4 +1,4 @@
-//! Flows as attributes.
+//! Encoding of flows as attributes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ const GET: u16 = SUBSYSTEM | 1;
 /// `IPCTNL_MSG_CT_DELETE`.
 const DELETE: u16 = SUBSYSTEM | 2;
 
-/// `CTA_TUPLE_ORIG` and what else of `enum ctattr_type` is used.
+/// `CTA_TUPLE_ORIG` and further values of `enum ctattr_type`.
 pub(super) const ORIGINAL: u16 = 1;
 pub(super) const REPLY: u16 = 2;
 pub(super) const PROTOCOL_STATE: u16 = 4;
@@ -46,13 +46,14 @@ const PROTOCOL_NUMBER: u16 = 1;
 const SOURCE_PORT: u16 = 2;
 const DESTINATION_PORT: u16 = 3;
 
-/// `enum ctattr_filter`, and the bits that say that the destination and the protocol's number are to be compared.
+/// `enum ctattr_filter`, and the flags that select the destination and the protocol number for comparison.
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
 const COMPARE_DESTINATION: u32 = 1 << 1;
 const COMPARE_PROTOCOL_NUMBER: u32 = 1 << 3;
 
-/// Writes a request for the flows of a protocol, to one destination if one is given. Needs Linux 5.8, which compares both.
+/// Writes a list request for the flows of a protocol, to one destination if given. Needs Linux 5.8, which compares
+/// both.
 pub(super) fn write_list(
     request: &mut Writer,
     sequence: u32,
@@ -80,13 +81,13 @@ pub(super) fn write_list(
     request.end(filter);
 }
 
-/// Writes a request for the flow that has a flow's addresses now.
+/// Writes a request for the flow with the same addresses.
 pub(super) fn write_get(request: &mut Writer, sequence: u32, flow: &Flow) {
     write_addressed(request, GET, sequence, flow);
 }
 
-/// Writes a request to forget a flow, and not another that has its addresses by now if its id differs.
-pub(super) fn write_forget(request: &mut Writer, sequence: u32, flow: &Flow) {
+/// Writes a request to delete a flow, unless the id shows that another flow has its addresses.
+pub(super) fn write_delete(request: &mut Writer, sequence: u32, flow: &Flow) {
     write_addressed(request, DELETE, sequence, flow);
     request.u32_be(ID, flow.id);
 }
@@ -100,7 +101,7 @@ fn write_addressed(request: &mut Writer, kind: u16, sequence: u32, flow: &Flow) 
     }
 }
 
-/// Begins a message of conntrack's.
+/// Starts a conntrack message.
 pub(super) fn begin(request: &mut Writer, kind: u16, flags: i32, sequence: u32, family: Family) {
     let family = match family {
         Family::V4 => libc::AF_INET,
@@ -140,7 +141,7 @@ fn write_ip(request: &mut Writer, address: IpAddr, v4: u16, v6: u16) {
     };
 }
 
-/// Reads a flow; nothing if the message describes none with ports.
+/// Parses a flow; `None` if the message contains no flow with ports.
 pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
     let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0_u64);
     let (mut tcp_state, mut expires_in_seconds) = (None, 0);

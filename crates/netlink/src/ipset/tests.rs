@@ -20,7 +20,7 @@ fn create(sets: &mut IpSets, name: &str) -> io::Result<()> {
 }
 
 #[test]
-fn sets_are_listed_and_taken_away() {
+fn lists_and_deletes_sets() {
     testbed::in_namespace(|| {
         let mut sets = IpSets::open().unwrap();
         if let Err(error) = create(&mut sets, "KUBE-CLUSTER-IP") {

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn what_is_written_is_read() {
+fn written_messages_read_back() {
     let mut writer = Writer::default();
     writer
         .begin(7, libc::NLM_F_REQUEST, 1)
@@ -29,7 +29,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_length_that_goes_too_far_ends_the_reading() {
+fn overlong_length_ends_iteration() {
     assert_eq!(
         messages(&[40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).count(),
         0
@@ -42,7 +42,7 @@ fn a_length_that_goes_too_far_ends_the_reading() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+    fn arbitrary_bytes_end_iteration(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
         let mut total = 0;
         for message in messages(&bytes) {
             for attribute in message.attributes(4) {

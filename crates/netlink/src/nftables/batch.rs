@@ -1,4 +1,4 @@
-//! Transactions being written.
+//! Encoding of transactions.
 
 use crate::message::{Nest, Writer, messages};
 
@@ -9,23 +9,23 @@ use super::set::Set;
 use super::table::{Chain, Rule, Table};
 use super::wire;
 
-/// Bytes of one list of elements at most: the list is an attribute, whose length has 16 bits.
+/// Maximum size of an element list in bytes: the list is an attribute, whose length has 16 bits.
 const LIST_BYTES_MAX: usize = 60 * 1024;
 
-/// Whether something comes or goes.
+/// Kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It comes.
+    /// Add the object.
     Add,
-    /// It goes.
+    /// Delete the object.
     Delete,
 }
 
-/// The family that a table is of (`NFPROTO_…`).
+/// Family of a table (`NFPROTO_…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TableFamily {
-    /// `inet`: both of IP.
+    /// `inet`: IPv4 and IPv6.
     Inet = wire::NFPROTO_INET,
     /// `ip`.
     Ipv4 = libc::NFPROTO_IPV4 as u8,
@@ -33,8 +33,8 @@ pub enum TableFamily {
     Ipv6 = libc::NFPROTO_IPV6 as u8,
 }
 
-/// A transaction on one table. Each message has an owner, a number that the caller chooses and finds again in
-/// a [`Refusal`].
+/// A transaction on one table. Each message has an owner, a number that the caller chooses and that a [`Refusal`]
+/// contains.
 #[derive(Debug)]
 pub struct Batch {
     writer: Writer,
@@ -45,8 +45,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty transaction on the table of that name. With a generation, it is only done if the ruleset is
-    /// still of it.
+    /// Creates an empty transaction on a table of family `inet`. With a generation, the kernel commits it only if the
+    /// ruleset still has that generation.
     pub fn new(table: &str, generation: Option<Generation>) -> Self {
         let mut writer = Writer::with_capacity(4096);
         let begin = writer.begin(wire::NFNL_MSG_BATCH_BEGIN, libc::NLM_F_REQUEST, 1);
@@ -63,7 +63,7 @@ impl Batch {
         }
     }
 
-    /// An empty transaction on a table of that family.
+    /// Creates an empty transaction on a table of another family.
     pub fn of_family(family: TableFamily, table: &str) -> Self {
         Self {
             family,
@@ -71,7 +71,7 @@ impl Batch {
         }
     }
 
-    /// Adds the table, or takes it away with all that is in it.
+    /// Adds a table, or deletes it with its content.
     pub fn table(&mut self, change: Change, table: &Table, owner: u32) {
         let message = pick(change, wire::NEWTABLE, wire::DELTABLE);
         match change {
@@ -82,7 +82,7 @@ impl Batch {
         }
     }
 
-    /// Adds a chain, or takes an empty one away.
+    /// Adds a chain, or deletes an empty one.
     pub fn chain(&mut self, change: Change, chain: &Chain, owner: u32) {
         let table = self.table.clone();
         let message = pick(change, wire::NEWCHAIN, wire::DELCHAIN);
@@ -104,7 +104,7 @@ impl Batch {
         rule.encode(self.begin(wire::NEWRULE, flags, owner), &table, chain);
     }
 
-    /// Takes all rules of a chain away.
+    /// Deletes all rules of a chain.
     pub fn flush_chain(&mut self, chain: &str, owner: u32) {
         let table = self.table.clone();
         self.begin(wire::DELRULE, 0, owner)
@@ -112,7 +112,7 @@ impl Batch {
             .text(wire::RULE_CHAIN, chain);
     }
 
-    /// Adds a set or map, or takes one away that no rule uses.
+    /// Adds a set or map, or deletes an unused one.
     pub fn set(&mut self, change: Change, set: &Set, owner: u32) {
         let table = self.table.clone();
         self.sets += 1;
@@ -129,7 +129,7 @@ impl Batch {
         }
     }
 
-    /// Begins a list of elements that come or go, as many messages as it takes.
+    /// Starts a list of elements to add or delete, split into as many messages as needed.
     pub fn elements<'b>(&'b mut self, change: Change, set: &'b str, owner: u32) -> ElementList<'b> {
         ElementList {
             batch: self,
@@ -140,17 +140,17 @@ impl Batch {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub fn bytes(&self) -> usize {
         self.writer.len()
     }
 
-    /// Whether nothing is to change.
+    /// Returns true if the transaction changes nothing.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// Ends the transaction: the bytes for the kernel, and the number of the message that it acknowledges.
+    /// Ends the transaction. Returns its bytes, and the sequence number that the kernel acknowledges.
     pub(super) fn finish(&mut self) -> (&[u8], u32) {
         let last = self.owners.len() as u32 + 1;
         self.writer.add_flags(libc::NLM_F_ACK);
@@ -160,7 +160,7 @@ impl Batch {
         (self.writer.finish(), last)
     }
 
-    /// What the kernel's word on the message of that number means.
+    /// Converts the kernel's error for a message to a refusal.
     pub(super) fn refusal(&mut self, sequence: u32, errno: i32, text: Option<String>) -> Refusal {
         let index = (sequence as usize).checked_sub(2);
         let message = messages(self.writer.finish()).find(|message| message.sequence == sequence);
@@ -192,7 +192,7 @@ impl Batch {
     }
 }
 
-/// A list of elements being written. Nothing is left open when it is dropped.
+/// Encoder of an element list. Dropping it closes the open message.
 #[derive(Debug)]
 pub struct ElementList<'b> {
     batch: &'b mut Batch,
@@ -245,7 +245,7 @@ impl Drop for ElementList<'_> {
     }
 }
 
-/// `struct nfgenmsg`.
+/// Returns a `struct nfgenmsg`.
 pub(super) fn generic(family: u8, resource: u16) -> [u8; wire::GENERIC_BYTES] {
     let [high, low] = resource.to_be_bytes();
     [family, 0, high, low]
@@ -258,7 +258,7 @@ fn pick(change: Change, add: u16, delete: u16) -> u16 {
     }
 }
 
-/// What a message does, in words. Tables are named by their first text, most else by the second, chains too.
+/// Describes a message. `names` are its text attributes: a table, then usually another object, then a chain.
 fn describe(message: u16, names: &[&str]) -> String {
     let (action, name) = match message {
         wire::NEWTABLE => ("add table", names.first()),

@@ -1,20 +1,20 @@
-//! Comments, as the `nft` program writes and shows them: user data that the kernel keeps and does not read
+//! Comments in the format of the `nft` program: user data that the kernel stores without interpretation
 //! (`libnftnl/udata.h`).
 
-/// Longest comment in bytes that `nft` takes.
+/// Maximum length of a comment in bytes that `nft` accepts.
 const BYTES_MAX: usize = 128;
 
-/// What a comment is on; the number that marks it there.
+/// Kind of the commented object, whose value is the type of the user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Owner {
-    /// A table, a chain, a rule, an element.
+    /// Table, chain, rule or element.
     Most = 0,
-    /// A set or a map.
+    /// Set or map.
     Set = 7,
 }
 
-/// Appends a comment to user data. Longer ones are cut.
+/// Appends a comment to user data. A longer comment is cut.
 pub fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
     let comment = cut(comment);
     if !comment.is_empty() {
@@ -24,7 +24,7 @@ pub fn append(user_data: &mut Vec<u8>, owner: Owner, comment: &str) {
     }
 }
 
-/// The comment in user data.
+/// Returns the comment in user data.
 pub fn read(mut user_data: &[u8], owner: Owner) -> Option<&str> {
     while let [kind, length, rest @ ..] = user_data {
         let value = rest.get(..usize::from(*length))?;
@@ -36,7 +36,7 @@ pub fn read(mut user_data: &[u8], owner: Owner) -> Option<&str> {
     None
 }
 
-/// The longest beginning that fits.
+/// Returns the longest prefix that fits.
 fn cut(comment: &str) -> &str {
     let end = (0..=comment.len().min(BYTES_MAX))
         .rev()

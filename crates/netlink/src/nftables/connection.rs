@@ -1,4 +1,4 @@
-//! The kernel's nftables: transactions and dumps.
+//! Connection to nftables: transactions and dumps.
 
 use std::io;
 
@@ -12,44 +12,48 @@ use super::set::Set;
 use super::table::{Chain, Rule, Table};
 use super::wire;
 
-/// How often a dump is tried that other programs' changes tear.
+/// Attempts of a dump that concurrent changes interrupt.
 const DUMP_ATTEMPTS_MAX: usize = 16;
-/// How often a transaction is tried that the kernel wants repeated (a signal, a module being loaded).
+/// Attempts of a transaction that the kernel asks to repeat, after a signal or for loading a module.
 const COMMIT_ATTEMPTS_MAX: usize = 8;
-/// The kernel's own errno of a transaction made for another generation; not to be seen elsewhere.
+/// Errno of a transaction for another generation; the kernel uses it here only.
 const ERESTART: i32 = 85;
-/// What a datagram needs in the send buffer beyond its own bytes.
+/// Overhead of a datagram in the send buffer, in bytes.
 const SEND_OVERHEAD_BYTES: usize = 64 * 1024;
 
-/// The number of a state of the whole ruleset; every transaction of anybody makes another.
+/// Generation of the ruleset. Every transaction of any process creates a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub u32);
 
 impl Generation {
-    /// How many transactions have made this state of an earlier one; `None` if the other is the later one. One too
-    /// many where the kernel's counter has come around meanwhile, since it leaves out zero.
+    /// Returns the number of transactions between two generations; `None` if `earlier` is later. The result is one
+    /// too large if the counter of the kernel wrapped, because it skips zero.
     pub fn transactions_since(self, earlier: Self) -> Option<u32> {
         let distance = self.0.wrapping_sub(earlier.0);
         (distance <= u32::MAX / 2).then_some(distance)
     }
 
-    /// Reads the attributes of `NFT_MSG_NEWGEN`.
+    /// Decodes the attributes of `NFT_MSG_NEWGEN`.
     pub(super) fn decode(mut attributes: Attributes<'_>) -> Option<Self> {
         let found = attributes.find(|attribute| attribute.kind == wire::GEN_ID)?;
         found.u32_be().map(Self)
     }
 }
 
-/// A connection to the nftables of the network namespace that it was opened in.
+/// Connection to the nftables of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Nftables {
     socket: Socket,
-    /// Bytes that the send buffer was last made to take.
+    /// Size of the send buffer in bytes, as last requested.
     send_bytes: usize,
 }
 
 impl Nftables {
-    /// Connects.
+    /// Opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// The error of the socket call.
     pub fn open() -> io::Result<Self> {
         let socket = Socket::open(Subsystem::Netfilter)?;
         Ok(Self {
@@ -58,13 +62,22 @@ impl Nftables {
         })
     }
 
-    /// The number by which the kernel tells this connection's transactions from others; it has one once something
-    /// was asked.
+    /// Returns the port ID, by which the kernel distinguishes transactions of this connection from others. It is
+    /// assigned with the first request.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system call.
     pub fn port(&self) -> io::Result<u32> {
         self.socket.port()
     }
 
-    /// Does a transaction, all of it or nothing.
+    /// Commits a transaction, completely or not at all.
+    ///
+    /// # Errors
+    ///
+    /// A [`CommitError`]; the ruleset is unchanged then, except after [`CommitError::Socket`], which leaves the
+    /// result unknown.
     pub fn commit(&mut self, mut batch: Batch) -> Result<(), CommitError> {
         if batch.is_empty() {
             return Ok(());
@@ -80,28 +93,32 @@ impl Nftables {
             attempts += 1;
             self.socket.drain()?;
             self.socket.send(bytes).map_err(permission)?;
-            let answers = self.answers()?;
+            let acknowledgements = self.acknowledgements()?;
             let again =
-                |(_, answer): &(u32, Acknowledgement)| matches!(answer.errno, libc::EINTR | libc::EAGAIN);
-            if answers.iter().any(again) && attempts < COMMIT_ATTEMPTS_MAX {
+                |(_, response): &(u32, Acknowledgement)| matches!(response.errno, libc::EINTR | libc::EAGAIN);
+            if acknowledgements.iter().any(again) && attempts < COMMIT_ATTEMPTS_MAX {
                 continue;
             }
-            let is_done = answers
+            let is_done = acknowledgements
                 .iter()
-                .any(|(sequence, answer)| *sequence == last && answer.errno == 0);
-            let refused: Vec<(u32, Acknowledgement)> = answers
+                .any(|(sequence, response)| *sequence == last && response.errno == 0);
+            let refused: Vec<(u32, Acknowledgement)> = acknowledgements
                 .into_iter()
-                .filter(|(_, answer)| answer.errno != 0)
+                .filter(|(_, response)| response.errno != 0)
                 .collect();
             return match refused.as_slice() {
                 [] if is_done => Ok(()),
                 [] => Err(io::Error::from_raw_os_error(libc::ENOBUFS).into()),
-                refused => Err(why(&mut batch, refused)),
+                refused => Err(commit_error(&mut batch, refused)),
             };
         }
     }
 
-    /// Takes a table away, of whatever family, with all that is in it. Whether there was one.
+    /// Deletes a table of any family with its content. Returns true if it existed.
+    ///
+    /// # Errors
+    ///
+    /// A [`CommitError`] if the kernel refuses.
     pub fn delete_table(&mut self, family: TableFamily, name: &str) -> Result<bool, CommitError> {
         let mut batch = Batch::of_family(family, name);
         let table = Table {
@@ -121,7 +138,11 @@ impl Nftables {
         }
     }
 
-    /// The number of the ruleset's present state.
+    /// Returns the current generation of the ruleset.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the kernel refuses.
     pub fn generation(&mut self) -> Result<Generation, ReadError> {
         let mut generation = None;
         self.request(
@@ -138,19 +159,31 @@ impl Nftables {
         })
     }
 
-    /// The table of that name, if it is there.
+    /// Returns the table with this name.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn table(&mut self, name: &str) -> Result<Option<Table>, ReadError> {
         let tables = self.dump("list tables", wire::GETTABLE, |_| {}, Table::decode)?;
         Ok(tables.into_iter().find(|table| table.name == name))
     }
 
-    /// The chains of a table.
+    /// Returns the chains of a table.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn chains(&mut self, table: &str) -> Result<Vec<Chain>, ReadError> {
         let chains = self.dump("list chains", wire::GETCHAIN, |_| {}, Chain::decode)?;
         Ok(of_table(table, chains))
     }
 
-    /// The names of all chains in the tables of a family, whosever they are.
+    /// Returns the names of all chains in the tables of a family, including those of other programs.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn chain_names(&mut self, family: TableFamily) -> Result<Vec<String>, ReadError> {
         let operation = "list the chains of a family";
         self.dump_messages(
@@ -158,14 +191,18 @@ impl Nftables {
             family,
             wire::GETCHAIN,
             |_| {},
-            |answer, found: &mut Vec<String>| {
-                let chain = Chain::decode(answer.attributes(wire::GENERIC_BYTES));
+            |response, found: &mut Vec<String>| {
+                let chain = Chain::decode(response.attributes(wire::GENERIC_BYTES));
                 found.extend(chain.map(|(_, chain)| chain.name));
             },
         )
     }
 
-    /// The rules of a table with the names of their chains, in order within each chain.
+    /// Returns the rules of a table with the names of their chains, in order within each chain.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn rules(&mut self, table: &str) -> Result<Vec<(String, Rule)>, ReadError> {
         let filter = |writer: &mut Writer| {
             writer.text(wire::RULE_TABLE, table);
@@ -175,7 +212,11 @@ impl Nftables {
         Ok(own.map(|(_, chain, rule)| (chain, rule)).collect())
     }
 
-    /// The sets and maps of a table that have names.
+    /// Returns the named sets and maps of a table.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn sets(&mut self, table: &str) -> Result<Vec<Set>, ReadError> {
         let filter = |writer: &mut Writer| {
             writer.text(wire::SET_TABLE, table);
@@ -184,7 +225,11 @@ impl Nftables {
         Ok(of_table(table, sets))
     }
 
-    /// The elements of a set, each read by `read`.
+    /// Returns the elements of a set, converted by `read`.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn elements<T>(
         &mut self,
         table: &str,
@@ -194,7 +239,11 @@ impl Nftables {
         self.elements_of_family(TableFamily::Inet, table, set, read)
     }
 
-    /// The same of a table of a family.
+    /// Returns the elements of a set in a table of another family, converted by `read`.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn elements_of_family<T>(
         &mut self,
         family: TableFamily,
@@ -207,8 +256,12 @@ impl Nftables {
         })
     }
 
-    /// What `add` makes of the elements of a set, one after the other, beginning with a default. It begins anew if a change
-    /// tears the list.
+    /// Folds the elements of a set by `add`, beginning with a default. It starts again if a change interrupts the
+    /// dump.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReadError`] if the dump fails.
     pub fn fold_elements<A: Default>(
         &mut self,
         table: &str,
@@ -258,13 +311,13 @@ impl Nftables {
             TableFamily::Inet,
             message,
             filter,
-            |answer, found: &mut Vec<T>| {
-                found.extend(decode(answer.attributes(wire::GENERIC_BYTES)));
+            |response, found: &mut Vec<T>| {
+                found.extend(decode(response.attributes(wire::GENERIC_BYTES)));
             },
         )
     }
 
-    /// Reads a dump whole, again from the start if a change tore it.
+    /// Reads a complete dump; starts again if a change interrupts it.
     fn dump_messages<A: Default>(
         &mut self,
         operation: &'static str,
@@ -275,8 +328,8 @@ impl Nftables {
     ) -> Result<A, ReadError> {
         for _ in 0..DUMP_ATTEMPTS_MAX {
             let mut found = A::default();
-            let torn = self.request(operation, family, message, libc::NLM_F_DUMP, &filter, |answer| {
-                each(answer, &mut found);
+            let torn = self.request(operation, family, message, libc::NLM_F_DUMP, &filter, |response| {
+                each(response, &mut found);
             })?;
             if !torn {
                 return Ok(found);
@@ -288,7 +341,7 @@ impl Nftables {
         })
     }
 
-    /// Sends a request and reads its answer; whether a change tore it.
+    /// Sends a request and reads its response. Returns true if a change interrupted the dump.
     fn request(
         &mut self,
         operation: &'static str,
@@ -312,21 +365,21 @@ impl Nftables {
         }
     }
 
-    /// All that the kernel has to say; it has said it when the datagram is sent.
-    fn answers(&mut self) -> io::Result<Vec<(u32, Acknowledgement)>> {
-        let mut answers = Vec::new();
+    /// Returns all acknowledgements. The kernel has queued them when the datagram is sent.
+    fn acknowledgements(&mut self) -> io::Result<Vec<(u32, Acknowledgement)>> {
+        let mut acknowledgements = Vec::new();
         while let Some(datagram) = self.socket.receive_now()? {
             let errors = messages(datagram).filter(|message| i32::from(message.kind) == libc::NLMSG_ERROR);
-            answers.extend(errors.filter_map(|message| {
-                Acknowledgement::read(&message).map(|answer| (message.sequence, answer))
+            acknowledgements.extend(errors.filter_map(|message| {
+                Acknowledgement::read(&message).map(|response| (message.sequence, response))
             }));
         }
-        Ok(answers)
+        Ok(acknowledgements)
     }
 }
 
-fn why(batch: &mut Batch, refused: &[(u32, Acknowledgement)]) -> CommitError {
-    let has = |errno| refused.iter().any(|(_, answer)| answer.errno == errno);
+fn commit_error(batch: &mut Batch, refused: &[(u32, Acknowledgement)]) -> CommitError {
+    let has = |errno| refused.iter().any(|(_, response)| response.errno == errno);
     if has(libc::EPERM) {
         return CommitError::NotPermitted;
     }
@@ -335,7 +388,7 @@ fn why(batch: &mut Batch, refused: &[(u32, Acknowledgement)]) -> CommitError {
     }
     let refusals = refused
         .iter()
-        .map(|(sequence, answer)| batch.refusal(*sequence, answer.errno, answer.text.clone()))
+        .map(|(sequence, response)| batch.refusal(*sequence, response.errno, response.text.clone()))
         .collect();
     CommitError::Refused { refusals }
 }

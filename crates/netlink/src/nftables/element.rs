@@ -6,34 +6,34 @@ use super::comment;
 use super::expression::Verdict;
 use super::wire;
 
-/// An element of a set or map; key and value are bytes as [`super::Field`] says, each field padded to four.
+/// An element of a set or map. Key and value are bytes as in [`super::Field`], each field padded to four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// The key; the first one of a range; none for all that no other element has.
+    /// Key, or first key of a range; empty for the catch-all element.
     pub key: &'a [u8],
-    /// The last key of a range, in sets of intervals over several fields.
+    /// Last key of a range of concatenated fields.
     pub key_end: Option<&'a [u8]>,
-    /// Whether this is the first key behind a range, in sets of intervals over one field.
+    /// True for the first key after a range of single-field keys.
     pub is_interval_end: bool,
-    /// What a map holds for the key.
+    /// Value of a map element.
     pub data: Option<ElementData<'a>>,
-    /// After how many milliseconds it goes by itself, in sets whose elements do.
+    /// Timeout in milliseconds, in sets with timeouts.
     pub timeout_ms: Option<u64>,
-    /// A comment; empty for none.
+    /// Comment; empty for none.
     pub comment: &'a str,
 }
 
-/// What a map holds for a key.
+/// Value of a map element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementData<'a> {
-    /// Bytes.
+    /// Concatenated fields.
     Value(&'a [u8]),
     /// A verdict.
     Verdict(Verdict<&'a str>),
 }
 
 impl<'a> Element<'a> {
-    /// An element of a set.
+    /// Creates an element of a set.
     pub fn key(key: &'a [u8]) -> Self {
         Self {
             key,
@@ -45,7 +45,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// An element of a map.
+    /// Creates an element of a map.
     pub fn pair(key: &'a [u8], data: ElementData<'a>) -> Self {
         Self {
             data: Some(data),
@@ -53,7 +53,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Bytes that it takes in a message, or a few more.
+    /// Returns an upper bound of its size in a message.
     pub(super) fn encoded_bytes_max(&self) -> usize {
         let value = match self.data {
             Some(ElementData::Value(value)) => value.len(),
@@ -63,7 +63,7 @@ impl<'a> Element<'a> {
         80 + self.key.len() + self.key_end.map_or(0, <[u8]>::len) + value + self.comment.len()
     }
 
-    /// Appends the element to a list. What is deleted is named by its key alone.
+    /// Appends the element to a list. Deletions contain the key only.
     pub(super) fn encode(&self, writer: &mut Writer, key_only: bool) {
         let element = writer.nest(wire::LIST_ELEMENT);
         if self.key.is_empty() {
@@ -95,7 +95,7 @@ impl<'a> Element<'a> {
         writer.end(element);
     }
 
-    /// Reads the attributes of an element. `None` for one that has no key and does not say that it stands for all.
+    /// Decodes the attributes of an element. `None` if it has no key and is not the catch-all element.
     pub(super) fn decode(attributes: Attributes<'a>) -> Option<Self> {
         let (mut key, mut element) = (None, Self::key(&[]));
         for attribute in attributes {
@@ -126,14 +126,14 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Appends `struct nft_data` that holds bytes.
+/// Appends a `struct nft_data` with bytes.
 pub(super) fn encode_value(writer: &mut Writer, kind: u16, value: &[u8]) {
     let nest = writer.nest(kind);
     writer.attribute(wire::DATA_VALUE, value);
     writer.end(nest);
 }
 
-/// Reads `struct nft_data` that holds bytes.
+/// Decodes a `struct nft_data` with bytes.
 pub(super) fn decode_value<'a>(attribute: Attribute<'a>) -> Option<&'a [u8]> {
     let value = attribute.nested().find(|inner| inner.kind == wire::DATA_VALUE)?;
     Some(value.value)

@@ -1,24 +1,23 @@
-//! What can go wrong with nftables.
+//! Errors of nftables.
 
 use std::fmt;
 use std::io;
 
-/// One message of a batch that the kernel refused.
+/// A message of a batch that the kernel refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Whose message it was: the number that it was put into the batch with. `None` if the kernel refused the
-    /// batch as such.
+    /// Owner of the message, as passed to the batch; `None` if the kernel refused the batch itself.
     pub owner: Option<u32>,
-    /// What the message was, like `add elements to services4`.
+    /// Description of the message, for example `add elements to services4`.
     pub operation: String,
-    /// Why, as an errno.
+    /// Errno of the kernel.
     pub errno: i32,
-    /// The kernel's own words.
+    /// Text of the kernel.
     pub text: Option<String>,
 }
 
 impl Refusal {
-    /// Whether the kernel's state is not what the message expected: something is there already, or is not.
+    /// Returns true if the kernel's state differs from the expected one: an object exists already, or is missing.
     pub fn is_drift(&self) -> bool {
         matches!(
             self.errno,
@@ -38,50 +37,50 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a batch is not in force. Nothing of it is.
+/// Reasons for which a batch is not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The socket could not be written or read. `ENOBUFS` and `ENOMEM` pass; retry later.
+    /// The socket failed. `ENOBUFS` and `ENOMEM` are temporary.
     #[error("nftables: netlink socket: {source}")]
     Socket {
-        /// What failed.
+        /// Error of the system call.
         #[from]
         source: io::Error,
     },
-    /// CAP_NET_ADMIN is missing in the user namespace that owns the network namespace. No retry mends it.
+    /// CAP_NET_ADMIN is missing in the user namespace that owns the network namespace. A retry does not help.
     #[error("nftables: not permitted: the capability CAP_NET_ADMIN is missing (run as root, or grant it)")]
     NotPermitted,
-    /// The ruleset is not of the generation that the batch was made for. Read back and try again.
-    #[error("nftables: the ruleset was changed by another program meanwhile")]
+    /// The ruleset has another generation than the batch. Read the state again and retry.
+    #[error("nftables: the ruleset was changed concurrently")]
     Changed,
-    /// The kernel refused these messages. Without them the others may be taken.
+    /// The kernel refused messages. The batch may succeed without them.
     #[error("nftables: {} of the batch's messages refused, first: {}", refusals.len(), first(refusals))]
     Refused {
-        /// All that were refused, in the order of the batch; never empty.
+        /// All refused messages in the order of the batch; never empty.
         refusals: Vec<Refusal>,
     },
 }
 
-/// Why the ruleset could not be read.
+/// Reasons for which the ruleset could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The socket could not be written or read, or the kernel refused. `ENOENT`: the table or set is not there.
+    /// The socket failed, or the kernel refused. `ENOENT` means that the table or set does not exist.
     #[error("nftables: {operation}: {source}")]
     Socket {
-        /// What was read.
+        /// Description of the request.
         operation: &'static str,
-        /// What failed.
+        /// Error of the system call or of the kernel.
         source: io::Error,
     },
-    /// CAP_NET_ADMIN is missing. No retry mends it.
+    /// CAP_NET_ADMIN is missing. A retry does not help.
     #[error("nftables: not permitted: the capability CAP_NET_ADMIN is missing (run as root, or grant it)")]
     NotPermitted,
-    /// Every attempt was torn by changes that other programs made. Retry later.
+    /// Concurrent changes interrupted every attempt. Retry later.
     #[error("nftables: {operation}: the ruleset changed during each of {attempts} attempts")]
     Torn {
-        /// What was read.
+        /// Description of the request.
         operation: &'static str,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: usize,
     },
 }

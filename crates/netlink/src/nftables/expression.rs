@@ -1,4 +1,4 @@
-//! Expressions: what rules are made of. Each reads or writes registers, or ends the rule.
+//! Expressions of rules. Each one reads or writes registers, or ends the rule.
 
 use crate::message::{Attribute, Writer};
 
@@ -8,31 +8,32 @@ use super::wire;
 mod decode;
 mod encode;
 
-/// Registers of 32 bits that a rule has.
+/// Number of 32-bit registers of a rule.
 const REGISTERS: u8 = 16;
 /// `NFT_REG32_00`.
 const FIRST_NUMBER: u32 = 8;
 
-/// A register of 32 bits; longer values go on in the next ones.
+/// A 32-bit register; longer values continue in the next ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Register(u8);
 
 impl Register {
-    /// The register of that index, 0 to 15.
+    /// Returns the register with this index, 0 to 15.
     ///
     /// # Panics
-    /// If there is none; rules are made of constants, so a test finds it.
+    ///
+    /// If the index is 16 or more. Rules use constants, so a test finds it.
     pub const fn at(index: u8) -> Self {
         assert!(index < REGISTERS, "a rule has 16 registers");
         Self(index)
     }
 
-    /// The register that many bytes on.
+    /// Returns the register `bytes` further on.
     pub const fn plus(self, bytes: usize) -> Self {
         Self::at(self.0 + (bytes / 4) as u8)
     }
 
-    /// The register before.
+    /// Returns the previous register.
     pub const fn minus_one(self) -> Self {
         Self::at(self.0 - 1)
     }
@@ -41,7 +42,7 @@ impl Register {
         FIRST_NUMBER + u32::from(self.0)
     }
 
-    /// Also by the older numbers, 1 to 4, of registers of 128 bits.
+    /// Accepts the older numbers 1 to 4 of 128-bit registers, too.
     fn from_number(number: u32) -> Option<Self> {
         let index = match number {
             1..=4 => (number - 1) * 4,
@@ -55,23 +56,23 @@ impl Register {
     }
 }
 
-/// What happens to a packet.
+/// Verdict about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict<Name> {
-    /// It goes on to the next hook.
+    /// Continue with the next hook.
     Accept,
-    /// It is gone.
+    /// Drop the packet.
     Drop,
-    /// The chain goes on behind the rule that came here.
+    /// Continue after the rule that jumped here.
     Return,
-    /// On with that chain, and back.
+    /// Jump to a chain.
     Jump(Name),
-    /// On with that chain for good.
+    /// Go to a chain without return.
     Goto(Name),
 }
 
 impl<Name: AsRef<str>> Verdict<Name> {
-    /// The chain that it leads to.
+    /// Returns the chain of a jump or goto.
     pub fn chain(&self) -> Option<&str> {
         match self {
             Self::Jump(chain) | Self::Goto(chain) => Some(chain.as_ref()),
@@ -89,7 +90,7 @@ impl<Name: AsRef<str>> Verdict<Name> {
         }
     }
 
-    /// Appends `struct nft_data` that holds the verdict.
+    /// Appends a `struct nft_data` with the verdict.
     pub(super) fn encode(&self, writer: &mut Writer, kind: u16) {
         let data = writer.nest(kind);
         let verdict = writer.nest(wire::DATA_VERDICT);
@@ -103,7 +104,7 @@ impl<Name: AsRef<str>> Verdict<Name> {
 }
 
 impl Verdict<String> {
-    /// The same with a borrowed name.
+    /// Borrows the name.
     pub fn as_deref(&self) -> Verdict<&str> {
         match self {
             Self::Accept => Verdict::Accept,
@@ -116,7 +117,7 @@ impl Verdict<String> {
 }
 
 impl<'a> Verdict<&'a str> {
-    /// Reads `struct nft_data` that holds a verdict.
+    /// Decodes a `struct nft_data` with a verdict.
     pub(super) fn decode(attribute: Attribute<'a>) -> Option<Self> {
         let verdict = attribute
             .nested()
@@ -139,7 +140,7 @@ impl<'a> Verdict<&'a str> {
         })
     }
 
-    /// The same with a name of its own.
+    /// Copies the name.
     pub fn to_owned(self) -> Verdict<String> {
         match self {
             Self::Accept => Verdict::Accept,
@@ -151,110 +152,110 @@ impl<'a> Verdict<&'a str> {
     }
 }
 
-/// Where in a packet bytes are taken from.
+/// Base of a payload offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PayloadBase {
-    /// From the Ethernet header, where there is one.
+    /// Ethernet header.
     Link = 0,
-    /// From the IP header.
+    /// IP header.
     Network = 1,
-    /// From the TCP, UDP or SCTP header.
+    /// TCP, UDP or SCTP header.
     Transport = 2,
 }
 
-/// What is known of a packet.
+/// Metadata of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MetaKey {
-    /// `mark`: the packet's mark, 32 bits.
+    /// `mark`: packet mark, 32 bits.
     Mark = 3,
-    /// `iifname`: the name of the interface that it came in by, 16 bytes with zeros behind it.
+    /// `iifname`: name of the input interface, 16 bytes with trailing zeros.
     InputInterface = 6,
-    /// `nfproto`: the family, one byte.
+    /// `nfproto`: family, one byte.
     Family = 15,
-    /// `l4proto`: the protocol, one byte.
+    /// `l4proto`: protocol, one byte.
     Protocol = 16,
-    /// `iifgroup`: the group of the interface that it came in by, 32 bits of this machine's byte order.
+    /// `iifgroup`: group of the input interface, 32 bits in host byte order.
     InputGroup = 21,
 }
 
-/// What is known of a packet's connection; addresses and ports as its first packet had them.
+/// Conntrack data of a packet; addresses and ports are those of the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CtKey {
-    /// What the packet is to its connection: a bit of [`CtState`].
+    /// State of the packet: a bit of [`CtState`].
     State = 0,
     /// `IPS_…` bits.
     Status = 2,
-    /// The destination port.
+    /// Destination port.
     OriginalPort = 12,
-    /// The IPv4 destination address.
+    /// IPv4 destination address.
     OriginalIpv4 = 20,
-    /// The IPv6 destination address.
+    /// IPv6 destination address.
     OriginalIpv6 = 22,
 }
 
-/// What a packet is to its connection: bits of [`CtKey::State`], 32 of this machine's byte order
-/// (`NF_CT_STATE_BIT` of `nf_conntrack_common.h`).
+/// Conntrack state of a packet: bits of [`CtKey::State`], 32 bits in host byte order (`NF_CT_STATE_BIT` of
+/// `nf_conntrack_common.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CtState {
-    /// Of no connection, and none can begin with it; or it does not fit into the one that it names.
+    /// The packet belongs to no connection and cannot open one, or does not fit its connection.
     Invalid = 1,
-    /// The first one of a connection that is not known, also in the middle of one.
+    /// The packet is the first one of an untracked connection, possibly in its middle.
     New = 1 << 3,
 }
 
-/// Which address is looked up among routes.
+/// Address that a FIB lookup uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FibAddress {
-    /// The source.
+    /// Source address.
     Source = 1,
-    /// The destination.
+    /// Destination address.
     Destination = 2,
 }
 
-/// How a register is compared.
+/// Comparison of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Comparison {
-    /// The rule goes on if it is equal.
+    /// The rule continues if the values are equal.
     Equal = 0,
-    /// The rule goes on if it is not.
+    /// The rule continues if the values differ.
     NotEqual = 1,
 }
 
-/// Where a lookup's result goes.
+/// Destination of a lookup's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Nowhere: the rule goes on if the key is there.
+    /// None: the rule continues if the key exists.
     Found,
-    /// Nowhere: the rule goes on if the key is not there.
+    /// None: the rule continues if the key does not exist.
     NotFound,
-    /// It is the verdict.
+    /// The result is the verdict.
     Verdict,
-    /// Into registers.
+    /// The result goes into registers.
     Register(Register),
 }
 
-/// What a rule does to a set.
+/// Operation of a rule on a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DynsetOperation {
-    /// Adds, unless the key is there.
+    /// Add, unless the key exists.
     Add = 0,
-    /// Adds, or gives the key's element its whole time again.
+    /// Add, or restart the timeout of an existing element.
     Update = 1,
-    /// Deletes.
+    /// Delete.
     Delete = 2,
 }
 
-/// How a packet is refused.
+/// Response to a rejected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// A TCP reset.
+    /// TCP reset.
     TcpReset,
     /// ICMP or ICMPv6 port unreachable.
     PortUnreachable,
@@ -265,149 +266,148 @@ pub enum Rejection {
 pub enum Expression {
     /// Loads bytes of the packet.
     Payload {
-        /// From where.
+        /// Header that the offset refers to.
         base: PayloadBase,
-        /// Bytes from there.
+        /// Offset in bytes.
         offset: u32,
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
-        /// Into.
+        /// First destination register.
         into: Register,
     },
-    /// Loads what is known of the packet.
+    /// Loads metadata of the packet.
     Meta {
-        /// What.
+        /// Metadata to load.
         key: MetaKey,
-        /// Into.
+        /// First destination register.
         into: Register,
     },
-    /// Sets the packet's mark.
+    /// Sets the packet mark.
     SetMark {
-        /// From.
+        /// Source register.
         from: Register,
     },
-    /// Loads what is known of the connection.
+    /// Loads conntrack data.
     Ct {
-        /// What.
+        /// Data to load.
         key: CtKey,
-        /// Into.
+        /// First destination register.
         into: Register,
     },
-    /// Loads the type of an address as routes tell it (`RTN_LOCAL` …), 32 bits of this machine's byte order.
+    /// Loads the route type of an address (`RTN_LOCAL` …), 32 bits in host byte order.
     FibType {
-        /// Which address.
+        /// Address to look up.
         address: FibAddress,
-        /// Into.
+        /// Destination register.
         into: Register,
     },
-    /// Loads the number of the link that a packet came in by, if routes lead to an address by that link, else 0; 32 bits
-    /// of this machine's byte order (`fib saddr . iif oif`).
+    /// Loads the index of the input interface if the route to an address uses that interface, otherwise 0; 32 bits in
+    /// host byte order (`fib saddr . iif oif`).
     FibInput {
-        /// Which address.
+        /// Address to look up.
         address: FibAddress,
-        /// Into.
+        /// Destination register.
         into: Register,
     },
-    /// Loads bytes that are given.
+    /// Loads constant bytes.
     Load {
-        /// Which.
+        /// Bytes to load.
         value: Vec<u8>,
-        /// Into.
+        /// First destination register.
         into: Register,
     },
     /// Ends the rule unless the comparison holds.
     Compare {
-        /// What.
+        /// Register to compare.
         register: Register,
-        /// How.
+        /// Comparison.
         comparison: Comparison,
-        /// With what.
+        /// Constant to compare with.
         value: Vec<u8>,
     },
-    /// Keeps bits: `into = from & mask`.
+    /// Computes `into = from & mask`.
     Mask {
-        /// What.
+        /// Source register.
         from: Register,
-        /// Into.
+        /// Destination register.
         into: Register,
-        /// Which bits.
+        /// Mask.
         mask: Vec<u8>,
     },
-    /// Looks up a key; a rule ends where the key is not in the map.
+    /// Looks up a key. The rule ends if a map lacks the key.
     Lookup {
-        /// In which set or map.
+        /// Name of the set or map.
         set: String,
-        /// The key's first register.
+        /// First register of the key.
         key: Register,
-        /// Where the result goes.
+        /// Destination of the result.
         into: Destination,
     },
-    /// Decides.
+    /// Ends the rule with a verdict.
     Verdict(Verdict<String>),
-    /// Loads a random number from 0 to `modulus` - 1, 32 bits of this machine's byte order.
+    /// Loads a random number below `modulus`, 32 bits in host byte order.
     Random {
-        /// How many different numbers.
+        /// Number of different values.
         modulus: u32,
-        /// Into.
+        /// Destination register.
         into: Register,
     },
-    /// Loads the next number of 0 to `modulus` - 1, which the rule counts, 32 bits of this machine's byte order.
+    /// Loads the next value of a counter below `modulus`, which belongs to the rule; 32 bits in host byte order.
     Increment {
-        /// How many different numbers.
+        /// Number of different values.
         modulus: u32,
-        /// Into.
+        /// Destination register.
         into: Register,
     },
-    /// Loads a number from 0 to `modulus` - 1 that is Jenkins' hash of registers, 32 bits of this machine's byte
-    /// order.
+    /// Loads the Jenkins hash of registers, reduced to a number below `modulus`; 32 bits in host byte order.
     Hash {
-        /// The first register.
+        /// First register of the input.
         from: Register,
-        /// How many bytes.
+        /// Size of the input in bytes.
         bytes: u32,
-        /// How many different numbers.
+        /// Number of different values.
         modulus: u32,
-        /// What the hash begins with.
+        /// Seed of the hash.
         seed: u32,
-        /// Into.
+        /// Destination register.
         into: Register,
     },
-    /// Gives the connection another destination, and accepts.
+    /// Translates the destination of the connection, and accepts.
     Dnat {
-        /// Whether it is IPv6.
+        /// True for IPv6.
         is_ipv6: bool,
-        /// The address's first register.
+        /// First register of the address.
         address: Register,
-        /// The port's register.
+        /// Register of the port.
         port: Register,
     },
-    /// Gives the connection this node's address as its source, with a random port.
+    /// Translates the source of the connection to an address of this node, with a random port.
     Masquerade,
-    /// Sends a copy of the packet to another machine as it is, past connection tracking; in tables of the families
-    /// `ip` and `ip6` only.
+    /// Sends a copy of the packet to another host, without connection tracking; in tables of the families `ip` and
+    /// `ip6` only.
     Dup {
-        /// The machine's address, in its first register.
+        /// First register of the host's address.
         address: Register,
-        /// The register of the link that leads to it, by its index.
+        /// Register with the index of the output interface.
         link: Register,
     },
-    /// Keeps connection tracking from taking note of the packet.
+    /// Excludes the packet from connection tracking.
     Notrack,
-    /// Refuses.
+    /// Rejects the packet.
     Reject(Rejection),
-    /// Changes a map that forgets: key → data, for a time.
+    /// Changes an element of a map with timeouts.
     Dynset {
-        /// The map.
+        /// Name of the map.
         set: String,
-        /// What is done.
+        /// Operation.
         operation: DynsetOperation,
-        /// The key's first register.
+        /// First register of the key.
         key: Register,
-        /// The value's first register.
+        /// First register of the value.
         data: Register,
-        /// For how long, in milliseconds.
+        /// Timeout in milliseconds.
         timeout_ms: u64,
     },
-    /// Something else that was read back, by its name.
+    /// An expression without a type in this crate, by its name.
     Other(String),
 }

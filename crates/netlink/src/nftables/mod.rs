@@ -1,10 +1,11 @@
-//! nftables by netlink (`linux/netfilter/nf_tables.h`): typed expressions, sets, elements, and transactions.
+//! nftables by netlink (`linux/netfilter/nf_tables.h`): typed expressions, sets, elements and transactions.
 //!
-//! A [`Batch`] collects what is to change; [`Nftables::commit`] sends it as one datagram, and the kernel does
-//! all of it or nothing. What the kernel refuses comes back as [`Refusal`]s that name the message. Dumps read
-//! back what is there; what this crate has no type for reads as [`Expression::Other`].
+//! A [`Batch`] collects changes. [`Nftables::commit`] sends it as one datagram, and the kernel commits all or
+//! nothing. A [`Refusal`] names a message that the kernel refused. Dumps read the current state; expressions without
+//! a type in this crate read as [`Expression::Other`].
 //!
-//! Tables are of the family `inet`, one for IPv4 and IPv6, unless a batch says otherwise; dumps are of `inet` tables.
+//! Tables belong to family `inet`, which covers IPv4 and IPv6, unless a batch names another one; dumps cover `inet`
+//! tables.
 
 mod batch;
 mod comment;
@@ -29,7 +30,7 @@ pub use monitor::{ExternalChange, Monitor};
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
 
-/// For the fuzz target.
+/// Decoder for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     let attributes = || message.attributes(wire::GENERIC_BYTES);

@@ -1,4 +1,4 @@
-//! What others do to a table (`NFNLGRP_NFTABLES`): the kernel tells of every transaction.
+//! Monitor of external changes to a table (`NFNLGRP_NFTABLES`).
 
 mod relevance;
 
@@ -16,34 +16,33 @@ use super::wire;
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP: u32 = 7;
-/// Datagrams read in one call, so that a flood of them does not keep the caller.
+/// Datagrams that one call reads at most, so that a flood does not block the caller.
 const DATAGRAMS_MAX: usize = 256;
 
-/// Something that another program did to the table.
+/// A change of the table by another program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalChange {
-    /// Elements of a set or map came or went.
+    /// Elements of a set or map were added or deleted.
     Elements {
-        /// Which set.
+        /// Name of the set.
         set: String,
-        /// Their keys.
+        /// Keys of the elements.
         keys: Vec<Box<[u8]>>,
     },
-    /// Rules or chains came or went.
+    /// Rules or chains were added or deleted.
     Rules,
-    /// A set or map was declared, or taken away.
+    /// A set or map was declared or deleted.
     Set {
-        /// Its name.
+        /// Name of the set.
         set: String,
     },
-    /// The table itself came or went, or it is not known what happened.
+    /// The table itself was added or deleted, or the change is unknown.
     Everything,
-    /// A transaction is told to its end, whatever it touched, in this table or elsewhere: the ruleset was in this
-    /// state behind it.
+    /// A transaction ended, on this table or another, and created this generation.
     Transaction(Generation),
 }
 
-/// Listens to what others do to one table of the family `inet`.
+/// Monitor of external changes to one table of family `inet`.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
@@ -51,8 +50,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to listen, in the calling thread's network namespace. What is done by the socket with that port
-    /// number is not told, nor what is done to other tables: the kernel drops it before it takes any room.
+    /// Opens a monitor in the network namespace of the calling thread. The kernel drops notifications about other
+    /// tables, and about changes by the socket with port ID `own_port`, before they take space.
+    ///
+    /// # Errors
+    ///
+    /// The error of the failed system call.
     pub fn open(table: &str, own_port: u32) -> io::Result<Self> {
         let socket = Socket::open(Subsystem::Netfilter)?;
         filter::attach(socket.as_fd(), &relevance::steps(table, own_port))?;
@@ -63,12 +66,20 @@ impl Monitor {
         })
     }
 
-    /// Waits until there is something to read, so long at most; whether there is.
+    /// Waits at most `timeout` for notifications. Returns true if there are any.
+    ///
+    /// # Errors
+    ///
+    /// The error of `poll(2)`.
     pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
         self.socket.wait(timeout)
     }
 
-    /// What has been done since the last call. Does not wait.
+    /// Returns the changes since the last call, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// The error of the socket, except for lost notifications, which are [`ExternalChange::Everything`].
     pub fn read(&mut self) -> io::Result<Vec<ExternalChange>> {
         let mut touched = Vec::new();
         for _ in 0..DATAGRAMS_MAX {
@@ -77,7 +88,7 @@ impl Monitor {
                 Ok(Some(datagram)) => {
                     touched.extend(messages(datagram).filter_map(|message| read(&self.table, &message)));
                 }
-                // More happened than the queue takes.
+                // The queue overflowed.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                     touched.push(ExternalChange::Everything)
                 }
@@ -88,7 +99,7 @@ impl Monitor {
     }
 }
 
-/// What a message tells of the table, or of the ruleset. In all those of tables their name is the attribute of number 1.
+/// Decodes a notification. Attribute 1 is the name of the table in all messages of tables.
 fn read(table: &str, message: &Message<'_>) -> Option<ExternalChange> {
     if message.kind == wire::kind(wire::NEWGEN) {
         return Generation::decode(message.attributes(wire::GENERIC_BYTES)).map(ExternalChange::Transaction);
@@ -130,7 +141,7 @@ fn read(table: &str, message: &Message<'_>) -> Option<ExternalChange> {
             }
         }
         wire::NEWTABLE | wire::DELTABLE => ExternalChange::Everything,
-        // Counters, quotas and flow tables are no part of what is kept here.
+        // Counters, quotas and flow tables are not used here.
         _ => return None,
     })
 }

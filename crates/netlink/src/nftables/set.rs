@@ -1,38 +1,38 @@
-//! Sets and maps: what their keys and values are made of.
+//! Sets and maps, and the types of their keys and values.
 
 use crate::message::{Attributes, Writer};
 
 use super::comment;
 use super::wire;
 
-/// Bits of one field in the number of a type that is made of several (`TYPE_BITS` of nft).
+/// Bits of one field in the number of a concatenated type (`TYPE_BITS` of nft).
 const TYPE_BITS: u32 = 6;
-/// Bytes that a field is padded to: one register.
+/// Padding of a field in bytes: one register.
 const PADDED: usize = 4;
-/// User data that tells nft the byte order of keys and of values, and that it is this machine's.
+/// User data that states the byte order of keys and of values for nft: host byte order.
 const KEY_BYTE_ORDER: u8 = 0;
 const DATA_BYTE_ORDER: u8 = 1;
 const HOST_ENDIAN: u32 = 1;
 
-/// A field of a key or value. The types are those that the `nft` program knows, so that it can show them.
+/// A field of a key or value. Types are those of the `nft` program, so that it can print them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// `ipv4_addr`: four bytes.
+    /// `ipv4_addr`, four bytes.
     Ipv4,
-    /// `ipv6_addr`: 16 bytes.
+    /// `ipv6_addr`, 16 bytes.
     Ipv6,
-    /// `ether_addr`: six bytes.
+    /// `ether_addr`, six bytes.
     Ethernet,
-    /// `inet_proto`: one byte.
+    /// `inet_proto`, one byte.
     Protocol,
-    /// `inet_service`: two bytes, in network order.
+    /// `inet_service`, two bytes in network byte order.
     Port,
-    /// `mark`: a number of this machine's byte order.
+    /// `mark`, 32 bits in host byte order.
     Mark,
 }
 
 impl Field {
-    /// Bytes without padding.
+    /// Returns the size in bytes, without padding.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Ipv4 | Self::Mark => 4,
@@ -43,12 +43,12 @@ impl Field {
         }
     }
 
-    /// Bytes with padding, as in keys and values.
+    /// Returns the size in bytes with padding, as in keys and values.
     pub const fn padded_bytes(self) -> usize {
         self.bytes().next_multiple_of(PADDED)
     }
 
-    /// nft's number of the type (`enum datatypes`).
+    /// Returns nft's number of the type (`enum datatypes`).
     const fn number(self) -> u32 {
         match self {
             Self::Ipv4 => 7,
@@ -61,36 +61,36 @@ impl Field {
     }
 }
 
-/// What a set holds for its keys.
+/// Type of the values of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetValue {
-    /// Nothing: it is a set.
+    /// No values: a set.
     None,
-    /// Verdicts. A change costs time in proportion to all verdicts in force: the kernel looks for loops.
+    /// Verdicts. The cost of a change grows with the number of all verdicts, because the kernel searches for loops.
     Verdict,
-    /// Fields.
+    /// Concatenated fields.
     Fields(Vec<Field>),
 }
 
 /// A set or map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What keys are made of.
+    /// Fields of the keys.
     pub key: Vec<Field>,
-    /// What it holds for them.
+    /// Type of the values.
     pub value: SetValue,
-    /// Whether elements are ranges of keys.
+    /// True if elements are ranges of keys.
     pub is_interval: bool,
-    /// Whether elements expire, and rules may add some; how many there are at most.
+    /// Maximum number of elements, if these have timeouts and rules may add them.
     pub dynamic_size: Option<u32>,
-    /// What it is for.
+    /// Comment.
     pub comment: String,
 }
 
 impl Set {
-    /// Bytes of a key.
+    /// Returns the size of a key in bytes.
     pub fn key_bytes(&self) -> usize {
         padded_bytes(&self.key)
     }
@@ -173,8 +173,7 @@ impl Set {
         bytes
     }
 
-    /// Reads a declaration: its table and itself. `None` for anonymous sets and for types that this crate has
-    /// no word for.
+    /// Decodes a declaration: the table and the set. `None` for anonymous sets and for types without a variant here.
     pub(super) fn decode(attributes: Attributes<'_>) -> Option<(String, Self)> {
         let (mut table, mut name, mut comment, mut size) = (None, None, None, None);
         let (mut flags, mut key, mut data) = (0, 0, 0);
@@ -215,14 +214,14 @@ fn padded_bytes(fields: &[Field]) -> usize {
     fields.iter().map(|field| field.padded_bytes()).sum()
 }
 
-/// nft's number of a type made of several.
+/// Returns nft's number of a concatenated type.
 fn number(fields: &[Field]) -> u32 {
     fields
         .iter()
         .fold(0, |number, field| number << TYPE_BITS | field.number())
 }
 
-/// The fields of a type by nft's number of it.
+/// Returns the fields of a concatenated type.
 fn fields(mut number: u32) -> Option<Vec<Field>> {
     const ALL: [Field; 6] = [
         Field::Ipv4,

@@ -9,11 +9,11 @@ use super::wire;
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is for.
+    /// Comment.
     pub comment: String,
-    /// Whether its chains are off their hooks: no packet comes to them.
+    /// True if the chains of the table are not registered with hooks.
     pub is_dormant: bool,
 }
 
@@ -46,50 +46,50 @@ impl Table {
     }
 }
 
-/// Where packets come into a chain.
+/// Hook of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Hook {
-    /// All that comes in.
+    /// Incoming packets before routing.
     Prerouting = 0,
-    /// What is for this node.
+    /// Packets to this node.
     Input = 1,
-    /// What is for others.
+    /// Packets to other hosts.
     Forward = 2,
-    /// What this node sends.
+    /// Packets from this node.
     Output = 3,
-    /// All that goes out.
+    /// Outgoing packets after routing.
     Postrouting = 4,
 }
 
-/// What a chain at a hook is for.
+/// Type of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainKind {
-    /// It sees every packet.
+    /// Filter: sees every packet.
     Filter,
-    /// It sees the first packet of each connection and may rewrite the connection.
+    /// NAT: sees the first packet of each connection and may translate addresses.
     Nat,
 }
 
-/// How a chain is tied to a hook.
+/// Registration of a chain with a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaseChain {
-    /// What it is for.
+    /// Type.
     pub kind: ChainKind,
-    /// The hook.
+    /// Hook.
     pub hook: Hook,
-    /// Its place there: lower comes first (`dstnat` is -100, `srcnat` 100).
+    /// Priority; lower values run first (`dstnat` is -100, `srcnat` 100).
     pub priority: i32,
 }
 
 /// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The hook, if packets come to it from there. Its policy is to accept.
+    /// Registration with a hook, for base chains. The policy is accept.
     pub base: Option<BaseChain>,
-    /// What it is for.
+    /// Comment.
     pub comment: String,
 }
 
@@ -116,7 +116,7 @@ impl Chain {
         encode_comment(writer, wire::CHAIN_USERDATA, &self.comment);
     }
 
-    /// Reads a chain: its table and itself.
+    /// Decodes a chain: the table and the chain.
     pub(super) fn decode(attributes: Attributes<'_>) -> Option<(String, Self)> {
         let (mut table, mut name, mut comment) = (None, None, "");
         let (mut kind, mut hook, mut priority) = (None, None, None);
@@ -166,9 +166,9 @@ impl Chain {
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Rule {
-    /// What it does, in order.
+    /// Expressions in order.
     pub expressions: Vec<Expression>,
-    /// What it is for.
+    /// Comment.
     pub comment: String,
 }
 
@@ -183,7 +183,7 @@ impl Rule {
         encode_comment(writer, wire::RULE_USERDATA, &self.comment);
     }
 
-    /// Reads a rule: its table, its chain and itself.
+    /// Decodes a rule: the table, the chain and the rule.
     pub(super) fn decode(attributes: Attributes<'_>) -> Option<(String, String, Self)> {
         let (mut table, mut chain, mut rule) = (None, None, Self::default());
         for attribute in attributes {

@@ -9,11 +9,11 @@ use golden::{TABLE, chain, elements, golden_batch, ipv4_batch, nat, rules, send_
 use super::*;
 use crate::message::{Attribute, Writer, attributes, messages};
 
-/// Its number in `linux/capability.h`.
+/// Number of the capability in `linux/capability.h`.
 const CAP_NET_ADMIN: libc::c_ulong = 12;
 
 #[test]
-fn the_kernel_gives_back_what_it_was_given() {
+fn kernel_returns_written_objects() {
     testbed::in_namespace(|| {
         let mut nftables = Nftables::open().unwrap();
         nftables.commit(golden_batch()).unwrap();
@@ -30,25 +30,25 @@ fn the_kernel_gives_back_what_it_was_given() {
         );
         assert!(chains.contains(&chain("end", None)), "{chains:?}");
         let found = nftables.rules(TABLE).unwrap();
-        let wanted: Vec<(String, Rule)> = rules()
+        let expected: Vec<(String, Rule)> = rules()
             .into_iter()
             .map(|(chain, rule, _)| (chain.to_owned(), rule))
             .collect();
-        assert_eq!(found.len(), wanted.len());
-        for rule in wanted {
+        assert_eq!(found.len(), expected.len());
+        for rule in expected {
             assert!(found.contains(&rule), "{rule:#?}\nis none of {found:#?}");
         }
-        for (set, wanted) in elements() {
+        for (set, expected) in elements() {
             let matching = nftables
-                .elements(TABLE, set, |element| wanted.contains(&element))
+                .elements(TABLE, set, |element| expected.contains(&element))
                 .unwrap();
-            assert_eq!(matching, vec![true; wanted.len()], "{set}");
+            assert_eq!(matching, vec![true; expected.len()], "{set}");
         }
     });
 }
 
 #[test]
-fn the_nft_program_reads_what_is_meant() {
+fn nft_prints_expected_ruleset() {
     testbed::in_namespace(|| {
         Nftables::open().unwrap().commit(golden_batch()).unwrap();
         let listed = match Command::new("nft")
@@ -57,7 +57,7 @@ fn the_nft_program_reads_what_is_meant() {
         {
             Ok(output) => output,
             Err(error) => {
-                println!("skipped: the_nft_program_reads_what_is_meant: no nft program: {error}");
+                println!("skipped: nft_prints_expected_ruleset: no nft program: {error}");
                 return;
             }
         };
@@ -67,10 +67,10 @@ fn the_nft_program_reads_what_is_meant() {
             "{}",
             String::from_utf8_lossy(&listed.stderr)
         );
-        for (_, _, wanted) in rules() {
-            assert!(text.contains(wanted), "{wanted}\nis not in\n{text}");
+        for (_, _, expected) in rules() {
+            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
-        for wanted in [
+        for expected in [
             "10.96.0.1 . tcp . 80 comment \"default/web:http\" : 0x00000005",
             "elements = { 10.0.0.0/8 }",
             "80 . 10.0.0.0/8",
@@ -78,13 +78,13 @@ fn the_nft_program_reads_what_is_meant() {
             "comment \"set codes\"",
             "comment \"chain end\"",
         ] {
-            assert!(text.contains(wanted), "{wanted}\nis not in\n{text}");
+            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
     });
 }
 
 #[test]
-fn packets_are_sent_on_by_a_table_of_one_family() {
+fn dup_forwards_packets_in_single_family_table() {
     let mut writer = Writer::default();
     writer.begin(0, 0, 1).fixed(&[0; 4]);
     send_on().encode(&mut writer, TABLE, "pre");
@@ -95,25 +95,25 @@ fn packets_are_sent_on_by_a_table_of_one_family() {
         let listed = match Command::new("nft").args(["list", "table", "ip", TABLE]).output() {
             Ok(output) => output,
             Err(error) => {
-                println!("skipped: packets_are_sent_on_by_a_table_of_one_family: no nft program: {error}");
+                println!("skipped: dup_forwards_packets_in_single_family_table: no nft program: {error}");
                 return;
             }
         };
         let text = String::from_utf8_lossy(&listed.stdout);
-        for wanted in [
+        for expected in [
             "dup to ip daddr map @machines device \"lo\" drop comment \"why\"",
             "192.0.2.1 timeout 1h expires",
             ": 192.0.2.2",
             "type ether_addr",
             "@known return",
         ] {
-            assert!(text.contains(wanted), "{wanted}\nis not in\n{text}");
+            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
     });
 }
 
 #[test]
-fn a_refusal_names_the_message_and_nothing_is_done() {
+fn refusal_names_message_and_commits_nothing() {
     testbed::in_namespace(|| {
         let mut nftables = Nftables::open().unwrap();
         let mut batch = golden_batch();
@@ -126,12 +126,12 @@ fn a_refusal_names_the_message_and_nothing_is_done() {
         let CommitError::Refused { refusals } = nftables.commit(batch).unwrap_err() else {
             panic!("another error");
         };
-        let told: Vec<_> = refusals
+        let observed: Vec<_> = refusals
             .iter()
             .map(|refusal| (refusal.owner, refusal.operation.as_str(), refusal.errno))
             .collect();
         assert_eq!(
-            told,
+            observed,
             [
                 (Some(77), "delete elements of six", libc::ENOENT),
                 (Some(78), "add elements to nowhere", libc::ENOENT),
@@ -142,7 +142,7 @@ fn a_refusal_names_the_message_and_nothing_is_done() {
 }
 
 #[test]
-fn a_batch_for_a_former_generation_is_not_done() {
+fn batch_for_former_generation_is_rejected() {
     testbed::in_namespace(|| {
         let mut nftables = Nftables::open().unwrap();
         let before = nftables.generation().unwrap();
@@ -157,7 +157,7 @@ fn a_batch_for_a_former_generation_is_not_done() {
 }
 
 #[test]
-fn many_elements_go_in_several_lists() {
+fn many_elements_split_into_several_lists() {
     testbed::in_namespace(|| {
         let mut nftables = Nftables::open().unwrap();
         nftables.commit(golden_batch()).unwrap();
@@ -169,7 +169,7 @@ fn many_elements_go_in_several_lists() {
         }
         drop(list);
         nftables.commit(batch).unwrap();
-        // A list misses elements or has some twice while the kernel is still enlarging the set's hash table.
+        // A dump omits or duplicates elements while the kernel resizes the hash table of the set.
         let is_complete = (0..100).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             let mut found = nftables
@@ -186,16 +186,16 @@ fn many_elements_go_in_several_lists() {
 }
 
 #[test]
-fn without_the_capability_it_says_so() {
+fn missing_capability_is_reported() {
     testbed::in_namespace(|| {
-        // SAFETY: prctl takes no pointer here; this process is the test's own.
+        // SAFETY: prctl takes no pointer here; the process belongs to this test.
         let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, CAP_NET_ADMIN) };
         assert_eq!(dropped, 0);
-        // Root that runs a program has what the bounding set leaves; so the program tries.
+        // A program run by root keeps only the capabilities of the bounding set, so a program makes the attempt.
         let output = Command::new("/proc/self/exe")
             .args([
                 "--exact",
-                "nftables::tests::a_stranger_is_refused",
+                "nftables::tests::foreign_user_is_refused",
                 "--ignored",
                 "--nocapture",
             ])
@@ -210,10 +210,10 @@ fn without_the_capability_it_says_so() {
     });
 }
 
-/// Run by [`without_the_capability_it_says_so`] in a process that lacks it.
+/// Runs in a process without the capability, started by [`missing_capability_is_reported`].
 #[test]
 #[ignore = "needs a process without CAP_NET_ADMIN"]
-fn a_stranger_is_refused() {
+fn foreign_user_is_refused() {
     let mut nftables = Nftables::open().unwrap();
     assert!(matches!(
         nftables.commit(golden_batch()),
@@ -227,7 +227,7 @@ fn a_stranger_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+    fn arbitrary_bytes_decode_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         let count = attributes(&bytes).count();
         let set = Set::decode(attributes(&bytes));
         let element = Element::decode(attributes(&bytes));
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_rules_are_read_without_harm(at in 0usize..400, byte in any::<u8>(), index in 0usize..10) {
+    fn damaged_rules_decode_without_panic(at in 0usize..400, byte in any::<u8>(), index in 0usize..10) {
         let mut writer = Writer::default();
         writer.begin(0, 0, 1).fixed(&[0; 4]);
         rules()[index].1.encode(&mut writer, TABLE, "pre");

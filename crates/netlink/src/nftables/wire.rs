@@ -1,8 +1,8 @@
-//! Numbers of `linux/netfilter/nfnetlink.h` and `nf_tables.h`, by the names that they have there.
+//! Numbers of `linux/netfilter/nfnetlink.h` and `nf_tables.h`, under similar names.
 
 pub(crate) use crate::netfilter::GENERIC_BYTES;
 
-/// `NFPROTO_INET`: the family of our tables.
+/// `NFPROTO_INET`: family of the tables.
 pub const NFPROTO_INET: u8 = 1;
 /// `NFPROTO_IPV4`.
 pub const NFPROTO_IPV4: u8 = 2;
@@ -33,7 +33,7 @@ pub const DELSETELEM: u16 = 14;
 pub const NEWGEN: u16 = 15;
 pub const GETGEN: u16 = 16;
 
-/// The kind of a message of nftables.
+/// Returns the type of an nftables message.
 pub const fn kind(message: u16) -> u16 {
     SUBSYSTEM << 8 | message
 }
@@ -99,7 +99,7 @@ pub const ELEM_CATCH_ALL: u32 = 2;
 
 pub const DATA_VALUE: u16 = 1;
 pub const DATA_VERDICT: u16 = 2;
-/// `NFT_DATA_VERDICT`: the data type of verdict maps.
+/// `NFT_DATA_VERDICT`: data type of verdict maps.
 pub const DATA_TYPE_VERDICT: u32 = 0xffff_ff00;
 pub const VERDICT_CODE: u16 = 1;
 pub const VERDICT_CHAIN: u16 = 2;

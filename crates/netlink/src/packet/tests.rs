@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::route::{Connection, LinkChange, LinkName};
 
-/// A frame from the far end of a veth pair, with so much filled in that filters look at it.
+/// Returns a frame from the peer of a veth pair, with the bytes that filters check.
 fn frame(kind: [u8; 2], marks: &[(usize, u8)]) -> Vec<u8> {
     let mut frame = vec![0; 80];
     frame[..6].copy_from_slice(&[0xff; 6]);
@@ -16,7 +16,7 @@ fn frame(kind: [u8; 2], marks: &[(usize, u8)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_socket_hears_what_it_is_for() {
+fn socket_receives_selected_frames_only() {
     testbed::in_namespace(|| {
         let mut connection = Connection::open().expect("a connection");
         let (near, far): (LinkName, LinkName) = ("near".parse().unwrap(), "far".parse().unwrap());
@@ -44,12 +44,12 @@ fn a_socket_hears_what_it_is_for() {
             for frame in [&reply, &request, &advertisement, &solicitation] {
                 sender.send(frame).expect("sent");
             }
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let mut buffer = [0; 128];
-            // What the links say by themselves may come in between.
-            while heard.len() < expected.len() {
+            // Frames of the kernel itself may arrive in between.
+            while received.len() < expected.len() {
                 match socket.receive(&mut buffer) {
-                    Ok(bytes) if buffer[..6] == [0xff; 6] => heard.push(buffer[..bytes].to_vec()),
+                    Ok(bytes) if buffer[..6] == [0xff; 6] => received.push(buffer[..bytes].to_vec()),
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         std::thread::sleep(Duration::from_millis(1));
@@ -57,7 +57,7 @@ fn a_socket_hears_what_it_is_for() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            assert_eq!(heard.iter().collect::<Vec<_>>(), expected, "{frames:?}");
+            assert_eq!(received.iter().collect::<Vec<_>>(), expected, "{frames:?}");
         };
         heard_by(Frames::Arp, &[&reply, &request]);
         heard_by(Frames::ArpRequests, &[&request]);

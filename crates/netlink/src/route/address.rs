@@ -10,38 +10,45 @@ use super::link::LinkIndex;
 use super::message::{Request, family, read_address, read_u32};
 use crate::message::{Attribute, attributes};
 
-/// `struct ifaddrmsg` in bytes.
+/// Size of `struct ifaddrmsg` in bytes.
 const FIXED_BYTES: usize = 8;
 
 /// An address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The link.
+    /// Link.
     pub link: LinkIndex,
-    /// The address with the length of its network's prefix.
+    /// Address with prefix length.
     pub network: IpNet,
-    /// How far it reaches: `RT_SCOPE_UNIVERSE` (0), `…_LINK` (253) or `…_HOST` (254).
+    /// Scope: `RT_SCOPE_UNIVERSE` (0), `…_LINK` (253) or `…_HOST` (254).
     pub scope: u8,
-    /// Not yet, or never, to be used: duplicate detection runs or has failed.
+    /// True if duplicate address detection runs or has failed.
     pub is_tentative: bool,
 }
 
 impl Address {
-    /// Whether the address reaches beyond its own link (KPR: what counts as an address of the node).
+    /// Returns true if the address is reachable beyond its link (KPR: addresses of the node).
     pub fn is_global(&self) -> bool {
         self.scope == libc::RT_SCOPE_UNIVERSE
     }
 }
 
 impl Connection {
-    /// All addresses of the namespace, both families.
+    /// Returns all addresses of the namespace.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn addresses(&mut self) -> Result<Vec<Address>, RouteError> {
         let request = || Request::new(libc::RTM_GETADDR, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
         self.dump("list addresses", request, parse)
     }
 
-    /// Gives a link an address. An IPv6 address is usable at once: duplicate detection is left out.
-    /// [`RouteError::is_exists`] if it is there.
+    /// Adds an address to a link. An IPv6 address is usable at once, because duplicate address detection is off.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the address exists.
     pub fn add_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let mut request = Request::new(libc::RTM_NEWADDR, flags, &fixed(link, network));
@@ -50,7 +57,11 @@ impl Connection {
         self.execute(format!("add address {network} to link {}", link.0), request)
     }
 
-    /// Takes an address from a link. [`RouteError::is_absent`] if it is not there.
+    /// Deletes an address of a link.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if the address does not exist.
     pub fn delete_address(&mut self, link: LinkIndex, network: IpNet) -> Result<(), RouteError> {
         let mut request = Request::new(libc::RTM_DELADDR, 0, &fixed(link, network));
         request.address(libc::IFA_LOCAL, network.addr());
@@ -69,7 +80,7 @@ fn fixed(link: LinkIndex, network: IpNet) -> [u8; FIXED_BYTES] {
     part
 }
 
-/// Reads what follows the netlink header of an `RTM_NEWADDR`.
+/// Decodes the payload of an `RTM_NEWADDR`.
 pub(super) fn parse(part: &[u8]) -> Option<Address> {
     let prefix_length = *part.get(1)?;
     let mut flags = u32::from(*part.get(2)?);
@@ -84,7 +95,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Address> {
             _ => {}
         }
     }
-    // On a point-to-point link IFA_ADDRESS is the other end, so the local one goes first.
+    // On a point-to-point link, IFA_ADDRESS is the peer, so IFA_LOCAL takes precedence.
     let network = IpNet::new(local.or(address)?, prefix_length).ok()?;
     Some(Address {
         link,

@@ -1,14 +1,14 @@
-//! One request and its answers on an rtnetlink socket.
+//! Requests on an rtnetlink socket.
 
 use super::error::RouteError;
 use super::message::Request;
 use super::namespace::NetworkNamespace;
 use crate::socket::{Exchange, Socket, Subsystem};
 
-/// How often a list that a change has torn is asked for anew.
+/// Attempts of a dump that concurrent changes interrupt.
 const DUMP_TRIES_MAX: usize = 10;
 
-/// A socket to the kernel's network in one network namespace.
+/// An rtnetlink socket in one network namespace.
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
@@ -16,20 +16,28 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a socket in the namespace of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError::Socket`] if no socket can be opened.
     pub fn open() -> Result<Self, RouteError> {
         Socket::open(Subsystem::Route)
             .map(|socket| Self { socket })
             .map_err(|source| RouteError::Socket { source })
     }
 
-    /// Opens a socket in `namespace`, by a thread that goes there.
+    /// Opens a socket in `namespace`, on a thread that enters it.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the namespace cannot be entered, or no socket can be opened.
     pub fn open_in(namespace: &NetworkNamespace) -> Result<Self, RouteError> {
         namespace.enter(Self::open)?
     }
 
-    /// Sends a request that changes something, and waits for its acknowledgement.
+    /// Sends a request and waits for its acknowledgement.
     pub(super) fn execute(&mut self, operation: String, mut request: Request) -> Result<(), RouteError> {
-        request.ask_for_acknowledgement();
+        request.request_acknowledgement();
         let sequence = self.socket.next_sequence();
         self.socket
             .exchange(&request.finish(sequence), sequence, |_| {})
@@ -37,7 +45,7 @@ impl Connection {
             .map_err(|source| RouteError::Kernel { operation, source })
     }
 
-    /// Sends a request for a list, and reads each entry with `parse`, which gets what follows the netlink header.
+    /// Requests a dump and decodes the payload of each message by `parse`.
     pub(super) fn dump<T>(
         &mut self,
         operation: &str,

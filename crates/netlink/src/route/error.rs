@@ -1,52 +1,52 @@
-//! What can go wrong with links, addresses and routes.
+//! Errors of rtnetlink.
 
 use std::io;
 
 use super::link::NAME_BYTES_MAX;
 
-/// Why the kernel's network was not read or changed.
+/// Failures of reading or changing links, addresses and routes.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
-    /// The socket could not be opened: no descriptor is left, or netlink is forbidden here.
-    #[error("netlink socket: {source}")]
+    /// No socket could be opened: no file descriptor is left, or netlink is forbidden.
+    #[error("cannot open a netlink socket: {source}")]
     Socket {
-        /// What failed.
+        /// Error of the system call.
         source: io::Error,
     },
     /// The kernel refused the request. `EPERM` means that CAP_NET_ADMIN is missing in the namespace.
     #[error("{operation}: {source}")]
     Kernel {
-        /// What was asked for.
+        /// Description of the request.
         operation: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Not a name that a link may have. No retry mends it.
+    /// The name is invalid for a link. A retry does not help.
     #[error(
         "{name:?} cannot name a link: 1 to {NAME_BYTES_MAX} bytes, no blank, no '/', not \".\" or \"..\""
     )]
     Name {
-        /// The name that was given.
+        /// The name as given.
         name: String,
     },
-    /// No link has that name.
+    /// No link has this name.
     #[error("{operation}: no link is named {name}")]
     NoLink {
-        /// What was asked for.
+        /// Description of the request.
         operation: String,
-        /// The name that was looked for.
+        /// Name of the link.
         name: String,
     },
-    /// A network namespace could not be entered: CAP_SYS_ADMIN is missing, or the descriptor is none of a namespace.
-    #[error("entering a network namespace: {source}")]
+    /// The network namespace could not be entered: CAP_SYS_ADMIN is missing, or the descriptor is not a namespace.
+    #[error("cannot enter a network namespace: {source}")]
     Namespace {
-        /// What failed.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
 impl RouteError {
-    /// The kernel's error number, where it gave one.
+    /// Returns the errno of the kernel or of the system call.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Socket { source, .. } | Self::Kernel { source, .. } | Self::Namespace { source } => {
@@ -56,12 +56,12 @@ impl RouteError {
         }
     }
 
-    /// Whether the thing to be made exists already.
+    /// Returns true if the object to create exists already.
     pub fn is_exists(&self) -> bool {
         self.errno() == Some(libc::EEXIST)
     }
 
-    /// Whether the thing to be changed or removed is not there: the kernel says so in four ways.
+    /// Returns true if the object to change or delete does not exist. The kernel has four error numbers for this.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::NoLink { .. })
             || matches!(

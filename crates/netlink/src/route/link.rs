@@ -1,4 +1,4 @@
-//! Links: network interfaces, veth pairs, bridges, dummies.
+//! Links: network interfaces, veth pairs, bridges and dummies.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,21 +10,21 @@ use super::message::{Request, ifinfomsg, read_u32};
 use super::vxlan::{self, Vxlan};
 use crate::message::{Attribute, attributes};
 
-/// Longest name of a link (`IFNAMSIZ` less the terminating zero).
+/// Maximum length of a link's name in bytes (`IFNAMSIZ` without the terminating zero).
 pub const NAME_BYTES_MAX: usize = 15;
 
 const VETH_INFO_PEER: u16 = 1;
 
-/// The number of a link in its namespace.
+/// Index of a link in its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkIndex(pub u32);
 
-/// The name of a link: 1 to [`NAME_BYTES_MAX`] bytes, no blank, no `/` (`dev_valid_name` of the kernel).
+/// Name of a link: 1 to [`NAME_BYTES_MAX`] bytes, no blank, no `/` (`dev_valid_name` of the kernel).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkName(String);
 
 impl LinkName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -54,59 +54,59 @@ impl fmt::Display for LinkName {
     }
 }
 
-/// A link as the kernel shows it.
+/// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// Index.
     pub index: LinkIndex,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What made it: `veth`, `bridge` … or "" for hardware and `lo`.
+    /// Kind, such as `veth` or `bridge`; empty for hardware and `lo`.
     pub kind: String,
-    /// Whether it was set up (`IFF_UP`).
+    /// True if the link is up (`IFF_UP`).
     pub is_up: bool,
-    /// Whether it is the loopback link.
+    /// True for the loopback link.
     pub is_loopback: bool,
-    /// Largest packet in bytes.
+    /// MTU in bytes.
     pub mtu_bytes: u32,
-    /// The bridge that it is a port of.
+    /// Bridge of the link.
     pub master: Option<LinkIndex>,
-    /// Its Ethernet address, if it has one.
+    /// Ethernet address.
     pub ethernet: Option<[u8; 6]>,
-    /// How it wraps packets, if it is of kind `vxlan`.
+    /// Settings of a link of kind `vxlan`.
     pub vxlan: Option<Vxlan>,
-    /// The group that it belongs to; 0 for most.
+    /// Group; 0 by default.
     pub group: u32,
 }
 
-/// To which bridge a link is to belong.
+/// Bridge of a link after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Master {
-    /// To none.
+    /// No bridge.
     None,
-    /// To that one.
+    /// This bridge.
     Of(LinkIndex),
 }
 
-/// What is to change on a link; what is `None` stays.
+/// Changes of a link; `None` leaves a property unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct LinkChange<'a> {
-    /// Set up or down.
+    /// Up or down.
     pub up: Option<bool>,
-    /// Largest packet in bytes.
+    /// MTU in bytes.
     pub mtu_bytes: Option<u32>,
-    /// Bridge to belong to.
+    /// Bridge.
     pub master: Option<Master>,
-    /// Group to belong to, which rules of nftables can ask for.
+    /// Group, which nftables rules can match.
     pub group: Option<u32>,
-    /// Network namespace to move to.
+    /// Network namespace to move the link to.
     pub namespace: Option<BorrowedFd<'a>>,
-    /// New name; the kernel wants the link down for that on kernels before 6.2.
+    /// New name. Kernels before 6.2 require that the link is down.
     pub name: Option<LinkName>,
 }
 
 impl LinkChange<'_> {
-    /// Set the link up, and change nothing else.
+    /// Returns a change that sets the link up.
     pub fn up() -> Self {
         Self {
             up: Some(true),
@@ -116,18 +116,30 @@ impl LinkChange<'_> {
 }
 
 impl Connection {
-    /// All links of the namespace.
+    /// Returns all links of the namespace.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn links(&mut self) -> Result<Vec<Link>, RouteError> {
         let request = || Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &ifinfomsg(0, 0, 0));
         self.dump("list links", request, parse)
     }
 
-    /// The link of that name, if there is one.
+    /// Returns the link with this name.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn link(&mut self, name: &LinkName) -> Result<Option<Link>, RouteError> {
         Ok(self.links()?.into_iter().find(|l| l.name == name.as_str()))
     }
 
-    /// The number of the link of that name.
+    /// Returns the index of the link with this name.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if there is no such link, or the kernel refuses.
     pub fn link_index(&mut self, name: &LinkName) -> Result<LinkIndex, RouteError> {
         match self.link(name)? {
             Some(link) => Ok(link.index),
@@ -138,31 +150,40 @@ impl Connection {
         }
     }
 
-    /// Makes a pair of veth links: `near` in this namespace, `far` in `far_namespace` or in this one too.
-    /// Both are down at first. Removing one of them removes the other.
+    /// Creates a veth pair: `local` in this namespace, `peer` in `peer_namespace`, or in this one, too. Both are down.
+    /// Deletion of one deletes the other.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if a name is in use.
     pub fn add_veth(
         &mut self,
-        near: &LinkName,
-        far: &LinkName,
-        far_namespace: Option<BorrowedFd<'_>>,
+        local: &LinkName,
+        peer: &LinkName,
+        peer_namespace: Option<BorrowedFd<'_>>,
     ) -> Result<(), RouteError> {
-        let mut request = new_link(near);
+        let mut request = new_link(local);
         request.nested(libc::IFLA_LINKINFO, |info| {
             info.text(libc::IFLA_INFO_KIND, "veth");
             info.nested(libc::IFLA_INFO_DATA, |veth| {
-                veth.nested(VETH_INFO_PEER, |peer| {
-                    peer.fixed(&ifinfomsg(0, 0, 0))
-                        .text(libc::IFLA_IFNAME, far.as_str());
-                    if let Some(namespace) = far_namespace {
-                        peer.number(libc::IFLA_NET_NS_FD, namespace.as_raw_fd() as u32);
+                veth.nested(VETH_INFO_PEER, |attributes| {
+                    attributes
+                        .fixed(&ifinfomsg(0, 0, 0))
+                        .text(libc::IFLA_IFNAME, peer.as_str());
+                    if let Some(namespace) = peer_namespace {
+                        attributes.number(libc::IFLA_NET_NS_FD, namespace.as_raw_fd() as u32);
                     }
                 });
             });
         });
-        self.execute(format!("make veth pair {near} and {far}"), request)
+        self.execute(format!("make veth pair {local} and {peer}"), request)
     }
 
-    /// Makes a bridge, down at first, without the spanning tree protocol.
+    /// Creates a bridge without spanning tree protocol, which is down.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
     pub fn add_bridge(&mut self, name: &LinkName) -> Result<(), RouteError> {
         let mut request = new_link(name);
         request.nested(libc::IFLA_LINKINFO, |info| {
@@ -171,7 +192,11 @@ impl Connection {
         self.execute(format!("make bridge {name}"), request)
     }
 
-    /// Makes a dummy link, down at first: one that holds addresses and carries nothing.
+    /// Creates a dummy link, which holds addresses and carries no packets. It is down.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
     pub fn add_dummy(&mut self, name: &LinkName) -> Result<(), RouteError> {
         let mut request = new_link(name);
         request.nested(libc::IFLA_LINKINFO, |info| {
@@ -180,7 +205,11 @@ impl Connection {
         self.execute(format!("make dummy link {name}"), request)
     }
 
-    /// Removes a link, and its peer with it.
+    /// Deletes a link and its peer.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such link.
     pub fn delete_link(&mut self, name: &LinkName) -> Result<(), RouteError> {
         let mut request = Request::new(libc::RTM_DELLINK, 0, &ifinfomsg(0, 0, 0));
         request.text(libc::IFLA_IFNAME, name.as_str());
@@ -188,6 +217,10 @@ impl Connection {
     }
 
     /// Changes a link.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn change_link(&mut self, link: LinkIndex, change: &LinkChange<'_>) -> Result<(), RouteError> {
         let up = libc::IFF_UP as u32;
         let (flags, mask) = match change.up {
@@ -226,7 +259,7 @@ pub(super) fn new_link(name: &LinkName) -> Request {
     request
 }
 
-/// Reads what follows the netlink header of an `RTM_NEWLINK`.
+/// Decodes the payload of an `RTM_NEWLINK`.
 pub(super) fn parse(part: &[u8]) -> Option<Link> {
     let flags = read_u32(part, 8)?;
     let mut link = Link {
@@ -265,7 +298,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
     Some(link)
 }
 
-/// A text up to its zero. Names are bytes to the kernel, so what is no UTF-8 is replaced.
+/// Returns a text up to its zero. Names are bytes in the kernel, so invalid UTF-8 is replaced.
 fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
     String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()

@@ -1,21 +1,21 @@
-//! Requests of rtnetlink, written with the crate's own message codec.
+//! Requests of rtnetlink.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::message::Writer;
 
-/// Bytes of a usual request.
+/// Initial capacity of a request in bytes.
 const REQUEST_BYTES: usize = 256;
-/// Where the sequence number is in a message.
+/// Offset of the sequence number in a message.
 const SEQUENCE_OFFSET: usize = 8;
 
-/// A request being written.
+/// Writer of a request.
 pub(super) struct Request {
     writer: Writer,
 }
 
 impl Request {
-    /// A request of `kind` (`RTM_…`) with `flags` (`NLM_F_…`) and the fixed part that follows the header.
+    /// Starts a request of `kind` (`RTM_…`) with `flags` (`NLM_F_…`) and the fixed part after the header.
     pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
         let mut writer = Writer::with_capacity(REQUEST_BYTES);
         writer.begin(kind, flags | libc::NLM_F_REQUEST, 0).fixed(fixed);
@@ -48,7 +48,7 @@ impl Request {
         }
     }
 
-    /// Appends an attribute that holds what `fill` writes.
+    /// Appends a nested attribute with the content that `fill` writes.
     pub fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let nest = self.writer.nest(kind);
         fill(self);
@@ -62,12 +62,12 @@ impl Request {
         self
     }
 
-    /// Has the kernel say when it is done.
-    pub fn ask_for_acknowledgement(&mut self) {
+    /// Requests an acknowledgement.
+    pub fn request_acknowledgement(&mut self) {
         self.writer.add_flags(libc::NLM_F_ACK);
     }
 
-    /// The request as it goes to the kernel.
+    /// Returns the bytes of the request.
     pub fn finish(mut self, sequence: u32) -> Vec<u8> {
         let mut bytes = self.writer.finish().to_vec();
         if let Some(field) = bytes.get_mut(SEQUENCE_OFFSET..SEQUENCE_OFFSET + 4) {
@@ -77,7 +77,7 @@ impl Request {
     }
 }
 
-/// The `family` byte of the fixed parts.
+/// Returns the `family` byte of fixed parts.
 pub(super) fn family(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u8,
@@ -85,7 +85,7 @@ pub(super) fn family(address: IpAddr) -> u8 {
     }
 }
 
-/// `struct ifinfomsg` with the given index, flags and changed flags.
+/// Returns a `struct ifinfomsg` with this index, flags and change mask.
 pub(super) fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut part = [0; 16];
     part[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -94,19 +94,19 @@ pub(super) fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; 16] {
     part
 }
 
-/// The number at `offset` of `bytes`.
+/// Reads the number at `offset`.
 pub(super) fn read_u16(bytes: &[u8], offset: usize) -> Option<u16> {
     let field = bytes.get(offset..offset + 2)?;
     Some(u16::from_ne_bytes(field.try_into().ok()?))
 }
 
-/// The number at `offset` of `bytes`.
+/// Reads the number at `offset`.
 pub(super) fn read_u32(bytes: &[u8], offset: usize) -> Option<u32> {
     let field = bytes.get(offset..offset + 4)?;
     Some(u32::from_ne_bytes(field.try_into().ok()?))
 }
 
-/// The address that `bytes` hold, by their number.
+/// Reads an address; its family follows from the length.
 pub(super) fn read_address(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),

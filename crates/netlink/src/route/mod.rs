@@ -1,8 +1,8 @@
-//! Links, addresses, routes and neighbours by rtnetlink (RFC 3549; the kernel's `rtnetlink.h`,
-//! `if_link.h`, `if_addr.h`, `neighbour.h`).
+//! Links, addresses, routes and neighbours by rtnetlink (RFC 3549; the kernel's `rtnetlink.h`, `if_link.h`,
+//! `if_addr.h`, `neighbour.h`).
 //!
-//! A [`Connection`] works on the network namespace that it was opened in, whatever its thread does
-//! afterwards. Every call is one request and its acknowledgement, so it blocks for microseconds.
+//! A [`Connection`] stays in the network namespace in which it was opened, even if its thread moves to another one.
+//! Each call is one request with its acknowledgement and blocks for microseconds.
 
 mod address;
 mod connection;
@@ -14,7 +14,7 @@ mod neighbour;
 mod path;
 mod vxlan;
 
-/// For the fuzz target.
+/// Decoder for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     link::parse(message.payload);

@@ -1,4 +1,4 @@
-//! Network namespaces, held by a descriptor: nothing has a name, so nothing can be left behind.
+//! Network namespaces, referenced by file descriptors. They have no names, so none can be left behind.
 
 use std::fs::File;
 use std::io;
@@ -10,18 +10,22 @@ use std::thread;
 
 use super::error::RouteError;
 
-/// The namespace of the thread that reads it; `/proc/self` would be that of the process's first thread.
+/// Namespace of the reading thread; `/proc/self` is that of the first thread of the process.
 const OF_THIS_THREAD: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace. It lives as long as a descriptor of it, a process or a socket in it;
-/// with it go its links and the other ends of its veth pairs.
+/// A network namespace. It exists as long as a descriptor, a process or a socket refers to it. Its links and their
+/// veth peers are deleted with it.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     descriptor: OwnedFd,
 }
 
 impl NetworkNamespace {
-    /// Makes an empty namespace: nothing in it but a loopback link that is down. Needs CAP_SYS_ADMIN.
+    /// Creates a namespace with only a loopback link, which is down. This needs CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError::Namespace`] if the kernel refuses.
     pub fn create() -> Result<Self, RouteError> {
         on_own_thread(|| {
             // SAFETY: unshare takes no pointer. It changes this thread only, which ends right after.
@@ -34,15 +38,23 @@ impl NetworkNamespace {
         .map_err(|source| RouteError::Namespace { source })
     }
 
-    /// The namespace that the calling thread is in.
+    /// Returns the namespace of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError::Namespace`] if it cannot be opened.
     pub fn current() -> Result<Self, RouteError> {
         File::open(OF_THIS_THREAD)
             .map(Self::from)
             .map_err(|source| RouteError::Namespace { source })
     }
 
-    /// Runs `work` in the namespace, on a thread of its own, and waits for it. Sockets opened there stay there
-    /// and may be used from anywhere. A panic of `work` goes on in the caller.
+    /// Runs `work` in the namespace on a separate thread, and waits for it. Sockets that it opens stay in the
+    /// namespace and may be used from any thread. A panic of `work` propagates to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError::Namespace`] if the namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RouteError> {
         on_own_thread(|| {
             set_namespace(self.as_fd())?;
@@ -52,6 +64,10 @@ impl NetworkNamespace {
     }
 
     /// Makes `command` start its program in the namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError::Namespace`] if the descriptor cannot be duplicated.
     pub fn start_inside(&self, command: &mut Command) -> Result<(), RouteError> {
         let descriptor = self
             .descriptor
@@ -88,7 +104,7 @@ fn set_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// A thread that has changed its namespace must not go on with other work, so each piece gets a fresh one.
+/// Runs `work` on a fresh thread, because a thread that changed its namespace must not do other work.
 fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         thread::Builder::new()

@@ -1,4 +1,4 @@
-//! Neighbours: link addresses of the machines on a link (ARP and neighbour discovery).
+//! Neighbours: link-layer addresses of hosts on a link (ARP and neighbour discovery).
 
 use std::net::IpAddr;
 
@@ -8,9 +8,9 @@ use super::link::LinkIndex;
 use super::message::{Request, family, read_address, read_u16, read_u32};
 use crate::message::{Attribute, attributes};
 
-/// `struct ndmsg` in bytes.
+/// Size of `struct ndmsg` in bytes.
 const FIXED_BYTES: usize = 12;
-/// Bytes of an Ethernet address.
+/// Size of an Ethernet address in bytes.
 const ETHERNET_BYTES: usize = 6;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
@@ -18,31 +18,39 @@ const NDA_LLADDR: u16 = 2;
 /// A neighbour on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The link.
+    /// Link.
     pub link: LinkIndex,
-    /// Its address.
+    /// IP address.
     pub address: IpAddr,
-    /// Its Ethernet address, if known.
+    /// Ethernet address, if known.
     pub ethernet: Option<[u8; ETHERNET_BYTES]>,
     /// `NUD_…` bits: reachable, stale, permanent …
     pub state: u16,
 }
 
 impl Neighbour {
-    /// Whether the kernel asks for it and has no answer, or has had none.
+    /// Returns true if resolution is pending or has failed.
     pub fn is_unanswered(&self) -> bool {
         self.state & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0
     }
 }
 
 impl Connection {
-    /// All neighbours of the namespace, both families.
+    /// Returns all neighbours of the namespace.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, RouteError> {
         let request = || Request::new(libc::RTM_GETNEIGH, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
         self.dump("list neighbours", request, parse)
     }
 
-    /// Sets a neighbour's Ethernet address for good, in place of what was learned.
+    /// Sets a permanent Ethernet address, which replaces a learned one.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn replace_neighbour(
         &mut self,
         link: LinkIndex,
@@ -56,7 +64,11 @@ impl Connection {
         self.execute(format!("set neighbour {address} on link {}", link.0), request)
     }
 
-    /// Forgets a neighbour. [`RouteError::is_absent`] if it is not there.
+    /// Deletes a neighbour.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such neighbour.
     pub fn delete_neighbour(&mut self, link: LinkIndex, address: IpAddr) -> Result<(), RouteError> {
         let mut request = Request::new(libc::RTM_DELNEIGH, 0, &fixed(link, address, 0));
         request.address(NDA_DST, address);
@@ -75,7 +87,7 @@ fn fixed(link: LinkIndex, address: IpAddr, state: u16) -> [u8; FIXED_BYTES] {
     part
 }
 
-/// Reads what follows the netlink header of an `RTM_NEWNEIGH`.
+/// Decodes the payload of an `RTM_NEWNEIGH`.
 pub(super) fn parse(part: &[u8]) -> Option<Neighbour> {
     let link = LinkIndex(read_u32(part, 4)?);
     let state = read_u16(part, 8)?;

@@ -10,58 +10,58 @@ use super::link::LinkIndex;
 use super::message::{Request, family, read_address, read_u32};
 use crate::message::{Attribute, attributes};
 
-/// `struct rtmsg` in bytes.
+/// Size of `struct rtmsg` in bytes.
 const FIXED_BYTES: usize = 12;
-/// The flag of a router that is taken to be on the link.
+/// Flag of a gateway that counts as reachable on the link without a route to it.
 const RTNH_F_ONLINK: u32 = 4;
 
-/// What happens to a packet for a route's destination.
+/// Action of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It goes to the next router.
+    /// Send to a gateway.
     Via {
-        /// The router's address.
+        /// Address of the gateway.
         gateway: IpAddr,
-        /// The link towards it; `None` lets the kernel find it.
+        /// Link to the gateway; `None` lets the kernel find it.
         link: Option<LinkIndex>,
     },
-    /// It goes to the next router, which is taken to be on that link though no route says so (`RTNH_F_ONLINK`).
+    /// Send to a gateway on this link, even if no route leads to it (`RTNH_F_ONLINK`).
     ViaOnLink {
-        /// The router's address.
+        /// Address of the gateway.
         gateway: IpAddr,
-        /// The link towards it.
+        /// Link to the gateway.
         link: LinkIndex,
     },
-    /// The destination is on the link itself (`scope link`).
+    /// Send on the link directly (`scope link`).
     OnLink(LinkIndex),
-    /// It is this machine's own, as if the link had the address (`RTN_LOCAL`, in the table `local`).
+    /// Deliver to this host, as if the link had the address (`RTN_LOCAL`, in table `local`).
     Local(LinkIndex),
-    /// It is dropped silently.
+    /// Drop.
     Blackhole,
-    /// It is dropped and the sender told so by ICMP.
+    /// Reject with ICMP unreachable.
     Unreachable,
 }
 
-/// A route of the main table, or of the table `local`, as its action has it.
+/// A route of table `main`, or of table `local` for [`Action::Local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Whereto; of prefix length 0 for the default route.
+    /// Destination; prefix length 0 for the default route.
     pub destination: IpNet,
-    /// What to do.
+    /// Action.
     pub action: Action,
-    /// The address that the node's own packets carry as their source.
+    /// Source address of packets from this host.
     pub source: Option<IpAddr>,
-    /// Who made it: `RTPROT_…`, or a number of one's own by which one's own routes are known.
+    /// Origin: `RTPROT_…`, or a number that identifies the routes of a program.
     pub protocol: u8,
 }
 
 impl Route {
-    /// A route to `destination` by a router.
+    /// Returns a route through a gateway.
     pub fn via(destination: IpNet, gateway: IpAddr) -> Self {
         Self::new(destination, Action::Via { gateway, link: None })
     }
 
-    /// The default route of `gateway`'s family by that router.
+    /// Returns the default route through a gateway, for the gateway's family.
     pub fn default_via(gateway: IpAddr) -> Self {
         let destination = match gateway {
             IpAddr::V4(_) => IpNet::V4(Ipv4Net::default()),
@@ -70,12 +70,12 @@ impl Route {
         Self::via(destination, gateway)
     }
 
-    /// A route to `destination`, which is on the link itself.
+    /// Returns a route to a destination on a link.
     pub fn on_link(destination: IpNet, link: LinkIndex) -> Self {
         Self::new(destination, Action::OnLink(link))
     }
 
-    /// A route to `destination` with that action.
+    /// Returns a route with an action.
     pub fn new(destination: IpNet, action: Action) -> Self {
         Self {
             destination,
@@ -87,13 +87,21 @@ impl Route {
 }
 
 impl Connection {
-    /// The routes of the main table, both families.
+    /// Returns the routes of table `main`.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn routes(&mut self) -> Result<Vec<Route>, RouteError> {
         let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
         self.dump("list routes", request, parse)
     }
 
-    /// The routes to this machine's own addresses, both families.
+    /// Returns the routes to addresses of this host.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn local_routes(&mut self) -> Result<Vec<Route>, RouteError> {
         let request = || Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &[0; FIXED_BYTES]);
         self.dump("list local routes", request, |part| {
@@ -101,17 +109,29 @@ impl Connection {
         })
     }
 
-    /// Adds a route. [`RouteError::is_exists`] if there is one to the same destination.
+    /// Adds a route.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the destination has a route.
     pub fn add_route(&mut self, route: &Route) -> Result<(), RouteError> {
         self.write_route("add", libc::NLM_F_CREATE | libc::NLM_F_EXCL, route)
     }
 
-    /// Adds a route, or changes the one to the same destination.
+    /// Adds a route, or replaces the one to the same destination.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn replace_route(&mut self, route: &Route) -> Result<(), RouteError> {
         self.write_route("replace", libc::NLM_F_CREATE | libc::NLM_F_REPLACE, route)
     }
 
-    /// Removes a route. [`RouteError::is_absent`] if it is not there.
+    /// Deletes a route.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such route.
     pub fn delete_route(&mut self, route: &Route) -> Result<(), RouteError> {
         let request = request(libc::RTM_DELROUTE, 0, route);
         self.execute(format!("remove route to {}", route.destination), request)
@@ -170,15 +190,15 @@ fn request(kind: u16, flags: i32, route: &Route) -> Request {
     request
 }
 
-/// Reads what follows the netlink header of an `RTM_NEWROUTE`; `None` for other tables and kinds.
+/// Decodes the payload of an `RTM_NEWROUTE`; `None` for other tables and types.
 pub(super) fn parse(part: &[u8]) -> Option<Route> {
     parse_of_table(part, libc::RT_TABLE_MAIN)
 }
 
-fn parse_of_table(part: &[u8], wanted: u8) -> Option<Route> {
+fn parse_of_table(part: &[u8], expected_table: u8) -> Option<Route> {
     let fixed = part.get(..FIXED_BYTES)?;
     let (family, prefix_length, table, kind) = (fixed[0], fixed[1], fixed[4], fixed[7]);
-    if table != wanted {
+    if table != expected_table {
         return None;
     }
     let any: IpAddr = match i32::from(family) {
@@ -207,7 +227,7 @@ fn parse_of_table(part: &[u8], wanted: u8) -> Option<Route> {
             Some(gateway) => Action::Via { gateway, link },
             None => Action::OnLink(link?),
         },
-        libc::RTN_LOCAL if wanted == libc::RT_TABLE_LOCAL => Action::Local(link?),
+        libc::RTN_LOCAL if expected_table == libc::RT_TABLE_LOCAL => Action::Local(link?),
         libc::RTN_BLACKHOLE => Action::Blackhole,
         libc::RTN_UNREACHABLE => Action::Unreachable,
         _ => return None,

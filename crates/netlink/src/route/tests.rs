@@ -19,7 +19,7 @@ fn name(text: &str) -> LinkName {
 }
 
 #[test]
-fn names_that_the_kernel_refuses_are_refused_here() {
+fn rejects_link_names_that_kernel_rejects() {
     for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes-xx", "tab\t"] {
         assert!(
             matches!(bad.parse::<LinkName>(), Err(RouteError::Name { .. })),
@@ -30,7 +30,7 @@ fn names_that_the_kernel_refuses_are_refused_here() {
 }
 
 #[test]
-fn truncated_messages_are_read_without_harm() {
+fn truncated_messages_decode_without_panic() {
     let mut request = Request::new(libc::RTM_NEWLINK, 0, &ifinfomsg(7, 1, 0));
     request
         .text(libc::IFLA_IFNAME, "eth0")
@@ -54,7 +54,7 @@ fn truncated_messages_are_read_without_harm() {
 }
 
 #[test]
-fn a_pair_joins_two_namespaces() {
+fn veth_pair_joins_two_namespaces() {
     testbed::in_namespace(|| {
         let other = NetworkNamespace::create().unwrap();
         let mut here = Connection::open().unwrap();
@@ -193,7 +193,7 @@ fn routes_are_added_replaced_and_removed() {
 }
 
 #[test]
-fn neighbours_are_set_and_forgotten() {
+fn neighbours_are_set_and_deleted() {
     testbed::in_namespace(|| {
         let mut here = Connection::open().unwrap();
         here.add_veth(&name("a"), &name("b"), None).unwrap();
@@ -218,7 +218,7 @@ fn neighbours_are_set_and_forgotten() {
 }
 
 #[test]
-fn work_runs_in_the_namespace_and_panics_come_back() {
+fn work_runs_in_namespace_and_panics_propagate() {
     testbed::in_namespace(|| {
         let other = NetworkNamespace::create().unwrap();
         let links = |mut c: Connection| c.links().unwrap().len();
@@ -232,7 +232,7 @@ fn work_runs_in_the_namespace_and_panics_come_back() {
 }
 
 #[test]
-fn a_route_of_ours_is_told_by_its_number() {
+fn own_routes_have_protocol_number() {
     testbed::in_namespace(|| {
         const OURS: u8 = 112;
         let mut here = Connection::open().unwrap();
@@ -255,7 +255,7 @@ fn a_route_of_ours_is_told_by_its_number() {
             .collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].destination, ours.destination);
-        // Somebody else's route to the same place is not the one that is meant.
+        // A foreign route to the same destination is not affected.
         let foreign = Route {
             protocol: OURS,
             ..Route::via(net("10.244.2.0/24"), ip("192.0.2.2"))
@@ -266,7 +266,7 @@ fn a_route_of_ours_is_told_by_its_number() {
 }
 
 #[test]
-fn packets_are_wrapped_for_the_machine_that_is_told() {
+fn vxlan_sends_packets_to_configured_host() {
     testbed::in_namespace(|| {
         let mut here = Connection::open().unwrap();
         here.add_bridge(&name("br0")).unwrap();
@@ -291,11 +291,11 @@ fn packets_are_wrapped_for_the_machine_that_is_told() {
         here.change_link(link.index, &LinkChange::up()).unwrap();
         let entry = ForwardingEntry {
             ethernet: [2, 0, 0, 0, 0, 2],
-            machine: ip("192.0.2.2"),
+            host: ip("192.0.2.2"),
         };
         here.replace_forwarding_entry(link.index, &entry).unwrap();
         let moved = ForwardingEntry {
-            machine: ip("192.0.2.3"),
+            host: ip("192.0.2.3"),
             ..entry
         };
         here.replace_forwarding_entry(link.index, &moved).unwrap();

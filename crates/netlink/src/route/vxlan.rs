@@ -1,5 +1,4 @@
-//! VXLAN (RFC 7348): a link that wraps packets, and its table of which machine has which Ethernet address (the kernel's
-//! `if_link.h`, `neighbour.h`).
+//! VXLAN (RFC 7348): tunnel links and their forwarding tables (the kernel's `if_link.h`, `neighbour.h`).
 
 use std::net::IpAddr;
 
@@ -17,35 +16,39 @@ const IFLA_VXLAN_PORT: u16 = 15;
 const IFLA_VXLAN_LOCAL6: u16 = 17;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// The entry is in the link's own table, not in the one of its bridge.
+/// The entry belongs to the link's own table, not to that of its bridge.
 const NTF_SELF: u8 = 2;
-/// `struct ndmsg` in bytes.
+/// Size of `struct ndmsg` in bytes.
 const FIXED_BYTES: usize = 12;
 
-/// How a link wraps packets.
+/// Settings of a VXLAN link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vxlan {
-    /// The network identifier, 24 bits.
+    /// VXLAN network identifier, 24 bits.
     pub id: u32,
-    /// UDP port, here and at the others.
+    /// UDP port of this host and of its peers.
     pub port: u16,
-    /// The address of this machine that wrapped packets come from.
+    /// Source address of encapsulated packets.
     pub local: IpAddr,
-    /// The link that they leave by.
+    /// Link for encapsulated packets.
     pub underlay: LinkIndex,
 }
 
-/// An entry of the table: frames to an Ethernet address are wrapped and sent to a machine.
+/// Entry of a forwarding table: the host for an Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ForwardingEntry {
-    /// The Ethernet address.
+    /// Ethernet address.
     pub ethernet: [u8; 6],
-    /// The machine.
-    pub machine: IpAddr,
+    /// Address of the host.
+    pub host: IpAddr,
 }
 
 impl Connection {
-    /// Makes a link that wraps packets, down at first. It learns nothing: what it knows is told.
+    /// Creates a VXLAN link without learning, which is down.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_exists`] if the name is in use.
     pub fn add_vxlan(
         &mut self,
         name: &LinkName,
@@ -75,7 +78,11 @@ impl Connection {
         self.execute(format!("make VXLAN link {name}"), request)
     }
 
-    /// The entries of a VXLAN link's table.
+    /// Returns the entries of a VXLAN link.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn forwarding_entries(&mut self, link: LinkIndex) -> Result<Vec<ForwardingEntry>, RouteError> {
         let mut part = [0; FIXED_BYTES];
         part[0] = libc::AF_BRIDGE as u8;
@@ -88,7 +95,11 @@ impl Connection {
         self.dump("list forwarding entries", request, parse)
     }
 
-    /// Sets where frames to an Ethernet address go.
+    /// Sets the host for an Ethernet address.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`] if the kernel refuses.
     pub fn replace_forwarding_entry(
         &mut self,
         link: LinkIndex,
@@ -97,12 +108,16 @@ impl Connection {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         let request = entry_request(libc::RTM_NEWNEIGH, flags, link, entry);
         self.execute(
-            format!("set forwarding to {} on link {}", entry.machine, link.0),
+            format!("set forwarding to {} on link {}", entry.host, link.0),
             request,
         )
     }
 
-    /// Forgets an entry. [`RouteError::is_absent`] if it is not there.
+    /// Deletes an entry.
+    ///
+    /// # Errors
+    ///
+    /// A [`RouteError`]; [`RouteError::is_absent`] if there is no such entry.
     pub fn delete_forwarding_entry(
         &mut self,
         link: LinkIndex,
@@ -110,7 +125,7 @@ impl Connection {
     ) -> Result<(), RouteError> {
         let request = entry_request(libc::RTM_DELNEIGH, 0, link, entry);
         self.execute(
-            format!("remove forwarding to {} on link {}", entry.machine, link.0),
+            format!("remove forwarding to {} on link {}", entry.host, link.0),
             request,
         )
     }
@@ -125,33 +140,33 @@ fn entry_request(kind: u16, flags: i32, link: LinkIndex, entry: &ForwardingEntry
     let mut request = Request::new(kind, flags, &part);
     request
         .attribute(NDA_LLADDR, &entry.ethernet)
-        .address(NDA_DST, entry.machine);
+        .address(NDA_DST, entry.host);
     request
 }
 
-/// Reads what follows the netlink header of an `RTM_NEWNEIGH` of the family `AF_BRIDGE`.
+/// Decodes the payload of an `RTM_NEWNEIGH` of family `AF_BRIDGE`.
 pub(super) fn parse_entry(part: &[u8]) -> Option<(LinkIndex, ForwardingEntry)> {
     if i32::from(*part.first()?) != libc::AF_BRIDGE {
         return None;
     }
     let link = LinkIndex(read_u32(part, 4)?);
     read_u16(part, 8)?;
-    let (mut ethernet, mut machine) = (None, None);
+    let (mut ethernet, mut host) = (None, None);
     for Attribute { kind, value } in attributes(part.get(FIXED_BYTES..)?) {
         match kind {
             NDA_LLADDR => ethernet = value.try_into().ok(),
-            NDA_DST => machine = read_address(value),
+            NDA_DST => host = read_address(value),
             _ => {}
         }
     }
     let entry = ForwardingEntry {
         ethernet: ethernet?,
-        machine: machine?,
+        host: host?,
     };
     Some((link, entry))
 }
 
-/// Reads what is in `IFLA_INFO_DATA` of a VXLAN link.
+/// Decodes the `IFLA_INFO_DATA` of a VXLAN link.
 pub(super) fn parse(part: &[u8]) -> Option<Vxlan> {
     let (mut id, mut port, mut local, mut underlay) = (None, None, None, None);
     for Attribute { kind, value } in attributes(part) {

@@ -3,7 +3,7 @@ use crate::message::Writer;
 use proptest::prelude::*;
 
 #[test]
-fn the_links_of_this_namespace_can_be_dumped() {
+fn dumps_links_of_namespace() {
     let mut socket = Socket::open(Subsystem::Route).unwrap();
     let sequence = socket.next_sequence();
     let mut writer = Writer::default();
@@ -20,7 +20,7 @@ fn the_links_of_this_namespace_can_be_dumped() {
 }
 
 #[test]
-fn a_refusal_carries_its_errno() {
+fn refusal_carries_errno() {
     let mut socket = Socket::open(Subsystem::Route).unwrap();
     let sequence = socket.next_sequence();
     let mut writer = Writer::default();
@@ -34,7 +34,7 @@ fn a_refusal_carries_its_errno() {
 
 proptest! {
     #[test]
-    fn any_acknowledgement_is_read(flags in any::<u16>(), payload in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn arbitrary_acknowledgements_decode_without_panic(flags in any::<u16>(), payload in proptest::collection::vec(any::<u8>(), 0..64)) {
         let message = Message { kind: libc::NLMSG_ERROR as u16, flags, sequence: 1, payload: &payload };
         prop_assert_eq!(Acknowledgement::read(&message).is_some(), payload.len() >= 4);
     }

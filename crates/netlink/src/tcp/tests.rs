@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::*;
 
 #[test]
-fn a_connection_over_loopback_has_a_short_round_trip() {
+fn loopback_connection_has_short_round_trip() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
     let round_trip = min_round_trip(client.as_fd())
@@ -15,7 +15,7 @@ fn a_connection_over_loopback_has_a_short_round_trip() {
 }
 
 #[test]
-fn whether_there_are_timestamps_is_known_after_the_end_too() {
+fn timestamps_are_known_after_close() {
     for has_timestamps_now in [true, false] {
         testbed::in_namespace(|| {
             let setting = if has_timestamps_now { "1" } else { "0" };
@@ -23,18 +23,18 @@ fn whether_there_are_timestamps_is_known_after_the_end_too() {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
             let mut client =
                 TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-            assert_eq!(has_timestamps(client.as_fd()).expect("told"), has_timestamps_now);
+            assert_eq!(has_timestamps(client.as_fd()).expect("a TCP socket"), has_timestamps_now);
             drop(listener.accept().expect("accepted"));
             assert_eq!(client.read(&mut [0]).expect("read to the end"), 0);
             client.shutdown(Shutdown::Both).expect("ended");
             assert!(client.peer_addr().is_err(), "it is over");
-            assert_eq!(has_timestamps(client.as_fd()).expect("told"), has_timestamps_now);
+            assert_eq!(has_timestamps(client.as_fd()).expect("a TCP socket"), has_timestamps_now);
         });
     }
 }
 
 #[test]
-fn what_is_no_connection_has_none() {
+fn rejects_sockets_that_are_not_tcp() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     assert!(min_round_trip(socket.as_fd()).is_err());
     assert!(has_timestamps(socket.as_fd()).is_err());

@@ -18,7 +18,7 @@ fn leading_zeros_are_decimal() {
 }
 
 #[test]
-fn ranges_are_trimmed_and_cut() {
+fn ranges_lose_blanks_and_host_bits() {
     assert_eq!(parse_range(" 10.1.2.3/8 "), "10.0.0.0/8".parse().ok());
     assert_eq!(parse_range("fd00::1/32"), "fd00::/32".parse().ok());
     for bad in ["10.0.0.0", "10.0.0.0/33", "/8", "10.0.0.0/"] {

@@ -40,7 +40,7 @@ fn said(plan: &Plan, source: &str, destination: &str, port: u16) -> String {
 }
 
 #[test]
-fn reasons_read_well() {
+fn decisions_print_readable_reasons() {
     let plan = plan();
     for (source, destination, port, expected) in [
         (
@@ -93,7 +93,7 @@ fn reasons_read_well() {
 }
 
 #[test]
-fn node_ports_answer_on_the_chosen_addresses() {
+fn node_ports_answer_on_selected_addresses() {
     let mut plan = plan();
     let addresses = plan.settings().node_addresses.clone();
     let within = NodePortAddresses::Within(vec!["172.30.0.0/24".parse().expect("CIDR")]);

@@ -5,7 +5,7 @@ use super::*;
 use crate::decide::{Packet, Verdict};
 use crate::types::{Set, Target};
 
-/// One change of an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 enum Change {
     Service(Box<Service>),
@@ -162,7 +162,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// The objects that are left after some changes.
+/// Objects after some changes.
 #[derive(Default)]
 struct World {
     services: BTreeMap<String, Service>,
@@ -217,7 +217,7 @@ fn ports(plan: &Plan) -> Vec<ServicePortPlan> {
     plan.ports().cloned().collect()
 }
 
-/// Every packet that could be of interest to the generated Services.
+/// Returns every packet that may be relevant to the generated Services.
 fn packets() -> impl Iterator<Item = Packet> {
     let destinations = [
         "10.96.0.1",
@@ -250,10 +250,10 @@ fn packets() -> impl Iterator<Item = Packet> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the order of changes and of taking them, the plan is that of the objects that are left,
-    /// and what changed was said.
+    /// In any order of changes and of taking them, the plan equals that of the remaining objects, and all changes are
+    /// reported.
     #[test]
-    fn differences_lead_where_a_fresh_start_leads(changes in prop::collection::vec(change(), 1..40)) {
+    fn incremental_plan_equals_fresh_plan(changes in prop::collection::vec(change(), 1..40)) {
         let mut world = World::default();
         let mut plan = Plan::new(settings());
         plan.set_node(node(None));
@@ -283,7 +283,7 @@ proptest! {
         prop_assert!(twice.services.is_empty() && twice.withdrawn.is_empty(), "{twice:?}");
     }
 
-    /// What holds of every plan.
+    /// Invariants of every plan.
     #[test]
     fn invariants(changes in prop::collection::vec(change(), 1..25)) {
         let mut world = World::default();
@@ -333,7 +333,7 @@ fn simple(name: &str, cluster_ip: &str, created: &str) -> Service {
 }
 
 #[test]
-fn of_two_who_want_an_address_the_older_has_it() {
+fn older_service_owns_contested_frontend() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&simple("a", "10.96.0.9", "2026-02-01T00:00:00Z"));
     plan.apply_service(&simple("b", "10.96.0.9", "2026-01-01T00:00:00Z"));
@@ -359,7 +359,7 @@ fn of_two_who_want_an_address_the_older_has_it() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_a_change() {
+fn irrelevant_updates_are_no_change() {
     let mut plan = Plan::new(settings());
     plan.apply_service(&simple("a", "10.96.0.9", ""));
     assert!(plan.take_changes().everything);
@@ -373,7 +373,7 @@ fn what_changes_nothing_is_not_a_change() {
 }
 
 #[test]
-fn unreadable_source_ranges_let_nobody_in() {
+fn invalid_source_ranges_admit_no_client() {
     let mut service = simple("a", "10.96.0.9", "");
     service.spec.kind = "LoadBalancer".to_owned();
     service.spec.load_balancer_source_ranges.push("anyone".to_owned());
@@ -391,7 +391,7 @@ fn unreadable_source_ranges_let_nobody_in() {
 }
 
 #[test]
-fn a_closed_gate_leaves_external_ips_out() {
+fn disabled_gate_ignores_external_ips() {
     let mut service = simple("a", "10.96.0.9", "");
     service.spec.external_ips = vec!["198.51.100.7".to_owned(), "nonsense".to_owned()];
     let kinds = |ignores_external_ips| {
@@ -412,7 +412,7 @@ fn a_closed_gate_leaves_external_ips_out() {
 }
 
 #[test]
-fn a_balancer_that_loops_back_may_use_its_own_address() {
+fn source_range_with_node_ip_admits_load_balancer_ip() {
     let mut service = simple("a", "10.96.0.9", "");
     service
         .spec

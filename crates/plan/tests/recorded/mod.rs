@@ -1,5 +1,5 @@
-//! The recorded network of `conformance/dataplane.json` on paper: two nodes with a plan each, the
-//! objects, and what the API server would fill in.
+//! The recorded network of `conformance/dataplane.json`: two nodes with a plan each, the objects, and the fields that
+//! the API server would set.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use api::object::{EndpointSlice, Node, ObjectKey, Resource, Service};
 use plan::{NodeFacts, Plan, PodDetection, Settings};
 use serde_json::{Value, json};
 
-/// A value that must be there.
+/// Returns a required value.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field]
         .as_str()
@@ -28,7 +28,7 @@ pub struct World {
 }
 
 impl World {
-    /// The network with the objects that all cases share.
+    /// Creates the network with the objects that all cases share.
     pub fn new(file: &Value) -> Self {
         let topology = file["topology"].clone();
         let mut world = Self {
@@ -69,18 +69,18 @@ impl World {
         }
     }
 
-    /// The plan of a node.
+    /// Returns the plan of a node.
     pub fn plan(&self, node: &str) -> &Plan {
         &self.plans[node]
     }
 
-    /// The address of a member of the network.
+    /// Returns the address of a member of the network.
     pub fn address_of(&self, member: &str, family: u64) -> Option<IpAddr> {
         let field = if family == 6 { "ipv6" } else { "ipv4" };
         self.topology["members"][member][field].as_str().map(ip)
     }
 
-    /// The node that a member is, or is behind.
+    /// Returns the node that a member is, or is attached to.
     pub fn node_of<'a>(&'a self, member: &'a str) -> &'a str {
         let found = &self.topology["members"][member];
         found["node"]
@@ -89,7 +89,7 @@ impl World {
             .unwrap_or(member)
     }
 
-    /// The member that has an address, else the address.
+    /// Returns the member with an address, or else the address.
     pub fn name_of(&self, address: IpAddr) -> String {
         let members = self.topology["members"].as_object().expect("members");
         let has = |member: &Value| {
@@ -103,12 +103,12 @@ impl World {
             .map_or(address.to_string(), |(name, _)| name.clone())
     }
 
-    /// An object by `Kind namespace/name`.
+    /// Returns an object by `Kind namespace/name`.
     pub fn object(&self, name: &str) -> &Value {
         self.objects.get(name).unwrap_or_else(|| panic!("no {name}"))
     }
 
-    /// The Service called `name` in the recorded namespaces.
+    /// Returns the Service called `name` in the recorded namespaces.
     pub fn service(&self, name: &str) -> &Value {
         let full = if name.contains('/') {
             format!("Service {name}")
@@ -118,7 +118,7 @@ impl World {
         self.object(&full)
     }
 
-    /// Makes one change of a step. Changes of sockets and processes are none of the plan's.
+    /// Applies a change of a step. Changes of sockets and processes do not affect plans.
     pub fn change(&mut self, change: &Value) {
         if let Some(object) = change.get("create") {
             self.put(object.clone());
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Does for a Service what the API server would: families, cluster IPs, node ports.
+    /// Sets the fields of a Service that the API server would set: families, cluster IPs, node ports.
     fn fill_in(&mut self, service: &mut Value) {
         let spec = &mut service["spec"];
         let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
@@ -214,7 +214,7 @@ impl World {
             } else if port.get("nodePort").is_none() {
                 self.allocated += 1;
                 let number = port["port"].as_u64().expect("port");
-                // One port number over two protocols gets one node port.
+                // One port number with two protocols gets one node port.
                 port["nodePort"] = json!(*given.entry(number).or_insert(31_000 + self.allocated % 1_000));
             }
         }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn node_port_addresses_are_read_as_upstream_writes_them() {
+fn parses_upstream_node_port_addresses() {
     let read = |text: &str| text.parse::<NodePortSelection>();
     assert_eq!(read("primary").ok(), Some(NodePortSelection::Primary));
     assert_eq!(read("").ok(), Some(NodePortSelection::All));

@@ -28,30 +28,30 @@ fn plan() -> Plan {
     })
 }
 
-fn flow(destination: &str, answered_by: &str) -> Flow {
+fn flow(destination: &str, endpoint: &str) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
         destination: destination.parse().expect("an address"),
-        answered_by: answered_by.parse().expect("an address"),
+        endpoint: endpoint.parse().expect("an address"),
     }
 }
 
 #[test]
-fn connections_end_when_the_time_is_over_and_not_before() {
+fn connections_end_at_drain_deadline() {
     let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
     let changes = put(&mut plan, &["10.244.1.2", "10.244.1.3"]);
-    drains.note(&plan, &changes, start);
+    drains.record(&plan, &changes, start);
     assert_eq!(drains.next(), None);
 
     let changes = put(&mut plan, &["10.244.1.3"]);
-    drains.note(&plan, &changes, start);
+    drains.record(&plan, &changes, start);
     assert_eq!(drains.next(), Some(start + 10 * SECOND));
     assert!(drains.due(start + 9 * SECOND).is_empty());
 
     let changes = put(&mut plan, &[]);
-    drains.note(&plan, &changes, start + 5 * SECOND);
+    drains.record(&plan, &changes, start + 5 * SECOND);
     let due = drains.due(start + 10 * SECOND);
-    for (destination, answered_by, ends) in [
+    for (destination, endpoint, ends) in [
         ("10.96.0.5:80", "10.244.1.2:8080", true),
         ("172.30.0.11:30080", "10.244.1.2:8080", true),
         ("10.96.0.5:80", "10.244.1.3:8080", false),
@@ -59,43 +59,43 @@ fn connections_end_when_the_time_is_over_and_not_before() {
         ("172.30.0.12:30080", "10.244.1.2:8080", false),
     ] {
         assert_eq!(
-            due.ends(&plan, &flow(destination, answered_by)),
+            due.ends(&plan, &flow(destination, endpoint)),
             ends,
-            "{destination} {answered_by}"
+            "{destination} {endpoint}"
         );
     }
     assert_eq!(drains.next(), Some(start + 15 * SECOND));
 }
 
 #[test]
-fn who_comes_back_keeps_its_connections() {
+fn returning_endpoint_keeps_connections() {
     let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
     for endpoints in [&["10.244.1.2"][..], &[], &["10.244.1.2"]] {
         let changes = put(&mut plan, endpoints);
-        drains.note(&plan, &changes, start);
+        drains.record(&plan, &changes, start);
     }
     assert_eq!(drains.next(), None);
 }
 
 #[test]
-fn a_deleted_service_drains_too() {
+fn deleted_service_drains() {
     let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
     let changes = put(&mut plan, &["10.244.1.2"]);
-    drains.note(&plan, &changes, start);
+    drains.record(&plan, &changes, start);
     plan.remove_service(&ObjectKey::new("ns", "web"));
     let changes = plan.take_changes();
-    drains.note(&plan, &changes, start);
+    drains.record(&plan, &changes, start);
     let due = drains.due(start + 10 * SECOND);
     assert!(due.ends(&plan, &flow("10.96.0.5:80", "10.244.1.2:8080")));
 }
 
 #[test]
-fn after_a_restart_connections_to_those_who_left_drain_from_now_on() {
+fn restart_drains_connections_to_departed_endpoints() {
     let (mut plan, mut drains, start) = (plan(), Drains::default(), Instant::now());
     let changes = put(&mut plan, &["10.244.1.2"]);
-    drains.note(&plan, &changes, start);
-    for answered_by in ["10.244.1.2:8080", "10.244.1.9:8080", "10.244.1.9:8080"] {
-        drains.note_connection(&plan, &flow("10.96.0.5:80", answered_by), start);
+    drains.record(&plan, &changes, start);
+    for endpoint in ["10.244.1.2:8080", "10.244.1.9:8080", "10.244.1.9:8080"] {
+        drains.record_connection(&plan, &flow("10.96.0.5:80", endpoint), start);
     }
     assert_eq!(drains.departures.len(), 1);
     assert!(

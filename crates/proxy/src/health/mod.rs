@@ -1,4 +1,4 @@
-//! Whether the proxy is healthy: no update has been waiting for long, and the node stays (HLT-01 to
+//! Health of the proxy: it is healthy if no update waits too long and the Node is not about to be deleted (HLT-01 to
 //! HLT-03).
 
 mod service;
@@ -13,22 +13,22 @@ use telemetry::Response;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 
-/// How long an update may wait: twice the sync period of the reference, unless another is set.
+/// Maximum wait of an update: by default, twice the sync period of the reference.
 const PENDING_MAX: Duration = Duration::from_secs(60);
-/// Sync periods that an update may wait (HLT-01).
+/// Maximum wait of an update in sync periods (HLT-01).
 const PENDING_SYNC_PERIODS_MAX: u32 = 2;
 
-/// A time, as both clocks tell it.
+/// A point in time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// What people call it. It jumps when somebody sets the machine's clock.
+    /// Wall clock time, which may jump.
     pub(crate) wall: Timestamp,
-    /// What waiting is measured by: it goes on evenly.
+    /// Monotonic time for durations.
     pub(crate) steady: Instant,
 }
 
 impl Moment {
-    /// The present one.
+    /// Returns the current time.
     pub(crate) fn now() -> Self {
         Self {
             wall: Timestamp::now(),
@@ -37,7 +37,7 @@ impl Moment {
     }
 }
 
-/// The state behind `/healthz` and `/livez`. Times come from the caller.
+/// State behind `/healthz` and `/livez`. Callers pass the time.
 #[derive(Debug)]
 pub(crate) struct Health {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ pub(crate) struct Health {
 
 #[derive(Debug)]
 struct State {
-    /// Since when the oldest change waits that is not in force.
+    /// Time since which the oldest unapplied change waits.
     pending_since: Option<Instant>,
     last_updated: Option<Timestamp>,
     is_node_eligible: bool,
@@ -67,41 +67,41 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Sets how long an update may wait by the sync period.
+    /// Derives the maximum wait of updates from the sync period.
     pub(crate) fn set_sync_period(&self, period: Duration) {
         self.state().pending_max = period.saturating_mul(PENDING_SYNC_PERIODS_MAX);
     }
 
-    /// A change came that is not in force.
+    /// Records that a change arrived.
     pub(crate) fn queued(&self, now: Moment) {
         self.state().pending_since.get_or_insert(now.steady);
     }
 
-    /// Everything that came is in force.
+    /// Records that all changes are applied.
     pub(crate) fn updated(&self, now: Moment) {
         let mut state = self.state();
         state.pending_since = None;
         state.last_updated = Some(now.wall);
     }
 
-    /// Takes note of whether the node should get traffic.
+    /// Records whether the node should receive traffic.
     pub(crate) fn set_node_eligible(&self, is_eligible: bool) {
         self.state().is_node_eligible = is_eligible;
     }
 
-    /// Whether no change has been waiting for too long. Healthy while it starts.
+    /// Returns true if no change waits too long. The proxy is healthy during its start.
     pub(crate) fn is_healthy(&self, now: Moment) -> bool {
         self.state().is_healthy(now)
     }
 
-    /// The answer of `/healthz`.
+    /// Returns the response of `/healthz`.
     pub(crate) fn healthz(&self, now: Moment) -> Response {
         let state = self.state();
         let is_healthy = state.is_healthy(now) && state.is_node_eligible;
         state.answer(now, is_healthy, Some(state.is_node_eligible))
     }
 
-    /// The answer of `/livez`.
+    /// Returns the response of `/livez`.
     pub(crate) fn livez(&self, now: Moment) -> Response {
         let state = self.state();
         state.answer(now, state.is_healthy(now), None)
@@ -118,7 +118,7 @@ impl State {
             .is_none_or(|since| now.steady.saturating_duration_since(since) < self.pending_max)
     }
 
-    /// One dataplane serves both families, so their states are one.
+    /// One dataplane serves both families, so their states are the same.
     fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Response {
         let last_updated = if self.is_healthy(now) {
             Some(now.wall)

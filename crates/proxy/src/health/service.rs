@@ -1,4 +1,4 @@
-//! Health check node ports: one server for each Service that has one (HLT-05 to HLT-07).
+//! Health check node ports: a server for each Service that has one (HLT-05 to HLT-07).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,43 +16,43 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::{Health, Moment};
 use crate::events::Events;
 
-/// How often a port that could not be bound is tried again.
+/// Pause between attempts to bind a port.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(30);
 
-/// What the health check node ports tell, shared between who knows it and who answers.
+/// State of all health check node ports, shared between the worker and the servers.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceChecks {
-    state: Mutex<Wanted>,
+    state: Mutex<Desired>,
     changed: Notify,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Wanted {
+struct Desired {
     checks: BTreeMap<ObjectKey, HealthCheck>,
-    /// Where to listen; `None` for all addresses.
+    /// Addresses to listen on; `None` for all addresses.
     addresses: Option<Vec<IpAddr>>,
 }
 
 impl ServiceChecks {
-    /// Sets or takes out the check of a Service.
+    /// Sets or removes the check of a Service.
     pub(crate) fn set(&self, service: &ObjectKey, check: Option<HealthCheck>) {
-        let mut wanted = self.wanted();
+        let mut desired = self.desired();
         match check {
-            Some(check) => wanted.checks.insert(service.clone(), check),
-            None => wanted.checks.remove(service),
+            Some(check) => desired.checks.insert(service.clone(), check),
+            None => desired.checks.remove(service),
         };
-        drop(wanted);
+        drop(desired);
         self.changed.notify_one();
     }
 
-    /// Says on which addresses they are answered; `None` for all.
+    /// Sets the addresses to listen on; `None` for all.
     pub(crate) fn listen_on(&self, addresses: Option<Vec<IpAddr>>) {
-        self.wanted().addresses = addresses;
+        self.desired().addresses = addresses;
         self.changed.notify_one();
     }
 
     fn answer(&self, service: &ObjectKey, is_proxy_healthy: bool) -> Response {
-        let Some(check) = self.wanted().checks.get(service).copied() else {
+        let Some(check) = self.desired().checks.get(service).copied() else {
             return Response::not_found();
         };
         let is_healthy = check.local_endpoints > 0 && is_proxy_healthy;
@@ -74,12 +74,12 @@ impl ServiceChecks {
         answer
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    fn desired(&self) -> MutexGuard<'_, Desired> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Answers all checks, opening and closing ports as Services come and go. Runs until it is dropped.
+/// Serves all checks; opens and closes ports as Services change. Runs until it is dropped.
 pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc<Health>, events: Events) {
     let mut servers = Servers {
         tasks: JoinSet::new(),
@@ -94,12 +94,12 @@ pub(crate) async fn serve_service_checks(checks: Arc<ServiceChecks>, health: Arc
         if is_complete {
             changed.await;
         } else if tokio::time::timeout(BIND_RETRY_PERIOD, changed).await.is_err() {
-            tracing::debug!("trying health check ports again that could not be bound");
+            tracing::debug!("retrying health check ports");
         }
     }
 }
 
-/// The servers that are open, by Service and address.
+/// Open servers by Service and address.
 struct Servers {
     tasks: JoinSet<()>,
     open: BTreeMap<(ObjectKey, SocketAddr), AbortHandle>,
@@ -109,10 +109,10 @@ struct Servers {
 }
 
 impl Servers {
-    /// Closes what is not wanted any more, opens what is missing; tells whether all is open.
+    /// Closes servers that are not desired and opens missing ones. Returns true if all are open.
     fn reconcile(&mut self) -> bool {
-        let wanted = self.checks.wanted().clone();
-        let addresses = wanted
+        let desired = self.checks.desired().clone();
+        let addresses = desired
             .addresses
             .unwrap_or(vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]);
         let at = |(service, check): (&ObjectKey, &HealthCheck)| -> Vec<(ObjectKey, SocketAddr)> {
@@ -121,19 +121,19 @@ impl Servers {
                 .map(|ip| (service.clone(), SocketAddr::new(*ip, check.port)))
                 .collect()
         };
-        let wanted: Vec<(ObjectKey, SocketAddr)> = wanted.checks.iter().flat_map(at).collect();
-        self.open.retain(|place, server| {
-            let is_wanted = wanted.binary_search(place).is_ok();
-            if !is_wanted {
+        let desired: Vec<(ObjectKey, SocketAddr)> = desired.checks.iter().flat_map(at).collect();
+        self.open.retain(|key, server| {
+            let is_desired = desired.binary_search(key).is_ok();
+            if !is_desired {
                 server.abort();
             }
-            is_wanted
+            is_desired
         });
         while self.tasks.try_join_next().is_some() {}
         let mut is_complete = true;
-        for place in wanted {
-            if !self.open.contains_key(&place) {
-                is_complete &= self.open_one(place);
+        for key in desired {
+            if !self.open.contains_key(&key) {
+                is_complete &= self.open_one(key);
             }
         }
         is_complete
@@ -146,7 +146,7 @@ impl Servers {
                 let message = format!("node cannot answer health checks of {service} on {address}: {error}");
                 tracing::warn!("{message}");
                 self.events
-                    .warn_about_service(&service, "FailedToStartServiceHealthcheck", message);
+                    .record_service_warning(&service, "FailedToStartServiceHealthcheck", message);
                 return false;
             }
         };

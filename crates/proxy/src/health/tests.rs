@@ -2,7 +2,7 @@ use std::sync::OnceLock;
 
 use super::*;
 
-/// A moment, so many seconds after the start of both clocks.
+/// Returns a moment this many seconds after the start of both clocks.
 fn at(second: u32) -> Moment {
     static START: OnceLock<Instant> = OnceLock::new();
     Moment {
@@ -12,11 +12,11 @@ fn at(second: u32) -> Moment {
 }
 
 #[test]
-fn a_clock_that_is_set_changes_no_health() {
+fn clock_changes_do_not_affect_health() {
     let year: Timestamp = "2030-01-01T00:00:00Z".parse().expect("a time");
     let health = Health::default();
     health.queued(at(10));
-    // The machine's clock is set forward, and back again to before the change.
+    // The wall clock is set forward, and back again to before the change.
     let forward = Moment { wall: year, ..at(20) };
     assert!(health.is_healthy(forward));
     assert!(
@@ -46,7 +46,7 @@ fn unhealthy_when_a_change_waits_too_long() {
 }
 
 #[test]
-fn a_node_that_goes_is_alive_and_not_healthy() {
+fn node_under_deletion_is_live_but_unhealthy() {
     let health = Health::default();
     health.set_node_eligible(false);
     let answer = health.healthz(at(1));

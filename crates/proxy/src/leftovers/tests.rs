@@ -17,7 +17,7 @@ fn add_tables(tables: &[(TableFamily, &str)]) {
 }
 
 #[test]
-fn kube_proxys_tables_go_and_the_modes_own_stays() {
+fn removes_leftovers_except_current_mode() {
     testbed::in_namespace(|| {
         let own = (TableFamily::Inet, OWN_TABLE);
         add_tables(&[TABLES[0], TABLES[1], own]);

@@ -2,7 +2,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// A port that is free on both loopback addresses, as far as can be known.
+/// Returns a port that is probably free on both loopback addresses.
 async fn free_port() -> (u16, TcpListener) {
     let listener = TcpListener::bind("127.0.0.2:0").await.expect("a port");
     (listener.local_addr().expect("an address").port(), listener)
@@ -21,20 +21,20 @@ async fn connected(port: u16, is_wanted: bool) -> Option<TcpStream> {
 }
 
 #[tokio::test]
-async fn ports_open_relay_and_close() {
+async fn localhost_ports_open_relay_and_close() {
     let ports = Arc::new(LocalhostPorts::default());
     let relay = tokio::spawn(relay_localhost(ports.clone()));
     let (port, endpoint) = free_port().await;
     let service = ObjectKey::new("ns", "web");
     ports.set(&service, BTreeSet::from([port]));
-    ports.reach_by(Some(IpAddr::from([127, 0, 0, 2])));
+    ports.relay_to(Some(IpAddr::from([127, 0, 0, 2])));
     let mut client = connected(port, true).await.expect("a connection");
     let (mut served, _) = endpoint.accept().await.expect("a connection");
     client.write_all(b"ask").await.expect("a write");
     client.shutdown().await.expect("a shutdown");
-    let mut asked = String::new();
-    served.read_to_string(&mut asked).await.expect("a read");
-    assert_eq!(asked, "ask");
+    let mut request = String::new();
+    served.read_to_string(&mut request).await.expect("a read");
+    assert_eq!(request, "ask");
     // The other direction is still open.
     served.write_all(b"answer").await.expect("a write");
     drop(served);
@@ -49,7 +49,7 @@ async fn ports_open_relay_and_close() {
 }
 
 #[tokio::test]
-async fn a_client_is_reset_where_nothing_listens() {
+async fn client_gets_reset_without_listener() {
     let (port, endpoint) = free_port().await;
     drop(endpoint);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_sync_is_counted_for_both_families() {
+fn sync_counts_for_both_families() {
     let metrics = Metrics::default();
     let now = Timestamp::from_millisecond(1_500).expect("a time");
     metrics.synced(Duration::from_millis(3), false, now);
@@ -42,7 +42,7 @@ fn each_family_has_a_help_text() {
 }
 
 #[test]
-fn buckets_of_network_programming() {
+fn network_programming_has_upstream_buckets() {
     let bounds = network_programming_bounds();
     assert_eq!(bounds.len(), 2 + 59 + 12 + 7);
     assert!(bounds.is_sorted());
@@ -50,7 +50,7 @@ fn buckets_of_network_programming() {
 }
 
 #[test]
-fn each_family_has_its_own_count_of_forgotten_flows() {
+fn deleted_flows_are_counted_by_family() {
     let metrics = Metrics::default();
     metrics.update(|values| values.conntrack_reconciler_deleted_entries_total = [2, 1]);
     let text = metrics.render(Packets::default());
@@ -64,7 +64,7 @@ fn each_family_has_its_own_count_of_forgotten_flows() {
 }
 
 #[test]
-fn modes_have_the_counters_of_their_own_rules() {
+fn failure_counters_depend_on_mode() {
     let metrics = Metrics::default();
     let has = |packets, name: &str| metrics.render(packets).contains(&format!("\nkubeproxy_{name}"));
     assert!(has(

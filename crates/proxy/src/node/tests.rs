@@ -24,7 +24,7 @@ fn parsed(ips: &[&str]) -> Vec<IpAddr> {
 }
 
 #[test]
-fn one_ip_a_family_internal_first() {
+fn prefers_internal_ip_per_family() {
     let any = "0.0.0.0".parse().expect("IP");
     assert_eq!(ips(Some(&node()), any), parsed(&["172.30.0.11", "2001:db8::1"]));
     let bound = "172.30.0.7".parse().expect("IP");
@@ -33,7 +33,7 @@ fn one_ip_a_family_internal_first() {
 }
 
 #[test]
-fn a_node_that_goes_is_not_eligible() {
+fn node_under_deletion_is_not_eligible() {
     let mut node = node();
     assert!(is_eligible(&node));
     node.spec.taints.push(Taint {
@@ -47,7 +47,7 @@ fn a_node_that_goes_is_not_eligible() {
 }
 
 #[test]
-fn primary_opens_nothing_while_no_ip_is_known() {
+fn primary_selects_no_address_without_node_ip() {
     let closed = node_ports(&NodePortSelection::Primary, &[]);
     assert_eq!(closed, NodePortAddresses::Primary(Vec::new()));
     let settings = Settings {
@@ -70,10 +70,10 @@ fn primary_opens_nothing_while_no_ip_is_known() {
 }
 
 #[test]
-fn ranges_of_the_other_family_only_are_noticed() {
+fn reports_pod_cidrs_of_other_family_only() {
     let ips: Vec<IpAddr> = vec!["fd00::1".parse().unwrap(), "10.0.0.1".parse().unwrap()];
     let pods = |range: &str| PodDetection::Ranges(vec![range.parse().unwrap()]);
-    assert_eq!(without_pods(&ips, &pods("10.244.0.0/16")), Some(ips[0]));
-    assert_eq!(without_pods(&ips, &pods("fd00:244::/32")), None);
-    assert_eq!(without_pods(&ips, &PodDetection::default()), None);
+    assert_eq!(ip_without_pod_cidrs(&ips, &pods("10.244.0.0/16")), Some(ips[0]));
+    assert_eq!(ip_without_pod_cidrs(&ips, &pods("fd00:244::/32")), None);
+    assert_eq!(ip_without_pod_cidrs(&ips, &PodDetection::default()), None);
 }

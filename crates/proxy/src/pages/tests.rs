@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn statusz_tells_since_when_and_for_how_long() {
+fn statusz_shows_start_and_uptime() {
     let started: Timestamp = "2026-02-03T04:05:06Z".parse().unwrap();
     let now: Timestamp = "2026-02-04T05:15:07Z".parse().unwrap();
     assert_eq!(Pages::default().statusz(started, now), None);
@@ -15,7 +15,7 @@ fn statusz_tells_since_when_and_for_how_long() {
         page.contains("\nStarted: Tue Feb  3 04:05:06 UTC 2026\nUp: 25 hr 10 min 01 sec\n"),
         "{page}"
     );
-    // A clock that was set back makes no nonsense of it.
+    // A clock that was set back gives a plausible uptime.
     assert!(
         pages
             .statusz(now, started)

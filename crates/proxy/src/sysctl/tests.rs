@@ -15,7 +15,7 @@ fn number(root: &tempfile::TempDir, path: &str) -> i64 {
 }
 
 #[test]
-fn the_limit_grows_with_cores_between_its_bounds() {
+fn conntrack_limit_grows_with_cores_within_bounds() {
     let settings = |max_per_core, min| ConntrackSettings {
         max_per_core,
         min,
@@ -33,7 +33,7 @@ fn the_limit_grows_with_cores_between_its_bounds() {
 }
 
 #[test]
-fn what_differs_is_written_and_what_is_missing_told() {
+fn writes_changed_settings_and_reports_missing_files() {
     let root = root(&[
         ("net/netfilter/nf_conntrack_max", "65536\n"),
         ("net/netfilter/nf_conntrack_tcp_timeout_established", "432000\n"),

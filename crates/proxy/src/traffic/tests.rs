@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A Service with a UDP port and one endpoint on loopback.
+/// Adds a Service with a UDP port and one endpoint on loopback.
 fn put(plan: &mut Plan, name: &str, ip: &str, endpoint: u16) {
     let service = json!({
         "metadata": {"namespace": "ns", "name": name},
@@ -24,7 +24,7 @@ fn put(plan: &mut Plan, name: &str, ip: &str, endpoint: u16) {
 }
 
 #[test]
-fn flows_count_as_their_services() {
+fn traffic_counts_flows_by_service() {
     testbed::in_namespace(|| {
         let mut connection = Connection::open().unwrap();
         let loopback = connection.link_index(&"lo".parse().unwrap()).unwrap();

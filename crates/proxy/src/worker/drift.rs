@@ -1,4 +1,4 @@
-//! What others did to what is in force: it is watched and mended, and from time to time all is read back.
+//! Drift: external changes are watched and repaired, and the kernel is compared with the plan periodically.
 
 use std::time::{Duration, Instant};
 
@@ -6,55 +6,55 @@ use dataplane::Dataplane;
 use netlink::nftables::ExternalChange;
 
 use super::Worker;
-use crate::sources::tampering;
+use crate::sources::watch_external_changes;
 
-/// The least time between two mendings of what others did: short enough that users hardly notice, long enough that a
-/// quarrel with another program does not take a core.
-const MEND_PAUSE: Duration = Duration::from_millis(200);
+/// Minimum time between two repairs of external changes: short for users, long enough that a conflict with another
+/// program does not occupy a CPU core.
+const EXTERNAL_REPAIR_PAUSE: Duration = Duration::from_millis(200);
 
 impl<D: Dataplane> Worker<D> {
-    /// Begins to watch what others do, once everything is in force: the kernel tells of each element that a
-    /// transaction has as soon as anybody listens, which would double the time that the first one takes.
-    pub(super) fn watch_others(&mut self) {
-        let Some(others) = self.others.take() else {
+    /// Starts to watch external changes after the first sync. A monitor would double the duration of that sync,
+    /// because the kernel reports each element.
+    pub(super) fn watch_external_changes(&mut self) {
+        let Some(change_sender) = self.change_sender.take() else {
             return;
         };
         let watched = self.dataplane.watch().and_then(|monitor| match monitor {
-            Some(monitor) => tampering(monitor, others),
+            Some(monitor) => watch_external_changes(monitor, change_sender),
             None => Ok(()),
         });
         if let Err(error) = watched {
-            tracing::warn!(%error, "what others do to the rules is found by the next repair only");
+            tracing::warn!(%error, "external changes not reported; periodic repairs find them");
         }
     }
 
-    /// Mends what others did, with pauses: they may do it again and again.
-    pub(super) fn mend(&mut self) {
+    /// Repairs external changes, with pauses, because they may recur.
+    pub(super) fn repair_external_changes(&mut self) {
         let now = Instant::now();
-        if self.tampered.is_empty() || now < self.mend_at || !self.synced.all() {
+        if self.external_changes.is_empty() || now < self.repair_external_at || !self.synced.all() {
             return;
         }
-        self.mend_at = now + MEND_PAUSE;
-        let touched = std::mem::take(&mut self.tampered);
-        match self.dataplane.repair_external(&self.plan, &touched) {
+        self.repair_external_at = now + EXTERNAL_REPAIR_PAUSE;
+        let changes = std::mem::take(&mut self.external_changes);
+        match self.dataplane.repair_external(&self.plan, &changes) {
             Ok(0) => {}
             Ok(elements) => {
                 tracing::warn!(
                     elements,
-                    "another program changed what is in force, and it was mended"
+                    "external changes repaired"
                 );
-                self.board
+                self.shared_status
                     .metrics
                     .update(|values| values.repaired_elements_total += elements as u64);
             }
             Err(error) => {
-                tracing::error!(%error, "cannot mend what another program changed");
-                self.tampered = vec![ExternalChange::Everything];
+                tracing::error!(%error, "external changes not repaired");
+                self.external_changes = vec![ExternalChange::Everything];
             }
         }
     }
 
-    /// Reads back what is in force and mends it.
+    /// Compares the kernel with the plan and repairs differences.
     pub(super) fn repair(&mut self) {
         if !self.synced.all() || !self.pending.is_empty() {
             return;
@@ -64,13 +64,13 @@ impl<D: Dataplane> Worker<D> {
             Ok(elements) => {
                 tracing::warn!(
                     elements,
-                    "what is in force was not what it should be, and was mended"
+                    "drift repaired"
                 );
-                self.board
+                self.shared_status
                     .metrics
                     .update(|values| values.repaired_elements_total += elements as u64);
             }
-            Err(error) => tracing::error!(%error, "cannot read back what is in force"),
+            Err(error) => tracing::error!(%error, "comparison with the kernel failed"),
         }
     }
 }

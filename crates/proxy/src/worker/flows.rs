@@ -1,4 +1,4 @@
-//! What becomes of the kernel's flows when endpoints leave: connections drain and end, stale flows are forgotten.
+//! Handling of flows when endpoints leave: TCP connections drain, and stale conntrack entries are deleted.
 
 use std::time::Instant;
 
@@ -6,17 +6,17 @@ use dataplane::Dataplane;
 use plan::Changes;
 
 use super::Worker;
-use crate::care::Scope;
-use crate::conntrack::{end_drained, forget_stale, tcp_connections};
+use crate::conntrack_cleanup::CleanupScope;
+use crate::conntrack::{end_drained, delete_stale, tcp_connections};
 
 impl<D: Dataplane> Worker<D> {
-    /// Takes note of endpoints that have left. After a start, connections tell who left before.
-    pub(super) fn note_drains(&mut self, changes: &Changes) {
+    /// Records endpoints that have left. After a start, existing connections show earlier departures.
+    pub(super) fn record_drains(&mut self, changes: &Changes) {
         if self.config.proxy_mode == "userspace" {
-            return; // what the kernel remembers leads to this process, not to endpoints
+            return; // conntrack entries lead to this process, not to endpoints
         }
         let now = Instant::now();
-        self.drains.note(&self.plan, changes, now);
+        self.drains.record(&self.plan, changes, now);
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
@@ -24,13 +24,13 @@ impl<D: Dataplane> Worker<D> {
             return;
         }
         let (drains, plan) = (&mut self.drains, &self.plan);
-        let noted = tcp_connections(conntrack, |flow| drains.note_connection(plan, flow, now));
+        let noted = tcp_connections(conntrack, |flow| drains.record_connection(plan, flow, now));
         if let Err(error) = noted {
-            tracing::warn!(%error, "connections to endpoints that left earlier are not drained");
+            tracing::warn!(%error, "existing connections not checked for draining");
         }
     }
 
-    /// Ends the TCP connections whose time to drain is over.
+    /// Ends the TCP connections whose drain period is over.
     pub(super) fn end_drained(&mut self) {
         let due = self.drains.due(Instant::now());
         let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
@@ -38,26 +38,26 @@ impl<D: Dataplane> Worker<D> {
         };
         match end_drained(conntrack, &self.plan, &due) {
             Ok(count) => {
-                tracing::info!(count, "connections to endpoints that have left are ended");
+                tracing::info!(count, "drained connections reset");
                 let ended = count as u64;
-                self.board
+                self.shared_status
                     .metrics
                     .update(|values| values.drained_connections_total += ended);
             }
-            Err(error) => tracing::warn!(%error, "cannot end connections to endpoints that have left"),
+            Err(error) => tracing::warn!(%error, "drained connections not reset"),
         }
     }
 
-    /// Takes stale flows from the kernel's memory. What fails is tried again with the next change.
-    pub(super) fn care(&mut self) {
+    /// Deletes stale conntrack entries. A failure is retried with the next change.
+    pub(super) fn clean_up_conntrack(&mut self) {
         let Some(conntrack) = self.conntrack.as_mut().filter(|_| !self.scope.is_empty()) else {
             return;
         };
         let began = Instant::now();
-        match forget_stale(conntrack, &self.plan, &self.scope) {
+        match delete_stale(conntrack, &self.plan, &self.scope) {
             Ok(counts) => {
-                self.scope = Scope::default();
-                self.board.metrics.update(|values| {
+                self.scope = CleanupScope::default();
+                self.shared_status.metrics.update(|values| {
                     for (total, count) in values
                         .conntrack_reconciler_deleted_entries_total
                         .iter_mut()
@@ -70,7 +70,7 @@ impl<D: Dataplane> Worker<D> {
                         .observe(began.elapsed().as_secs_f64());
                 });
             }
-            Err(error) => tracing::warn!(%error, "cannot look for stale UDP flows"),
+            Err(error) => tracing::warn!(%error, "stale conntrack entries not deleted"),
         }
     }
 }

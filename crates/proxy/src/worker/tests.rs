@@ -8,37 +8,37 @@ use client::Event;
 use super::*;
 use crate::metrics::Packets;
 
-/// What a dataplane was asked to do.
+/// Calls of the dataplane.
 #[derive(Default)]
-struct Asked {
+struct Calls {
     applied: Vec<Changes>,
-    /// How often it is to fail from now on.
+    /// Number of calls that will fail.
     failures: usize,
     /// A Service to refuse once.
     refused: Option<ObjectKey>,
 }
 
-/// A dataplane that remembers what it was asked.
+/// A dataplane that records its calls.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Asked>>);
+struct Recorder(Arc<Mutex<Calls>>);
 
 impl Recorder {
-    fn asked(&self) -> std::sync::MutexGuard<'_, Asked> {
+    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
         self.0.lock().expect("nobody panicked with it")
     }
 }
 
 impl Dataplane for Recorder {
     fn apply(&mut self, _: &Plan, changes: &Changes) -> Result<Applied, DataplaneError> {
-        let mut asked = self.asked();
-        if asked.failures > 0 {
-            asked.failures -= 1;
+        let mut calls = self.calls();
+        if calls.failures > 0 {
+            calls.failures -= 1;
             return Err(DataplaneError::Connect {
                 source: std::io::Error::other("refused"),
             });
         }
-        asked.applied.push(changes.clone());
-        let refused = asked.refused.take().into_iter();
+        calls.applied.push(changes.clone());
+        let refused = calls.refused.take().into_iter();
         let skipped = refused.map(|service| Skipped {
             service,
             reason: "refused".to_owned(),
@@ -68,7 +68,7 @@ fn worker() -> (Worker<Recorder>, Recorder) {
             None,
             own,
             Arc::default(),
-            Events::nowhere(),
+            Events::discarding(),
         ),
         recorder,
     )
@@ -92,12 +92,12 @@ fn node() -> Update {
     )))
 }
 
-/// Tells that all sources have told everything.
+/// Completes the initial lists of all sources.
 fn sync(worker: &mut Worker<Recorder>) {
-    worker.take(Update::Service(Box::new(Event::Synced)));
-    worker.take(Update::Slice(Event::Synced));
-    worker.take(Update::Node(Box::new(Event::Synced)));
-    worker.take(Update::NoServiceCidrs);
+    worker.apply_update(Update::Service(Box::new(Event::Synced)));
+    worker.apply_update(Update::Slice(Event::Synced));
+    worker.apply_update(Update::Node(Box::new(Event::Synced)));
+    worker.apply_update(Update::NoServiceCidrs);
 }
 
 fn keys(names: &[&str]) -> Vec<ObjectKey> {
@@ -105,66 +105,66 @@ fn keys(names: &[&str]) -> Vec<ObjectKey> {
 }
 
 #[test]
-fn nothing_is_written_before_all_is_known() {
+fn writes_nothing_before_initial_lists_are_complete() {
     let (mut worker, recorder) = worker();
-    worker.take(service("a", "10.96.0.1"));
-    worker.take(Update::Service(Box::new(Event::Synced)));
-    worker.take(Update::Node(Box::new(Event::Synced)));
-    worker.take(Update::NoServiceCidrs);
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    assert!(recorder.asked().applied.is_empty());
-    worker.take(Update::Slice(Event::Synced));
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    let asked = recorder.asked();
-    assert_eq!(asked.applied.len(), 1);
-    assert!(asked.applied[0].everything);
-    assert_eq!(asked.applied[0].services, keys(&["a"]));
+    worker.apply_update(service("a", "10.96.0.1"));
+    worker.apply_update(Update::Service(Box::new(Event::Synced)));
+    worker.apply_update(Update::Node(Box::new(Event::Synced)));
+    worker.apply_update(Update::NoServiceCidrs);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    assert!(recorder.calls().applied.is_empty());
+    worker.apply_update(Update::Slice(Event::Synced));
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    let calls = recorder.calls();
+    assert_eq!(calls.applied.len(), 1);
+    assert!(calls.applied[0].everything);
+    assert_eq!(calls.applied[0].services, keys(&["a"]));
 }
 
 #[test]
-fn what_changes_nothing_is_not_written() {
+fn irrelevant_updates_are_not_written() {
     let (mut worker, recorder) = worker();
-    worker.take(service("a", "10.96.0.1"));
+    worker.apply_update(service("a", "10.96.0.1"));
     sync(&mut worker);
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    worker.take(service("a", "10.96.0.1"));
-    worker.take(Update::Service(Box::new(Event::Deleted(ObjectKey::new(
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    worker.apply_update(service("a", "10.96.0.1"));
+    worker.apply_update(Update::Service(Box::new(Event::Deleted(ObjectKey::new(
         "ns", "unknown",
     )))));
-    worker.take(Update::Service(Box::new(Event::Malformed {
+    worker.apply_update(Update::Service(Box::new(Event::Malformed {
         key: ObjectKey::new("ns", "a"),
         error: "odd".to_owned(),
     })));
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    assert_eq!(recorder.asked().applied.len(), 1);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    assert_eq!(recorder.calls().applied.len(), 1);
 }
 
 #[test]
-fn what_failed_is_tried_again_with_what_came_since() {
+fn failed_changes_are_retried_with_later_ones() {
     let (mut worker, recorder) = worker();
     sync(&mut worker);
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    recorder.asked().failures = 2;
-    worker.take(service("a", "10.96.0.1"));
-    worker.board.health.set_sync_period(Duration::ZERO);
-    worker.board.health.queued(Moment::now());
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    recorder.calls().failures = 2;
+    worker.apply_update(service("a", "10.96.0.1"));
+    worker.shared_status.health.set_sync_period(Duration::ZERO);
+    worker.shared_status.health.queued(Moment::now());
     assert!(worker.apply().is_err());
-    worker.take(service("b", "10.96.0.2"));
+    worker.apply_update(service("b", "10.96.0.2"));
     assert!(worker.apply().is_err());
     assert!(
-        !worker.board.health.is_healthy(Moment::now()),
+        !worker.shared_status.health.is_healthy(Moment::now()),
         "a change waits for longer than it may"
     );
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    assert!(worker.board.health.is_healthy(Moment::now()));
-    let asked = recorder.asked();
-    assert_eq!(asked.applied.len(), 2);
-    assert_eq!(asked.applied[1].services, keys(&["a", "b"]));
-    assert!(!asked.applied[1].everything);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    assert!(worker.shared_status.health.is_healthy(Moment::now()));
+    let calls = recorder.calls();
+    assert_eq!(calls.applied.len(), 2);
+    assert_eq!(calls.applied[1].services, keys(&["a", "b"]));
+    assert!(!calls.applied[1].everything);
     let failures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 2";
     assert!(
         worker
-            .board
+            .shared_status
             .metrics
             .render(Packets::default())
             .lines()
@@ -173,56 +173,56 @@ fn what_failed_is_tried_again_with_what_came_since() {
 }
 
 #[test]
-fn a_refused_service_is_tried_again_alone() {
+fn refused_service_is_retried_alone() {
     let (mut worker, recorder) = worker();
-    worker.take(service("a", "10.96.0.1"));
-    worker.take(service("b", "10.96.0.2"));
+    worker.apply_update(service("a", "10.96.0.1"));
+    worker.apply_update(service("b", "10.96.0.2"));
     sync(&mut worker);
-    recorder.asked().refused = Some(ObjectKey::new("ns", "b"));
-    assert_eq!(worker.apply().expect("no failure"), Outcome::Incomplete);
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    let asked = recorder.asked();
-    assert_eq!(asked.applied[1].services, keys(&["b"]));
-    assert!(!asked.applied[1].everything);
+    recorder.calls().refused = Some(ObjectKey::new("ns", "b"));
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Incomplete);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    let calls = recorder.calls();
+    assert_eq!(calls.applied[1].services, keys(&["b"]));
+    assert!(!calls.applied[1].everything);
 }
 
-/// What a watch tells when the server was away and has another history afterwards: all that is there, what is gone, and
-/// that this is all (`client::watch`).
+/// Events of a watch after the server was away and has another history: all current objects, the deleted ones, and
+/// the end of the list (`client::watch`).
 #[test]
-fn a_server_that_was_away_costs_what_it_changed_meanwhile() {
+fn relist_writes_differences_only() {
     let (mut worker, recorder) = worker();
     for (name, ip) in [("a", "10.96.0.1"), ("b", "10.96.0.2"), ("c", "10.96.0.3")] {
-        worker.take(service(name, ip));
+        worker.apply_update(service(name, ip));
     }
     sync(&mut worker);
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     let frontend = |worker: &Worker<Recorder>, ip: &str| {
         let ip = Some(ip.parse().expect("IP"));
         worker.plan.frontend(Family::V4, ip, Protocol::Tcp, 80).is_some()
     };
-    // Nobody tells anything: what was in force stays, and nothing is written.
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+    // Without events, the applied state stays and nothing is written.
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     assert!(frontend(&worker, "10.96.0.2"));
-    // The list of another history: one is gone, one moved, one is new, one is as it was.
+    // The list of the new history: one object is deleted, one changed, one new, one unchanged.
     for _ in 0..2 {
-        worker.take(service("a", "10.96.0.1"));
-        worker.take(service("c", "10.96.0.30"));
-        worker.take(service("d", "10.96.0.4"));
-        worker.take(Update::Service(Box::new(Event::Deleted(ObjectKey::new(
+        worker.apply_update(service("a", "10.96.0.1"));
+        worker.apply_update(service("c", "10.96.0.30"));
+        worker.apply_update(service("d", "10.96.0.4"));
+        worker.apply_update(Update::Service(Box::new(Event::Deleted(ObjectKey::new(
             "ns", "b",
         )))));
         sync(&mut worker);
-        assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
+        assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     }
     assert!(!frontend(&worker, "10.96.0.2") && frontend(&worker, "10.96.0.30"));
-    let asked = recorder.asked();
-    assert_eq!(asked.applied.len(), 2, "the second list changes nothing");
-    assert_eq!(asked.applied[1].services, keys(&["b", "c", "d"]));
-    assert!(!asked.applied[1].everything);
+    let calls = recorder.calls();
+    assert_eq!(calls.applied.len(), 2, "the second list changes nothing");
+    assert_eq!(calls.applied[1].services, keys(&["b", "c", "d"]));
+    assert!(!calls.applied[1].everything);
 }
 
 #[test]
-fn pauses_grow_and_are_bounded() {
+fn retry_pauses_grow_up_to_maximum() {
     let mut retry = Retry::after(None);
     let mut pauses = Vec::new();
     for _ in 0..12 {
@@ -234,7 +234,7 @@ fn pauses_grow_and_are_bounded() {
 }
 
 #[test]
-fn node_ports_follow_the_node_and_its_addresses() {
+fn node_ports_follow_node_addresses() {
     let (mut worker, recorder) = worker();
     sync(&mut worker);
     assert_eq!(
@@ -242,18 +242,18 @@ fn node_ports_follow_the_node_and_its_addresses() {
         Some(vec![]),
         "none while no IP is known"
     );
-    worker.take(node());
+    worker.apply_update(node());
     let ip: IpAddr = "172.30.0.11".parse().expect("IP");
     assert_eq!(worker.plan.settings().node_port_ips(Family::V4), Some(vec![ip]));
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    worker.take(Update::Addresses(vec!["192.0.2.7".parse().expect("IP")]));
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    worker.apply_update(Update::Addresses(vec!["192.0.2.7".parse().expect("IP")]));
     assert_eq!(worker.plan.settings().node_port_ips(Family::V4), Some(vec![]));
-    assert_eq!(worker.apply().expect("no failure"), Outcome::InForce);
-    assert!(recorder.asked().applied[1].everything);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    assert!(recorder.calls().applied[1].everything);
 }
 
 #[test]
-fn service_cidrs_are_those_of_all_objects() {
+fn service_cidrs_come_from_all_objects() {
     let (mut worker, _) = worker();
     let cidr = |name: &str, cidrs: &[&str]| {
         let object = serde_json::json!({"metadata": {"name": name}, "spec": {"cidrs": cidrs}});
@@ -261,8 +261,8 @@ fn service_cidrs_are_those_of_all_objects() {
             serde_json::from_value(object).expect("a ServiceCIDR"),
         ))
     };
-    worker.take(cidr("kubernetes", &["10.96.0.0/16", "fd00:10:96::/112"]));
-    worker.take(cidr("more", &["10.97.0.0/16", "10.96.0.0/16", "nonsense"]));
+    worker.apply_update(cidr("kubernetes", &["10.96.0.0/16", "fd00:10:96::/112"]));
+    worker.apply_update(cidr("more", &["10.97.0.0/16", "10.96.0.0/16", "nonsense"]));
     let texts: Vec<String> = worker
         .plan
         .settings()
@@ -271,7 +271,7 @@ fn service_cidrs_are_those_of_all_objects() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(texts, ["10.96.0.0/16", "10.97.0.0/16", "fd00:10:96::/112"]);
-    worker.take(Update::ServiceCidr(Event::Deleted(ObjectKey::new(
+    worker.apply_update(Update::ServiceCidr(Event::Deleted(ObjectKey::new(
         "",
         "kubernetes",
     ))));
@@ -279,7 +279,7 @@ fn service_cidrs_are_those_of_all_objects() {
 }
 
 #[test]
-fn the_queue_is_drained_and_its_end_ends_the_thread() {
+fn closed_queue_is_drained_and_ends_worker() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -296,14 +296,14 @@ fn the_queue_is_drained_and_its_end_ends_the_thread() {
     ] {
         sender.try_send(update).expect("there is room");
     }
-    let others = sender.downgrade();
+    let change_sender = sender.downgrade();
     drop(sender);
     worker
-        .run(receiver, others, runtime.handle())
+        .run(receiver, change_sender, runtime.handle())
         .expect("no failure");
-    let asked = recorder.asked();
-    assert_eq!(asked.applied.len(), 1, "all that waits is one step");
-    assert_eq!(asked.applied[0].services, keys(&["a", "b"]));
-    // Both want node port 30080; the health check of each is there all the same.
-    assert_eq!(asked.applied[0].health_checks, keys(&["a", "b"]));
+    let calls = recorder.calls();
+    assert_eq!(calls.applied.len(), 1, "all that waits is one step");
+    assert_eq!(calls.applied[0].services, keys(&["a", "b"]));
+    // Both claim node port 30080; each has its health check nevertheless.
+    assert_eq!(calls.applied[0].health_checks, keys(&["a", "b"]));
 }

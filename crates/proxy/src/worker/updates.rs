@@ -1,4 +1,4 @@
-//! Updates, and what each does to the plan.
+//! Updates, and their effect on the plan.
 
 use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
@@ -15,101 +15,101 @@ use crate::config::{Config, NodePortSelection};
 use crate::node;
 use crate::traffic::{Traffic, busiest};
 
-/// Endpoint changes whose time to effect is measured in one step; a sample is enough.
+/// Maximum of endpoint changes per sync whose latency is measured; a sample suffices.
 const TRIGGERS_MAX: usize = 1_024;
-/// What others touched, remembered one by one until it is mended; beyond that, all is looked at.
-const TAMPERED_MAX: usize = 1_024;
-/// When the slice's endpoints last changed, as the endpoint controllers write it down (MET-06).
+/// Maximum of external changes that are repaired individually; beyond that, everything is compared.
+const EXTERNAL_CHANGES_MAX: usize = 1_024;
+/// Annotation with the time of the last endpoint change, which endpoint controllers set (MET-06).
 const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// Something that the plan may depend on.
+/// An input of the plan.
 #[derive(Debug)]
 pub(crate) enum Update {
     Service(Box<Event<Service>>),
     Slice(Event<EndpointSlice>),
     Node(Box<Event<Node>>),
     ServiceCidr(Event<ServiceCidr>),
-    /// The API has no such kind.
+    /// The API lacks ServiceCIDRs.
     NoServiceCidrs,
-    /// All addresses of this machine.
+    /// All addresses of this node.
     Addresses(Vec<IpAddr>),
-    /// Another configuration.
+    /// A new configuration.
     Config(Box<Config>),
-    /// Others changed what is in force.
-    Tampered(Vec<ExternalChange>),
-    /// Somebody asks for the busiest Services.
-    Traffic(TrafficQuestion),
+    /// External changes of the rules.
+    ExternalChanges(Vec<ExternalChange>),
+    /// Query for the busiest Services.
+    Traffic(TrafficQuery),
 }
 
-/// A question for the busiest Services.
+/// Query for the busiest Services.
 #[derive(Debug)]
-pub(crate) struct TrafficQuestion {
-    /// How many are asked for at most.
+pub(crate) struct TrafficQuery {
+    /// Maximum of Services in the response.
     pub(crate) services_max: usize,
-    /// Where they are to be told.
-    pub(crate) answer: SyncSender<Vec<Traffic>>,
+    /// Channel for the response.
+    pub(crate) response: SyncSender<Vec<Traffic>>,
 }
 
 impl<D> Worker<D> {
-    /// Puts an update into the plan.
-    pub(super) fn take(&mut self, update: Update) {
+    /// Applies an update to the plan.
+    pub(super) fn apply_update(&mut self, update: Update) {
         match update {
-            Update::Service(event) => self.take_service(*event),
-            Update::Slice(event) => self.take_slice(event),
-            Update::Node(event) => self.take_node(*event),
-            Update::ServiceCidr(event) => self.take_service_cidr(event),
+            Update::Service(event) => self.apply_service(*event),
+            Update::Slice(event) => self.apply_slice(event),
+            Update::Node(event) => self.apply_node(*event),
+            Update::ServiceCidr(event) => self.apply_service_cidr(event),
             Update::NoServiceCidrs => self.synced.service_cidrs = true,
             Update::Addresses(own) => {
                 self.own_addresses = own;
                 self.choose_addresses();
             }
-            Update::Config(config) => self.take_config(*config),
-            Update::Tampered(touched) => self.take_tampering(touched),
-            Update::Traffic(question) => self.tell_traffic(&question),
+            Update::Config(config) => self.apply_config(*config),
+            Update::ExternalChanges(changes) => self.queue_external_changes(changes),
+            Update::Traffic(query) => self.respond_traffic(&query),
         }
     }
 
-    fn tell_traffic(&mut self, question: &TrafficQuestion) {
+    fn respond_traffic(&mut self, query: &TrafficQuery) {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        match busiest(conntrack, &self.plan, question.services_max) {
-            // Who asked may not wait any more.
-            Ok(traffic) => drop(question.answer.try_send(traffic)),
-            Err(error) => tracing::debug!(%error, "the busiest Services are not known"),
+        match busiest(conntrack, &self.plan, query.services_max) {
+            // The receiver may be gone after its timeout.
+            Ok(traffic) => drop(query.response.try_send(traffic)),
+            Err(error) => tracing::debug!(%error, "traffic not read"),
         }
     }
 
-    fn take_service(&mut self, event: Event<Service>) {
+    fn apply_service(&mut self, event: Event<Service>) {
         match event {
             Event::Applied(service) => self.plan.apply_service(&service),
             Event::Deleted(key) => self.plan.remove_service(&key),
             Event::Synced => return self.synced.services = true,
-            Event::Malformed { key, error } => return unreadable("Service", &key, &error),
+            Event::Malformed { key, error } => return log_malformed("Service", &key, &error),
         }
-        self.board.metrics.update(|values| {
+        self.shared_status.metrics.update(|values| {
             values.sync_proxy_rules_service_changes_total += 1;
             values.sync_proxy_rules_service_changes_pending += 1;
         });
     }
 
-    fn take_slice(&mut self, event: Event<EndpointSlice>) {
+    fn apply_slice(&mut self, event: Event<EndpointSlice>) {
         match event {
             Event::Applied(slice) => {
-                self.note_trigger(&slice);
+                self.record_trigger(&slice);
                 self.plan.apply_slice(&slice);
             }
             Event::Deleted(key) => self.plan.remove_slice(&key),
             Event::Synced => return self.synced.slices = true,
-            Event::Malformed { key, error } => return unreadable("EndpointSlice", &key, &error),
+            Event::Malformed { key, error } => return log_malformed("EndpointSlice", &key, &error),
         }
-        self.board.metrics.update(|values| {
+        self.shared_status.metrics.update(|values| {
             values.sync_proxy_rules_endpoint_changes_total += 1;
             values.sync_proxy_rules_endpoint_changes_pending += 1;
         });
     }
 
-    fn note_trigger(&mut self, slice: &EndpointSlice) {
+    fn record_trigger(&mut self, slice: &EndpointSlice) {
         let time = slice.metadata.annotations.get(TRIGGER_TIME_ANNOTATION);
         if let Some(time) = time.and_then(|time| time.parse::<Timestamp>().ok())
             && time > self.started
@@ -119,15 +119,15 @@ impl<D> Worker<D> {
         }
     }
 
-    fn take_node(&mut self, event: Event<Node>) {
+    fn apply_node(&mut self, event: Event<Node>) {
         match event {
             Event::Applied(node) => {
                 self.set_node(Some(&node));
                 self.warn_of_closed_node_ports();
             }
             Event::Deleted(_) => {
-                // What was known of it stays in force: the machine is still there.
-                self.board.health.set_node_eligible(false);
+                // The facts of the Node stay, because the machine still exists.
+                self.shared_status.health.set_node_eligible(false);
             }
             Event::Synced => {
                 self.synced.node = true;
@@ -135,7 +135,7 @@ impl<D> Worker<D> {
                     self.warn_of_closed_node_ports();
                 }
             }
-            Event::Malformed { key, error } => unreadable("Node", &key, &error),
+            Event::Malformed { key, error } => log_malformed("Node", &key, &error),
         }
     }
 
@@ -152,15 +152,15 @@ impl<D> Worker<D> {
     pub(super) fn set_node(&mut self, node: Option<&Node>) {
         self.node = node.map(|node| Box::new(node.clone()));
         if let Some(node) = node {
-            self.board.health.set_node_eligible(node::is_eligible(node));
+            self.shared_status.health.set_node_eligible(node::is_eligible(node));
         }
         let facts = node::facts(node, self.config.bind_address);
         let pods = node::pods(&self.config.pods, node);
         if self.node_ips != facts.ips
-            && let Some(ip) = node::without_pods(&facts.ips, &pods)
+            && let Some(ip) = node::ip_without_pod_cidrs(&facts.ips, &pods)
         {
-            // Upstream ends for this (KPC-15); everything else can be in force.
-            tracing::error!(%ip, "no range of Pods is of the family of the node's address: who is no Pod is not known");
+            // Upstream exits here (KPC-15); Portolan implements everything else.
+            tracing::error!(%ip, "no Pod CIDR in the IP family of the node; Pods not detected");
         }
         self.node_ips.clone_from(&facts.ips);
         self.plan.set_node(facts);
@@ -168,28 +168,28 @@ impl<D> Worker<D> {
         self.choose_addresses();
     }
 
-    fn take_tampering(&mut self, touched: Vec<ExternalChange>) {
-        if self.tampered.len() + touched.len() > TAMPERED_MAX {
-            self.tampered = vec![ExternalChange::Everything];
+    fn queue_external_changes(&mut self, changes: Vec<ExternalChange>) {
+        if self.external_changes.len() + changes.len() > EXTERNAL_CHANGES_MAX {
+            self.external_changes = vec![ExternalChange::Everything];
         } else {
-            self.tampered.extend(touched);
+            self.external_changes.extend(changes);
         }
     }
 
-    /// Brings in what may change while the process runs.
-    fn take_config(&mut self, config: Config) {
-        let fixed = self.config.fixed_differences(&config);
+    /// Applies settings that may change at runtime.
+    fn apply_config(&mut self, config: Config) {
+        let fixed = self.config.start_only_differences(&config);
         if !fixed.is_empty() {
-            tracing::warn!(fields = fixed.join(", "), "comes into force with the next start");
+            tracing::warn!(fields = fixed.join(", "), "changed settings apply after a restart");
         }
-        tracing::info!("another configuration is in force");
+        tracing::info!("configuration applied");
         self.config.pods = config.pods;
         self.config.node_port_addresses = config.node_port_addresses;
         self.config.bind_address = config.bind_address;
         self.config.masquerade_all = config.masquerade_all;
         self.config.localhost_node_ports = config.localhost_node_ports;
         self.config.sync_period = config.sync_period;
-        self.board.health.set_sync_period(self.config.sync_period);
+        self.shared_status.health.set_sync_period(self.config.sync_period);
         self.plan.set_masquerade_all(self.config.masquerade_all);
         let node = self.node.take();
         self.set_node(node.as_deref());
@@ -206,17 +206,17 @@ impl<D> Worker<D> {
             .flatten()
             .reduce(|all, more| [all, more].concat());
         let on_localhost = node::localhost_node_ports(&self.config, settings);
-        self.board.localhost.reach_by(on_localhost);
-        self.board.checks.listen_on(chosen);
+        self.shared_status.localhost.relay_to(on_localhost);
+        self.shared_status.checks.listen_on(chosen);
     }
 
-    fn take_service_cidr(&mut self, event: Event<ServiceCidr>) {
+    fn apply_service_cidr(&mut self, event: Event<ServiceCidr>) {
         match event {
             Event::Applied(cidr) => {
                 let key = cidr.metadata.key();
                 let nets = cidr.spec.cidrs.iter().filter_map(|text| {
                     text.parse::<IpNet>()
-                        .map_err(|error| unreadable("ServiceCIDR", &key, &error.to_string()))
+                        .map_err(|error| log_malformed("ServiceCIDR", &key, &error.to_string()))
                         .ok()
                 });
                 let nets = nets.collect();
@@ -226,7 +226,7 @@ impl<D> Worker<D> {
                 self.service_cidrs.remove(&key);
             }
             Event::Synced => self.synced.service_cidrs = true,
-            Event::Malformed { key, error } => unreadable("ServiceCIDR", &key, &error),
+            Event::Malformed { key, error } => log_malformed("ServiceCIDR", &key, &error),
         }
         let mut all: Vec<IpNet> = self.service_cidrs.values().flatten().copied().collect();
         all.sort_unstable();
@@ -235,6 +235,6 @@ impl<D> Worker<D> {
     }
 }
 
-fn unreadable(kind: &str, key: &ObjectKey, error: &str) {
-    tracing::warn!(kind, %key, error, "an object cannot be read; what was known of it stays");
+fn log_malformed(kind: &str, key: &ObjectKey, error: &str) {
+    tracing::warn!(kind, %key, error, "malformed object; its previous state stays");
 }

@@ -1,4 +1,4 @@
-//! What the kernel should have, and what it takes to get there. Pure.
+//! Desired state of the kernel, and the changes that lead to it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,30 +13,30 @@ use crate::{Network, PROTOCOL, Settings};
 #[cfg(test)]
 mod tests;
 
-/// A machine of the cluster, as its Node says.
+/// A node of the cluster, as its Node object describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
-    /// The Node's name.
+pub struct ClusterNode {
+    /// Name of the Node.
     pub name: String,
-    /// Its internal addresses, in the Node's order.
+    /// Internal addresses, in the order of the Node.
     pub addresses: Vec<IpAddr>,
-    /// The ranges of its Pods.
-    pub ranges: Vec<IpNet>,
-    /// When its Node was created: the older Node keeps a range that two of them have.
+    /// Pod CIDRs of the node.
+    pub pod_cidrs: Vec<IpNet>,
+    /// Creation of the Node. If two Nodes have the same range, the older one keeps it.
     pub created: Creation,
 }
 
-/// The order in which Nodes came into being: by `creationTimestamp`, then by UID. A Node without a time is the youngest.
+/// Order of creation: by `creationTimestamp`, then by UID. A Node without a timestamp is the youngest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Creation {
     lacks_time: bool,
-    /// RFC 3339 in UTC with whole seconds, as API servers write it: the order of the texts is the order of the times.
+    /// RFC 3339 in UTC with whole seconds, as API servers write it, so that the order of texts is that of times.
     time: String,
     uid: String,
 }
 
 impl Creation {
-    /// The creation of a Node with this `creationTimestamp` and UID.
+    /// Creates a value from the `creationTimestamp` and UID of a Node.
     pub fn new(creation_timestamp: Option<&str>, uid: &str) -> Self {
         let time = creation_timestamp.unwrap_or_default();
         Self {
@@ -47,7 +47,7 @@ impl Creation {
     }
 }
 
-impl From<&Node> for Machine {
+impl From<&Node> for ClusterNode {
     fn from(node: &Node) -> Self {
         let internal = node
             .status
@@ -55,162 +55,162 @@ impl From<&Node> for Machine {
             .iter()
             .filter(|address| address.kind == "InternalIP");
         let single = std::iter::once(&node.spec.pod_cidr).filter(|_| node.spec.pod_cidrs.is_empty());
-        let ranges = node.spec.pod_cidrs.iter().chain(single);
+        let pod_cidrs = node.spec.pod_cidrs.iter().chain(single);
         Self {
             name: node.metadata.name.clone(),
             addresses: internal
                 .filter_map(|address| address.address.parse().ok())
                 .collect(),
-            ranges: ranges.filter_map(|range| range.parse().ok()).collect(),
+            pod_cidrs: pod_cidrs.filter_map(|range| range.parse().ok()).collect(),
             created: Creation::new(node.metadata.creation_timestamp.as_deref(), &node.metadata.uid),
         }
     }
 }
 
-/// Why there is no way to a machine's Pods.
+/// Reasons for which a node's Pods have no route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
-    /// The range is not in the cluster's.
-    Outside(String, IpNet),
-    /// Another machine has the range, or part of it; the one with the oldest Node keeps it, ours before all.
-    Taken(String, IpNet, String),
-    /// The machine says no address of the family that is needed.
+pub enum RouteProblem {
+    /// The range is outside of the cluster CIDRs.
+    OutsideClusterCidrs(String, IpNet),
+    /// The range overlaps with that of another Node. This node has precedence, then the oldest Node.
+    Overlap(String, IpNet, String),
+    /// The Node has no address of the required IP family.
     NoAddress(String, IpNet),
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for RouteProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Outside(node, range) => {
-                write!(f, "the range {range} of Node {node} is not in --cluster-cidr")
+            Self::OutsideClusterCidrs(node, range) => {
+                write!(f, "range {range} of Node {node} is not within --cluster-cidr")
             }
-            Self::Taken(node, range, owner) => {
+            Self::Overlap(node, range, owner) => {
                 write!(
                     f,
-                    "the range {range} of Node {node} is the range of Node {owner}, too"
+                    "range {range} of Node {node} overlaps with a range of Node {owner}"
                 )
             }
             Self::NoAddress(node, range) => {
                 write!(
                     f,
-                    "Node {node} says no InternalIP by which its range {range} is reached"
+                    "Node {node} has no InternalIP of the IP family of its range {range}"
                 )
             }
         }
     }
 }
 
-/// What the kernel should have.
+/// Desired state of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The routers of other machines' ranges; with a VXLAN link they are on it.
-    pub routers: BTreeMap<IpNet, IpAddr>,
-    /// With a VXLAN link: the addresses of all other machines, which wrapped packets may come from.
+    /// Gateways of the other nodes' ranges; with a VXLAN link, their addresses on that link.
+    pub gateways: BTreeMap<IpNet, IpAddr>,
+    /// With a VXLAN link: addresses of all other nodes, which may send encapsulated packets.
     pub sources: BTreeSet<IpAddr>,
-    /// On the VXLAN link: where frames go.
+    /// On the VXLAN link: forwarding entries.
     pub entries: BTreeSet<ForwardingEntry>,
-    /// On the VXLAN link: the Ethernet addresses of the routers.
+    /// On the VXLAN link: Ethernet addresses of the gateways.
     pub neighbours: BTreeMap<IpAddr, [u8; 6]>,
-    /// On the VXLAN link: this machine's own addresses.
+    /// On the VXLAN link: addresses of this node.
     pub addresses: BTreeSet<IpNet>,
-    /// Where there is no way.
-    pub doubts: BTreeSet<Doubt>,
+    /// Ranges without a route.
+    pub problems: BTreeSet<RouteProblem>,
 }
 
 impl Plan {
-    /// What a machine should have, going by all machines of the cluster.
-    pub fn new(settings: &Settings, machines: &[Machine]) -> Self {
+    /// Derives the desired state of this node from all nodes of the cluster.
+    pub fn new(settings: &Settings, nodes: &[ClusterNode]) -> Self {
         let mut plan = Self::default();
         if settings.network == Network::None {
             return plan;
         }
         if let Network::Vxlan { .. } = settings.network {
-            let others = machines
+            let others = nodes
                 .iter()
-                .filter(|machine| machine.name != settings.node_name);
+                .filter(|node| node.name != settings.node_name);
             plan.sources = others
-                .flat_map(|machine| machine.addresses.iter().copied())
+                .flat_map(|node| node.addresses.iter().copied())
                 .collect();
         }
-        let (mut own, mut others): (Vec<&Machine>, Vec<&Machine>) = machines
+        let (mut own, mut others): (Vec<&ClusterNode>, Vec<&ClusterNode>) = nodes
             .iter()
-            .partition(|machine| machine.name == settings.node_name);
+            .partition(|node| node.name == settings.node_name);
         others.sort_by(|one, other| (&one.created, &one.name).cmp(&(&other.created, &other.name)));
         own.extend(others);
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
-        for machine in own {
-            for range in &machine.ranges {
-                if let Some(doubt) = plan.doubt(settings, machine, range, &taken) {
-                    plan.doubts.insert(doubt);
+        for node in own {
+            for range in &node.pod_cidrs {
+                if let Some(problem) = plan.problem(settings, node, range, &taken) {
+                    plan.problems.insert(problem);
                     continue;
                 }
-                taken.push((*range, &machine.name));
-                if machine.name == settings.node_name {
+                taken.push((*range, &node.name));
+                if node.name == settings.node_name {
                     plan.add_own(settings.network, range);
                 } else {
-                    plan.add(settings, machine, range);
+                    plan.add(settings, node, range);
                 }
             }
         }
         plan
     }
 
-    fn doubt(
+    fn problem(
         &self,
         settings: &Settings,
-        machine: &Machine,
+        node: &ClusterNode,
         range: &IpNet,
         taken: &[(IpNet, &str)],
-    ) -> Option<Doubt> {
-        let name = || machine.name.clone();
-        let is_own = machine.name == settings.node_name;
+    ) -> Option<RouteProblem> {
+        let name = || node.name.clone();
+        let is_own = node.name == settings.node_name;
         if !is_own
             && !settings
                 .cluster_cidrs
                 .iter()
                 .any(|cluster| contains(cluster, range))
         {
-            return Some(Doubt::Outside(name(), *range));
+            return Some(RouteProblem::OutsideClusterCidrs(name(), *range));
         }
         let overlaps = |other: &IpNet| contains(other, range) || contains(range, other);
         let owner = taken.iter().find(|(other, _)| overlaps(other));
-        owner.map(|(_, owner)| Doubt::Taken(name(), *range, (*owner).to_owned()))
+        owner.map(|(_, owner)| RouteProblem::Overlap(name(), *range, (*owner).to_owned()))
     }
 
-    /// With a VXLAN link, the first address of its range is this machine's own towards the others.
+    /// Assigns the first address of this node's range to its VXLAN link.
     fn add_own(&mut self, network: Network, range: &IpNet) {
         if matches!(network, Network::Vxlan { .. }) {
             self.addresses.insert(range.network().into());
         }
     }
 
-    fn add(&mut self, settings: &Settings, machine: &Machine, range: &IpNet) {
-        let of_family = |is_ipv4: bool| machine.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
+    fn add(&mut self, settings: &Settings, node: &ClusterNode, range: &IpNet) {
+        let of_family = |is_ipv4: bool| node.addresses.iter().find(|ip| ip.is_ipv4() == is_ipv4);
         let underlay = match settings.network {
             Network::Vxlan { .. } => settings.node_ips.first().is_none_or(IpAddr::is_ipv4),
             Network::HostGw | Network::None => range.addr().is_ipv4(),
         };
         let Some(address) = of_family(underlay) else {
-            self.doubts.insert(Doubt::NoAddress(machine.name.clone(), *range));
+            self.problems.insert(RouteProblem::NoAddress(node.name.clone(), *range));
             return;
         };
         if let Network::Vxlan { .. } = settings.network {
-            let (router, ethernet) = (range.network(), ethernet_of(&machine.name));
-            self.routers.insert(*range, router);
-            self.neighbours.insert(router, ethernet);
+            let (gateway, ethernet) = (range.network(), ethernet_of(&node.name));
+            self.gateways.insert(*range, gateway);
+            self.neighbours.insert(gateway, ethernet);
             self.entries.insert(ForwardingEntry {
                 ethernet,
-                machine: *address,
+                host: *address,
             });
         } else {
-            self.routers.insert(*range, *address);
+            self.gateways.insert(*range, *address);
         }
     }
 }
 
-/// The Ethernet address of a machine's VXLAN link: all others know it by the machine's name.
+/// Returns the Ethernet address of a node's VXLAN link, which all nodes derive from its name.
 pub fn ethernet_of(name: &str) -> [u8; 6] {
-    // FNV-1a; of the first byte the bits for "local" and "one machine" are as they must be.
+    // FNV-1a. The first byte has the bits of a locally administered unicast address.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -219,54 +219,54 @@ pub fn ethernet_of(name: &str) -> [u8; 6] {
     [first & 0xfc | 0x02, b1, b2, b3, b4, b5]
 }
 
-/// What the kernel has.
+/// Current state of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Present {
-    /// All routes of the main table.
+pub struct KernelState {
+    /// Routes of table `main`.
     pub routes: Vec<Route>,
-    /// What is on the VXLAN link, if there is one.
-    pub link: Option<PresentLink>,
+    /// State of the VXLAN link, if it exists.
+    pub link: Option<VxlanState>,
 }
 
-/// What is on a VXLAN link.
+/// State of the VXLAN link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PresentLink {
-    /// Its number.
+pub struct VxlanState {
+    /// Index of the link.
     pub index: LinkIndex,
-    /// Its table.
+    /// Forwarding entries.
     pub entries: BTreeSet<ForwardingEntry>,
-    /// Its neighbours.
+    /// Permanent neighbours.
     pub neighbours: BTreeMap<IpAddr, [u8; 6]>,
-    /// Its addresses that reach beyond it.
+    /// Global addresses.
     pub addresses: BTreeSet<IpNet>,
 }
 
-/// What it takes to get from what the kernel has to what it should have, in the order in which it is to be done.
+/// Changes from the current to the desired state, in the order of execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Routes of ours that lead nowhere any more.
+    /// Own routes to delete.
     pub removed_routes: Vec<Route>,
-    /// Entries of machines that are gone, or are elsewhere.
+    /// Forwarding entries to delete.
     pub removed_entries: Vec<ForwardingEntry>,
-    /// Neighbours that are gone.
+    /// Neighbours to delete.
     pub removed_neighbours: Vec<IpAddr>,
-    /// Addresses that are not ours any more.
+    /// Addresses to delete.
     pub removed_addresses: Vec<IpNet>,
-    /// Addresses that are missing.
+    /// Addresses to add.
     pub addresses: Vec<IpNet>,
-    /// Entries that are missing.
+    /// Forwarding entries to set.
     pub entries: Vec<ForwardingEntry>,
-    /// Neighbours that are missing, or have another Ethernet address.
+    /// Neighbours to set.
     pub neighbours: Vec<(IpAddr, [u8; 6])>,
-    /// Routes that are missing.
+    /// Routes to add.
     pub routes: Vec<Route>,
-    /// Ranges to which others have made routes: theirs stay.
+    /// Ranges with a foreign route, which stays.
     pub foreign: Vec<IpNet>,
 }
 
 impl Changes {
-    /// From what is there to what should be.
-    pub fn new(plan: &Plan, present: &Present) -> Self {
+    /// Compares the desired with the current state.
+    pub fn new(plan: &Plan, present: &KernelState) -> Self {
         let mut changes = Self::default();
         changes.compare_routes(plan, present);
         if let Some(link) = &present.link {
@@ -275,15 +275,15 @@ impl Changes {
         changes
     }
 
-    fn compare_routes(&mut self, plan: &Plan, present: &Present) {
+    fn compare_routes(&mut self, plan: &Plan, present: &KernelState) {
         let link = present.link.as_ref().map(|link| link.index);
         let fits = |route: &Route| {
-            let router = plan.routers.get(&route.destination);
-            router.is_some_and(|router| leads_by(&route.action, *router, link))
+            let gateway = plan.gateways.get(&route.destination);
+            gateway.is_some_and(|gateway| uses_gateway(&route.action, *gateway, link))
         };
         let ours = || present.routes.iter().filter(|route| route.protocol == PROTOCOL);
         self.removed_routes = ours().filter(|route| !fits(route)).copied().collect();
-        for (range, router) in &plan.routers {
+        for (range, gateway) in &plan.gateways {
             let mut to_range = present.routes.iter().filter(|route| route.destination == *range);
             if to_range
                 .clone()
@@ -297,11 +297,11 @@ impl Changes {
             }
             let action = match link {
                 Some(link) => Action::ViaOnLink {
-                    gateway: *router,
+                    gateway: *gateway,
                     link,
                 },
                 None => Action::Via {
-                    gateway: *router,
+                    gateway: *gateway,
                     link: None,
                 },
             };
@@ -312,7 +312,7 @@ impl Changes {
         }
     }
 
-    fn compare_link(&mut self, plan: &Plan, link: &PresentLink) {
+    fn compare_link(&mut self, plan: &Plan, link: &VxlanState) {
         self.removed_entries = link.entries.difference(&plan.entries).copied().collect();
         self.entries = plan.entries.difference(&link.entries).copied().collect();
         self.removed_addresses = link.addresses.difference(&plan.addresses).copied().collect();
@@ -320,16 +320,16 @@ impl Changes {
         let gone = link
             .neighbours
             .keys()
-            .filter(|router| !plan.neighbours.contains_key(router));
+            .filter(|gateway| !plan.neighbours.contains_key(gateway));
         self.removed_neighbours = gone.copied().collect();
         let missing = plan
             .neighbours
             .iter()
-            .filter(|(router, ethernet)| link.neighbours.get(router) != Some(ethernet));
-        self.neighbours = missing.map(|(router, ethernet)| (*router, *ethernet)).collect();
+            .filter(|(gateway, ethernet)| link.neighbours.get(gateway) != Some(ethernet));
+        self.neighbours = missing.map(|(gateway, ethernet)| (*gateway, *ethernet)).collect();
     }
 
-    /// Whether nothing is to be done.
+    /// Returns true if nothing has to change.
     pub fn is_empty(&self) -> bool {
         *self
             == Self {
@@ -339,10 +339,10 @@ impl Changes {
     }
 }
 
-fn leads_by(action: &Action, router: IpAddr, link: Option<LinkIndex>) -> bool {
+fn uses_gateway(action: &Action, expected: IpAddr, link: Option<LinkIndex>) -> bool {
     match (action, link) {
-        (Action::Via { gateway, .. }, None) => *gateway == router,
-        (Action::ViaOnLink { gateway, link: of }, Some(link)) => *gateway == router && *of == link,
+        (Action::Via { gateway, .. }, None) => *gateway == expected,
+        (Action::ViaOnLink { gateway, link: of }, Some(link)) => *gateway == expected && *of == link,
         _ => false,
     }
 }

@@ -227,7 +227,7 @@ fn drops_packets_to_pending_addresses_until_they_are_settled() {
         let before = flows();
         assert_eq!(before.len(), 1);
         let mut other = node.enter(Conntrack::open).unwrap().unwrap();
-        assert!(other.forget(&before[0]).unwrap());
+        assert!(other.delete(&before[0]).unwrap());
 
         client.write_all(b"still here").unwrap();
         served.set_read_timeout(Some(NOT_DELIVERED)).unwrap();

@@ -12,9 +12,9 @@ fn port() -> PortKey {
     }
 }
 
-/// The names that `sha256sum` and `base32` make of the same texts.
+/// Expected names come from `sha256sum` and `base32`.
 #[test]
-fn names_are_hashes_of_service_port_and_endpoint() {
+fn chain_names_contain_hash_of_service_port_and_endpoint() {
     let backend = Backend {
         address: "10.180.0.1:80".parse().unwrap(),
         local: false,
@@ -26,7 +26,7 @@ fn names_are_hashes_of_service_port_and_endpoint() {
 }
 
 #[test]
-fn a_name_is_read_back_and_others_are_not() {
+fn parses_own_chain_names_only() {
     let chain = ChainName::of_port(Kind::Firewall, &port());
     assert_eq!(ChainName::parse(&chain.to_string()), Some(chain));
     for other in [

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_refused_line_is_found() {
+fn finds_refused_line_in_message() {
     assert_eq!(refused_line("iptables-restore: line 7 failed"), Some(7));
     assert_eq!(
         refused_line(
@@ -20,7 +20,7 @@ fn the_refused_line_is_found() {
 }
 
 #[test]
-fn a_chain_of_kubelet_decides_before_the_number_of_rules() {
+fn kubelet_chain_outweighs_number_of_rules() {
     let hint = "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n";
     let rules = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n";
     assert_eq!(choose(hint, rules), Some(Variant::Nft));

@@ -17,7 +17,7 @@ COMMIT
 "#;
 
 #[test]
-fn chains_and_what_leads_to_them_are_read() {
+fn parses_chains_and_references() {
     let mut saved = Saved::read(TEXT.as_bytes()).unwrap();
     assert!(saved.table(Table::Filter).chains.is_empty());
     assert_eq!(

@@ -7,7 +7,7 @@ fn started(state: u32) -> Ledger {
 }
 
 #[test]
-fn nothing_is_accounted_for_before_the_start_and_after_a_loss() {
+fn ledger_explains_nothing_before_start_and_after_invalidation() {
     let mut ledger = Ledger::default();
     ledger.record_own();
     ledger.record_external(Generation(1));
@@ -19,22 +19,22 @@ fn nothing_is_accounted_for_before_the_start_and_after_a_loss() {
 }
 
 #[test]
-fn every_transaction_counts_whosever_it_is_and_in_whatever_order_it_is_told() {
+fn counts_transactions_in_any_order() {
     let mut ledger = started(7);
     assert!(ledger.accounts_for(Generation(7)));
     ledger.record_own();
     assert!(!ledger.accounts_for(Generation(7)));
     assert!(ledger.accounts_for(Generation(8)));
-    // Another's comes in between; it is told after the next of ours.
+    // An external transaction in between is reported after the next own one.
     ledger.record_own();
     assert!(!ledger.accounts_for(Generation(10)));
     ledger.record_external(Generation(9));
     assert!(ledger.accounts_for(Generation(10)));
-    assert!(!ledger.accounts_for(Generation(11)), "one was not told");
+    assert!(!ledger.accounts_for(Generation(11)), "one is not reported");
 }
 
 #[test]
-fn what_was_done_before_the_start_does_not_count() {
+fn ignores_transactions_before_start() {
     let mut ledger = started(7);
     ledger.record_external(Generation(6));
     ledger.record_external(Generation(7));
@@ -43,10 +43,10 @@ fn what_was_done_before_the_start_does_not_count() {
 }
 
 #[test]
-fn where_the_counter_comes_around_everything_is_read_back_once() {
+fn counter_wrap_causes_one_verification() {
     let mut ledger = started(u32::MAX);
     ledger.record_own();
-    // The kernel leaves out zero.
+    // The kernel's counter skips zero.
     assert!(!ledger.accounts_for(Generation(1)));
     ledger.record_external(Generation(2));
     assert!(!ledger.accounts_for(Generation(2)));

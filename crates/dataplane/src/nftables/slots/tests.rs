@@ -19,7 +19,7 @@ fn addresses(slots: &Slots) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn a_replaced_endpoint_leaves_the_others_where_they_are() {
+fn replaced_endpoint_keeps_other_indexes() {
     let former = Slots::assign(Family::V4, &[], &backends(&[1, 3, 5]));
     let now = Slots::assign(Family::V4, &addresses(&former), &backends(&[1, 4, 5]));
     let last: Vec<u8> = now
@@ -44,7 +44,7 @@ fn ipv6_endpoints_keep_their_address() {
 
 proptest! {
     #[test]
-    fn all_wanted_are_there_and_few_move(
+    fn assigns_all_endpoints_with_few_moves(
         before in proptest::collection::vec(any::<u8>(), 0..20),
         after in proptest::collection::vec(any::<u8>(), 0..20),
     ) {

@@ -49,14 +49,14 @@ fn chosen(balance: &mut Balancer, from: u8, random: u64) -> SocketAddr {
 }
 
 #[test]
-fn everyone_has_a_turn() {
+fn round_robin_selects_every_endpoint() {
     let mut balance = balance(&[1, 2, 3], Scheduler::RoundRobin, None);
     let turns: HashSet<SocketAddr> = (0..3).map(|_| chosen(&mut balance, 1, 0)).collect();
     assert_eq!(turns.len(), 3);
 }
 
 #[test]
-fn the_least_loaded_is_chosen() {
+fn selects_least_loaded_endpoint() {
     let mut balance = balance(&[1, 2, 3], Scheduler::LeastConnections, None);
     let mut open: Vec<(SocketAddr, ConnectionCount)> = (0..3)
         .map(|random| {
@@ -74,7 +74,7 @@ fn the_least_loaded_is_chosen() {
 }
 
 #[test]
-fn a_hash_keeps_most_clients_when_an_endpoint_leaves() {
+fn maglev_keeps_most_clients_when_endpoint_leaves() {
     let mut balance = balance(&[1, 2, 3, 4], Scheduler::Maglev, None);
     let before: Vec<SocketAddr> = (0..200).map(|from| chosen(&mut balance, from, 0)).collect();
     balance.set(&port(&[1, 2, 3], Scheduler::Maglev, None), Set::Cluster);
@@ -86,7 +86,7 @@ fn a_hash_keeps_most_clients_when_an_endpoint_leaves() {
 }
 
 #[test]
-fn who_does_not_answer_is_not_tried_again() {
+fn tried_endpoints_are_excluded() {
     let all = [
         Scheduler::Random,
         Scheduler::RoundRobin,
@@ -115,7 +115,7 @@ fn who_does_not_answer_is_not_tried_again() {
 }
 
 #[test]
-fn a_client_is_kept_until_it_stays_away_too_long_or_its_endpoint_leaves() {
+fn affinity_lasts_until_timeout_or_endpoint_leaves() {
     let mut balance = balance(&[1, 2, 3], Scheduler::RoundRobin, Some(10));
     let start = Instant::now();
     let at_second = |balance: &mut Balancer, seconds: u64| {
@@ -136,7 +136,7 @@ fn a_client_is_kept_until_it_stays_away_too_long_or_its_endpoint_leaves() {
 }
 
 #[test]
-fn the_number_of_clients_is_bounded() {
+fn affinities_are_bounded() {
     let mut balance = balance(&[1], Scheduler::Random, Some(10));
     let now = Instant::now();
     for number in 0..AFFINITIES_MAX as u32 + 10 {

@@ -1,4 +1,4 @@
-//! Expressions from attributes.
+//! Decoding of expressions.
 
 use super::encode::{
     ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, OF_INPUT_LINK, OUTPUT_LINK,
@@ -6,7 +6,7 @@ use super::encode::{
 };
 use super::*;
 
-/// The attributes of one expression. None has more than eight that matter here.
+/// Attributes of one expression by number; eight are enough for all known expressions.
 struct Fields<'a>([Option<Attribute<'a>>; 8]);
 
 impl<'a> Fields<'a> {
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Expression {
-    /// Reads an element of a rule's list.
+    /// Decodes an element of a rule's expression list.
     pub(crate) fn decode(element: Attribute<'_>) -> Self {
         let (mut name, mut data) = ("", None);
         for attribute in element.nested() {

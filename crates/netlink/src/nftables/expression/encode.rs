@@ -1,4 +1,4 @@
-//! Expressions as attributes.
+//! Encoding of expressions.
 
 use super::*;
 
@@ -27,7 +27,7 @@ pub(super) const ICMPX_UNREACH: u32 = 2;
 pub(super) const ICMPX_PORT_UNREACH: u8 = 1;
 
 impl Expression {
-    /// The kernel's name of it.
+    /// Returns the kernel's name of the expression.
     pub fn name(&self) -> &str {
         match self {
             Self::Payload { .. } => "payload",
@@ -135,7 +135,7 @@ impl Expression {
         }
     }
 
-    /// The expressions that make numbers.
+    /// Encodes expressions that compute numbers.
     fn encode_number(&self, writer: &mut Writer) {
         match self {
             Self::Random { modulus, into } => {
@@ -172,7 +172,7 @@ impl Expression {
         }
     }
 
-    /// The expressions that do something.
+    /// Encodes expressions with side effects.
     fn encode_effect(&self, writer: &mut Writer) {
         match self {
             Self::Dnat {

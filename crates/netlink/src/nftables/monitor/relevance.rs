@@ -1,6 +1,5 @@
-//! What the kernel need not tell who watches one table: what the watcher did itself, and what concerns other tables only. It
-//! drops that before it takes any room, so that the watch is not drowned by what others write elsewhere. That a transaction
-//! has happened is always told.
+//! Socket filter of a monitor. It drops notifications about own changes and about other tables in the kernel, before
+//! they take space in the queue. Notifications about the end of a transaction always pass.
 
 use libc::{
     BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP,
@@ -12,24 +11,24 @@ use crate::filter::step;
 use crate::message::HEADER_BYTES;
 use crate::nftables::wire;
 
-/// Messages of one datagram that are looked at; one with more is told. The kernel puts about 40 into one.
+/// Messages of a datagram that are checked; a datagram with more passes. The kernel puts about 40 into one.
 const MESSAGES_MAX: usize = 64;
-/// Where a message's header has the number of the socket that asked (`nlmsg_pid`).
+/// Offset of the port ID of the originating socket in a message header (`nlmsg_pid`).
 const PORT_OFFSET: u32 = 12;
-/// Where it has its length (`nlmsg_len`), and the lower byte of its kind (`nlmsg_type`), in this machine's byte order.
+/// Offsets of the length (`nlmsg_len`) and of the lower byte of the type (`nlmsg_type`), in host byte order.
 const LENGTH_OFFSETS: [u32; 2] = if cfg!(target_endian = "little") {
     [0, 1]
 } else {
     [3, 2]
 };
 const KIND_OFFSET: u32 = if cfg!(target_endian = "little") { 4 } else { 5 };
-/// Where a message has the type of its first attribute, and what that holds.
+/// Offset of the type of the first attribute, and of its value.
 const TYPE_OFFSET: u32 = HEADER_BYTES as u32 + wire::GENERIC_BYTES as u32 + 2;
 const NAME_OFFSET: u32 = TYPE_OFFSET + 2;
 
-const TELL: sock_filter = returning(u32::MAX);
+const ACCEPT: sock_filter = returning(u32::MAX);
 const DROP: sock_filter = returning(0);
-/// Places of the filter's memory.
+/// Slots of the filter's memory.
 const LOWER_BYTE: u32 = 0;
 const MESSAGE: u32 = 1;
 
@@ -37,7 +36,7 @@ const fn returning(bytes: u32) -> sock_filter {
     step(BPF_RET | BPF_K, 0, 0, bytes)
 }
 
-/// The filter for who watches a table and has that port number.
+/// Returns the filter of a monitor for one table and the port ID of the own socket.
 pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
     let mut steps = vec![
         step(BPF_LD | BPF_W | BPF_ABS, 0, 0, PORT_OFFSET),
@@ -49,21 +48,21 @@ pub(super) fn steps(table: &str, own_port: u32) -> Vec<sock_filter> {
     for _ in 0..MESSAGES_MAX {
         steps.extend_from_slice(&of_message);
     }
-    steps.push(TELL);
+    steps.push(ACCEPT);
     steps
 }
 
-/// The steps for the message that X points at: it is told, or X points at the next one behind them.
+/// Returns the instructions for the message at X. They accept the datagram, or advance X to the next message.
 fn message(table: &str) -> Vec<sock_filter> {
     let mut steps = vec![
-        // Behind the last message nothing was found that is to be told.
+        // After the last message, nothing relevant was found.
         step(BPF_LD | BPF_W | BPF_LEN, 0, 0, 0),
         step(BPF_JMP | BPF_JGT | BPF_X, 1, 0, 0),
         DROP,
         step(BPF_LD | BPF_B | BPF_IND, 0, 0, KIND_OFFSET),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, u32::from(wire::NEWGEN)),
-        TELL,
-        // In all other messages the first attribute is the table's name.
+        ACCEPT,
+        // The first attribute of all other messages is the name of the table.
         step(BPF_LD | BPF_H | BPF_IND, 0, 0, TYPE_OFFSET),
         step(
             BPF_JMP | BPF_JEQ | BPF_K,
@@ -71,12 +70,12 @@ fn message(table: &str) -> Vec<sock_filter> {
             0,
             u32::from(u16::from_be_bytes(wire::TABLE_NAME.to_ne_bytes())),
         ),
-        TELL,
+        ACCEPT,
     ];
     let words = words(table);
     for (index, word) in words.iter().enumerate() {
         let left = words.len() - index - 1;
-        // Over the comparisons that are left, and over the verdict behind them.
+        // Jump over the remaining comparisons, and over the verdict after them.
         let over = u8::try_from(2 * left + 1).unwrap_or(u8::MAX);
         steps.push(step(
             BPF_LD | BPF_W | BPF_IND,
@@ -86,7 +85,7 @@ fn message(table: &str) -> Vec<sock_filter> {
         ));
         steps.push(step(BPF_JMP | BPF_JEQ | BPF_K, 0, over, *word));
     }
-    steps.push(TELL);
+    steps.push(ACCEPT);
     steps.extend_from_slice(&[
         step(BPF_STX, 0, 0, MESSAGE),
         step(BPF_LD | BPF_B | BPF_IND, 0, 0, LENGTH_OFFSETS[0]),
@@ -95,9 +94,9 @@ fn message(table: &str) -> Vec<sock_filter> {
         step(BPF_ALU | BPF_LSH | BPF_K, 0, 0, 8),
         step(BPF_LDX | BPF_MEM, 0, 0, LOWER_BYTE),
         step(BPF_ALU | BPF_ADD | BPF_X, 0, 0, 0),
-        // Too short to be one: whoever reads it is to judge.
+        // The datagram is too short for a message; the reader decides.
         step(BPF_JMP | BPF_JGE | BPF_K, 1, 0, HEADER_BYTES as u32),
-        TELL,
+        ACCEPT,
         step(BPF_ALU | BPF_ADD | BPF_K, 0, 0, 3),
         step(BPF_ALU | BPF_AND | BPF_K, 0, 0, !3),
         step(BPF_LDX | BPF_MEM, 0, 0, MESSAGE),
@@ -107,13 +106,13 @@ fn message(table: &str) -> Vec<sock_filter> {
     steps
 }
 
-/// A number of this machine's byte order as the filter loads it, which takes bytes for big-endian.
+/// Converts a number to the form in which the filter loads it, which is big-endian.
 fn as_loaded(number: u32) -> u32 {
     u32::from_be_bytes(number.to_ne_bytes())
 }
 
-/// A name as an attribute holds it, with the zero that ends it and those that pad it. Of a name longer than any that makes
-/// sense only the beginning is compared.
+/// Returns a name as an attribute contains it, with terminating zero and padding. Of an overlong name only the
+/// beginning is compared.
 fn words(name: &str) -> Vec<u32> {
     const WORDS_MAX: usize = 16;
     let bytes = [name.as_bytes(), &[0]].concat();

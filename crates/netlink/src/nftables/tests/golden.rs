@@ -1,4 +1,4 @@
-//! A table with one of everything.
+//! A table with one object of every kind.
 
 use crate::nftables::*;
 
@@ -66,7 +66,7 @@ pub fn sets() -> Vec<Set> {
     ]
 }
 
-/// Rules with every expression that there is, such that the kernel takes them: chain, rule, what nft shows.
+/// Returns rules with every expression, which the kernel accepts: chain, rule, nft's output.
 pub fn rules() -> Vec<(&'static str, Rule, &'static str)> {
     [dispatch(), refusals(), effects(), states()].concat()
 }
@@ -82,7 +82,7 @@ fn rule(expressions: Vec<Expression>) -> Rule {
     }
 }
 
-/// A rule for IPv4 only, as nft must know before it shows addresses.
+/// Returns a rule for IPv4 only; nft prints addresses only in such rules.
 fn with_ipv4(rest: Vec<Expression>) -> Rule {
     let ipv4 = [
         meta(MetaKey::Family, r(0)),
@@ -316,7 +316,8 @@ fn states() -> Vec<(&'static str, Rule, &'static str)> {
     )]
 }
 
-/// A table of IPv4 only, for what there is not in `inet`: packets for an address are sent on to a machine on `lo`.
+/// Returns an IPv4-only table, for expressions that `inet` lacks: packets to an address are duplicated to a host on
+/// `lo`.
 pub fn ipv4_batch() -> Batch {
     let mut batch = Batch::of_family(TableFamily::Ipv4, TABLE);
     batch.table(Change::Add, &table(), 1);

@@ -1,4 +1,4 @@
-//! `portolan proxy status`: what the proxy of this machine says of itself.
+//! `portolan proxy status`: state of the proxy on this machine.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -13,36 +13,39 @@ use crate::commands::page::{self, Output, PageError};
 /// Flags of `portolan proxy status`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Where the proxy serves its metrics, as its --metrics-bind-address says
+    /// Address of the proxy's metrics server, as in its --metrics-bind-address
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT")]
     address: SocketAddr,
-    /// How many of the busiest Services to show, with their open connections; counting them reads all connections that
-    /// the kernel knows
+    /// Number of busiest Services to show; counting their connections reads all conntrack entries
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     services: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Output,
 }
 
-/// Asks and prints. The exit code says whether the proxy is healthy and has no Service with a fault.
+/// Reads and prints the state. The exit code is 0 if the proxy is healthy and no Service has a fault.
+///
+/// # Errors
+///
+/// An error if the proxy does not respond.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let status = ask(flags.address, flags.services).map_err(|error| {
+    let status = read(flags.address, flags.services).map_err(|error| {
         format!(
-            "the proxy does not answer on {}: {error}; is it running?",
+            "the proxy does not respond on {}: {error}; is it running?",
             flags.address
         )
     })?;
     flags.output.print(&status, || text(&status));
-    let is_well = status["healthy"] == true && status["faultyServices"] == 0;
-    Ok(if is_well {
+    let is_fine = status["healthy"] == true && status["faultyServices"] == 0;
+    Ok(if is_fine {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-fn ask(address: SocketAddr, services: usize) -> Result<Value, PageError> {
+fn read(address: SocketAddr, services: usize) -> Result<Value, PageError> {
     let path = match services {
         0 => "/status".to_owned(),
         services => format!("/status?services={services}"),
@@ -70,7 +73,7 @@ fn text(status: &Value) -> String {
         format!("{}, of which {} failed", plain("syncs"), plain("failedSyncs")),
     );
     line(
-        "Changes waiting",
+        "Changes pending",
         format!(
             "{} of Services, {} of endpoints",
             plain("pendingServiceChanges"),
@@ -82,13 +85,13 @@ fn text(status: &Value) -> String {
         line(
             family,
             format!(
-                "{} Service ports, {} endpoints; {} ports drop for want of local endpoints",
+                "{} Service ports, {} endpoints; {} ports drop packets, because no endpoint is local",
                 of["servicePorts"], of["endpoints"], of["withoutLocalEndpoints"]
             ),
         );
     }
-    line("Drift mended", format!("{} elements", plain("repairedElements")));
-    line("Stale flows forgotten", plain("forgottenFlows"));
+    line("Drift repaired", format!("{} elements", plain("repairedElements")));
+    line("Stale flows deleted", plain("forgottenFlows"));
     line("Connections drained", plain("drainedConnections"));
     for (number, service) in status["services"].as_array().into_iter().flatten().enumerate() {
         let bytes = match service["bytes"].as_u64() {

@@ -18,13 +18,13 @@ fn ask(port: u16) -> Option<String> {
     Some(answer)
 }
 
-/// Asks until the answer is as wanted; the servers follow a moment after the state.
-async fn eventually(port: u16, wanted: impl Fn(Option<&str>) -> bool) {
+/// Polls until the response is as desired; the servers follow the state with a short delay.
+async fn eventually(port: u16, desired: impl Fn(Option<&str>) -> bool) {
     for _ in 0..500 {
         let answer = tokio::task::spawn_blocking(move || ask(port))
             .await
             .expect("no panic");
-        if wanted(answer.as_deref()) {
+        if desired(answer.as_deref()) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -33,13 +33,13 @@ async fn eventually(port: u16, wanted: impl Fn(Option<&str>) -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ports_open_answer_and_close_with_their_services() {
+async fn health_check_ports_follow_services() {
     let (checks, health) = (Arc::new(ServiceChecks::default()), Arc::new(Health::default()));
     checks.listen_on(Some(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
     let server = tokio::spawn(serve_service_checks(
         checks.clone(),
         health.clone(),
-        Events::nowhere(),
+        Events::discarding(),
     ));
     let (service, port) = (ObjectKey::new("ns", "web"), free_port());
 

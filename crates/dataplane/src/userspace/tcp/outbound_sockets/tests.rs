@@ -8,7 +8,7 @@ use super::*;
 
 const READABLE: Interest = Interest::READABLE;
 
-/// A thread's sockets, and an endpoint.
+/// Sockets of a worker, and an endpoint.
 struct Setting {
     poll: Poll,
     sockets: OutboundSockets,
@@ -26,7 +26,7 @@ impl Setting {
         }
     }
 
-    /// A socket for a connection, connected, and the endpoint's side.
+    /// Returns a connected socket and the endpoint's side.
     fn socket(&mut self, connection: usize) -> (OutboundSocket, std::net::TcpStream) {
         let address = self.listener.local_addr().unwrap();
         let mut socket = self
@@ -43,7 +43,7 @@ impl Setting {
         (socket, self.listener.accept().unwrap().0)
     }
 
-    /// Whom the kernel has news for.
+    /// Returns the owners of the next events.
     fn news(&mut self) -> Vec<Option<usize>> {
         let mut events = Events::with_capacity(8);
         self.poll
@@ -56,7 +56,7 @@ impl Setting {
 }
 
 #[test]
-fn a_socket_whose_connection_is_over_calls_again() {
+fn socket_of_closed_connection_is_reused() {
     let mut setting = Setting::new();
     let (first, endpoint) = setting.socket(1);
     let number = descriptor(&first.stream);
@@ -82,7 +82,7 @@ fn a_socket_whose_connection_is_over_calls_again() {
 }
 
 #[test]
-fn a_socket_whose_end_is_not_known_to_the_other_side_is_closed() {
+fn socket_with_unacknowledged_fin_is_closed() {
     let mut setting = Setting::new();
     let (socket, _endpoint) = setting.socket(1);
     socket.stream.shutdown(Shutdown::Write).unwrap();
@@ -91,7 +91,7 @@ fn a_socket_whose_end_is_not_known_to_the_other_side_is_closed() {
 }
 
 #[test]
-fn a_socket_of_which_more_is_told_is_closed() {
+fn socket_registered_for_writability_is_closed() {
     let mut setting = Setting::new();
     let (mut socket, endpoint) = setting.socket(1);
     socket
@@ -104,7 +104,7 @@ fn a_socket_of_which_more_is_told_is_closed() {
 }
 
 #[test]
-fn no_more_sockets_are_kept_than_may_be() {
+fn idle_sockets_are_bounded() {
     let mut setting = Setting::new();
     let open: Vec<_> = (0..IDLE_SOCKETS_MAX + 2)
         .map(|number| setting.socket(number))
@@ -122,13 +122,13 @@ fn no_more_sockets_are_kept_than_may_be() {
 }
 
 #[test]
-fn news_from_before_a_socket_was_used_anew_are_nobodys() {
+fn events_from_before_reuse_are_ignored() {
     let mut setting = Setting::new();
     let (socket, _endpoint) = setting.socket(1);
     setting.sockets.next_poll();
     let number = descriptor(&socket.stream).unwrap();
     assert_eq!(setting.sockets.owner(number), Some(1));
-    // In the same turn, others of its news may still wait.
+    // In the same round, events of the former owner may be left.
     setting.sockets.assign(&socket, 2);
     assert_eq!(setting.sockets.owner(number), None);
     setting.sockets.next_poll();

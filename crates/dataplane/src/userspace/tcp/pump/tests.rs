@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A sender and a reader with a direction between them.
+/// A sender and a receiver with a pump between them.
 struct Line {
     sender: UnixStream,
     from: UnixStream,
@@ -39,7 +39,7 @@ impl Line {
             .unwrap()
     }
 
-    /// What has arrived, so many bytes at most.
+    /// Reads at most `bytes_max` bytes that have arrived.
     fn read(&mut self, bytes_max: usize) -> Vec<u8> {
         let mut heard = vec![0; bytes_max];
         match self.reader.read(&mut heard) {
@@ -52,7 +52,7 @@ impl Line {
         heard
     }
 
-    /// Says as many of the data as there is room for; how many.
+    /// Sends as much data as fits; returns the number of bytes.
     fn try_send(&mut self, data: &[u8]) -> usize {
         match self.sender.write(data) {
             Ok(bytes) => bytes,
@@ -65,14 +65,14 @@ impl Line {
 }
 
 #[test]
-fn what_is_said_is_heard_up_to_the_end() {
+fn relays_data_up_to_end_of_stream() {
     let mut line = Line::new();
     assert_eq!(line.pump(), PumpProgress::Drained);
     assert_eq!(line.try_send(b"one"), 3);
     assert_eq!(line.pump(), PumpProgress::Drained);
     assert_eq!(line.try_send(b" two"), 4);
     line.sender.shutdown(Shutdown::Write).unwrap();
-    // The kernel tells once that this is the end, perhaps together with the data.
+    // The kernel reports the end once, possibly together with the data.
     line.direction.note_peer_closed();
     assert_eq!(line.pump(), PumpProgress::Ended);
     assert_eq!(line.pump(), PumpProgress::Ended);
@@ -80,7 +80,7 @@ fn what_is_said_is_heard_up_to_the_end() {
 }
 
 #[test]
-fn an_end_told_while_the_reader_is_slow_is_not_forgotten() {
+fn end_of_stream_survives_blocked_receiver() {
     let mut line = Line::new();
     // Until not even one more step fits.
     while line.pump() != PumpProgress::Blocked {
@@ -101,10 +101,10 @@ fn an_end_told_while_the_reader_is_slow_is_not_forgotten() {
 }
 
 #[test]
-fn what_is_urgent_is_not_taken_for_the_end() {
+fn urgent_data_is_not_end_of_stream() {
     let mut line = Line::new();
     line.try_send(b"one");
-    // A read ends before what is urgent, as it does here before what is not said yet.
+    // A read ends before urgent data, as here before data that is not sent yet.
     line.direction.note_peer_closed();
     line.direction.read_until_drained();
     assert_eq!(line.pump(), PumpProgress::Drained);
@@ -116,9 +116,9 @@ fn what_is_urgent_is_not_taken_for_the_end() {
 }
 
 #[test]
-fn who_has_taken_some_words_is_told_the_rest() {
+fn partial_initial_data_is_completed() {
     let mut line = Line::new();
-    // More than a reader takes at once.
+    // More than the receiver takes at once.
     let data = vec![7; BUFFER_BYTES];
     for _ in 0..64 {
         line.try_send(&data);
@@ -138,7 +138,7 @@ fn who_has_taken_some_words_is_told_the_rest() {
 }
 
 #[test]
-fn what_was_heard_is_said_to_whoever_becomes_the_reader() {
+fn initial_data_goes_to_next_receiver() {
     let mut line = Line::new();
     line.direction
         .read_available(&line.from, &mut line.buffer)
@@ -149,7 +149,7 @@ fn what_was_heard_is_said_to_whoever_becomes_the_reader() {
         .read_available(&line.from, &mut line.buffer)
         .unwrap();
     assert!(line.direction.has_unsent() && !line.direction.has_sent());
-    // The first one is gone.
+    // The first receiver is gone.
     let (gone, reader) = UnixStream::pair().unwrap();
     drop(reader);
     line.direction.try_send(&gone).unwrap_err();
@@ -165,7 +165,7 @@ fn what_was_heard_is_said_to_whoever_becomes_the_reader() {
 }
 
 #[test]
-fn a_reader_that_is_gone_is_an_error() {
+fn closed_receiver_is_an_error() {
     let mut line = Line::new();
     line.try_send(b"data");
     drop(std::mem::replace(&mut line.reader, UnixStream::pair().unwrap().0));
@@ -174,9 +174,9 @@ fn a_reader_that_is_gone_is_an_error() {
 }
 
 proptest! {
-    /// However much is said and read by turns: nothing is lost, added or out of order, through buffers and pipes.
+    /// Reads and writes of any size: no data is lost, added or reordered, through buffers and pipes.
     #[test]
-    fn nothing_is_lost_whatever_the_pace(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
+    fn no_data_is_lost_at_any_pace(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
         let mut line = Line::new();
         let word = |at: usize| (at % 251) as u8;
         let (mut said, mut heard) = (0, 0);

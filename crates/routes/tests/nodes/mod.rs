@@ -1,10 +1,10 @@
-//! Machines `n1`, `n2` … with addresses and ranges of both families, for tests of plans and of the kernel.
+//! Nodes `n1`, `n2` … with dual-stack addresses and ranges, for tests of plans and of the kernel.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Creation, Machine, Network, Settings};
+use super::{ClusterNode, Creation, Network, Settings};
 
 pub fn net(text: &str) -> IpNet {
     text.parse().expect("a range")
@@ -14,7 +14,7 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Of `n1`.
+/// Returns the settings of `n1`.
 pub fn settings(network: Network) -> Settings {
     Settings {
         node_name: "n1".to_owned(),
@@ -24,20 +24,20 @@ pub fn settings(network: Network) -> Settings {
     }
 }
 
-/// A creation that many seconds after the first machine could have been made.
+/// Returns a creation this many seconds after a fixed time.
 pub fn created(seconds: u32) -> Creation {
     let time = format!("2026-01-01T00:{:02}:{:02}Z", seconds / 60, seconds % 60);
     Creation::new(Some(&time), "")
 }
 
-pub fn machine(number: u8) -> Machine {
-    Machine {
+pub fn node(number: u8) -> ClusterNode {
+    ClusterNode {
         name: format!("n{number}"),
         addresses: vec![
             ip(&format!("192.0.2.{number}")),
             ip(&format!("2001:db8::{number}")),
         ],
-        ranges: vec![
+        pod_cidrs: vec![
             net(&format!("10.244.{number}.0/24")),
             net(&format!("fd00:244:0:{number}::/64")),
         ],

@@ -1,6 +1,6 @@
-//! Which UDP and SCTP flows are stale. The kernel remembers where it sent a flow and goes on sending
-//! there, whatever the rules say by now; so what is stale must be taken from its memory (EPT-22, and
-//! where the reference does less: also at zero endpoints and after a Service is gone).
+//! Detection of stale UDP and SCTP flows. Conntrack entries override the rules: the kernel keeps sending a flow to
+//! its endpoint after a change. Stale entries therefore have to be deleted (EPT-22). In contrast to the reference,
+//! this includes frontends without endpoints and deleted Services.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -8,28 +8,28 @@ use std::net::{IpAddr, SocketAddr};
 use api::object::Protocol;
 use plan::{Changes, Family, Plan};
 
-/// A flow as the kernel remembers it.
+/// A conntrack entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) protocol: Protocol,
-    /// Where the client sends to.
+    /// Original destination.
     pub(crate) destination: SocketAddr,
-    /// Who answers; the destination itself if nothing was translated.
-    pub(crate) answered_by: SocketAddr,
+    /// Endpoint that replies; the destination itself without translation.
+    pub(crate) endpoint: SocketAddr,
 }
 
-/// The flows that may be stale after a change.
+/// Flows that may be stale after a change.
 #[derive(Debug, Default)]
-pub(crate) struct Scope {
-    /// All of them: after a start nobody knows what has changed meanwhile.
+pub(crate) struct CleanupScope {
+    /// True for all flows: after a start, earlier changes are unknown.
     everything: bool,
     addresses: HashSet<(Protocol, SocketAddr)>,
     node_ports: HashSet<(Protocol, Family, u16)>,
 }
 
-impl Scope {
-    /// The flows that `changes`, which led to `plan`, may have made stale.
-    pub(crate) fn of(plan: &Plan, changes: &Changes) -> Self {
+impl CleanupScope {
+    /// Returns the flows that `changes`, which led to `plan`, may have made stale.
+    pub(crate) fn after(plan: &Plan, changes: &Changes) -> Self {
         let mut scope = Self {
             everything: changes.everything,
             ..Self::default()
@@ -52,40 +52,40 @@ impl Scope {
         scope
     }
 
-    /// Whether no flow can be stale.
+    /// Returns true if no flow can be stale.
     pub(crate) fn is_empty(&self) -> bool {
         !self.everything && self.addresses.is_empty() && self.node_ports.is_empty()
     }
 
-    /// Takes in what another scope has.
+    /// Adds the flows of another scope.
     pub(crate) fn merge(&mut self, other: Self) {
         self.everything |= other.everything;
         self.addresses.extend(other.addresses);
         self.node_ports.extend(other.node_ports);
     }
 
-    /// Whether a flow is stale: its frontend has an owner and does not send to who answers it; or its
-    /// frontend is gone and somebody else than the destination answers.
+    /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
+    /// destination was translated.
     pub(crate) fn is_stale(&self, plan: &Plan, flow: &Flow) -> bool {
-        if flow.protocol == Protocol::Tcp || !self.concerns(plan, flow) {
+        if flow.protocol == Protocol::Tcp || !self.includes(plan, flow) {
             return false;
         }
         let address = flow.destination.ip();
         let owner = plan.frontend_at(flow.protocol, flow.destination);
-        let is_translated = flow.answered_by != flow.destination;
+        let is_translated = flow.endpoint != flow.destination;
         match owner {
-            Some((port, _)) => port.serving.binary_search(&flow.answered_by).is_err(),
-            // Without a change that names it, only what is surely a Service's is taken away.
-            None if self.names(plan, flow) => is_translated,
+            Some((port, _)) => port.serving.binary_search(&flow.endpoint).is_err(),
+            // Without a change of this frontend, only destinations in the Service CIDRs certainly belong to Services.
+            None if self.names_frontend(plan, flow) => is_translated,
             None => is_translated && plan.settings().is_in_service_cidr(address),
         }
     }
 
-    fn concerns(&self, plan: &Plan, flow: &Flow) -> bool {
-        self.everything || self.names(plan, flow)
+    fn includes(&self, plan: &Plan, flow: &Flow) -> bool {
+        self.everything || self.names_frontend(plan, flow)
     }
 
-    fn names(&self, plan: &Plan, flow: &Flow) -> bool {
+    fn names_frontend(&self, plan: &Plan, flow: &Flow) -> bool {
         let address = flow.destination.ip();
         let node_port = (flow.protocol, Family::of(address), flow.destination.port());
         self.addresses.contains(&(flow.protocol, flow.destination))

@@ -29,22 +29,22 @@ fn plan() -> Plan {
     plan
 }
 
-fn flow(destination: &str, answered_by: &str) -> Flow {
+fn flow(destination: &str, endpoint: &str) -> Flow {
     Flow {
         protocol: Protocol::Udp,
         destination: destination.parse().expect("address"),
-        answered_by: answered_by.parse().expect("address"),
+        endpoint: endpoint.parse().expect("address"),
     }
 }
 
 #[test]
-fn flows_to_endpoints_that_serve_stay_and_others_go() {
+fn flows_to_serving_endpoints_stay() {
     let mut plan = plan();
     plan.take_changes();
     plan.apply_slice(&slice("10.244.1.3"));
     let changes = plan.take_changes();
-    let scope = Scope::of(&plan, &changes);
-    for (destination, answered_by, stale) in [
+    let scope = CleanupScope::after(&plan, &changes);
+    for (destination, endpoint, stale) in [
         ("10.96.0.10:53", "10.244.1.2:5353", true),
         ("10.96.0.10:53", "10.244.1.3:5353", false),
         ("10.96.0.10:53", "10.96.0.10:53", true),
@@ -55,7 +55,7 @@ fn flows_to_endpoints_that_serve_stay_and_others_go() {
         ("10.96.0.11:53", "10.244.1.2:5353", false),
     ] {
         assert_eq!(
-            scope.is_stale(&plan, &flow(destination, answered_by)),
+            scope.is_stale(&plan, &flow(destination, endpoint)),
             stale,
             "{destination}"
         );
@@ -66,7 +66,7 @@ fn flows_to_endpoints_that_serve_stay_and_others_go() {
 fn tcp_is_never_stale() {
     let mut plan = plan();
     let changes = plan.take_changes();
-    let scope = Scope::of(&plan, &changes);
+    let scope = CleanupScope::after(&plan, &changes);
     let tcp = Flow {
         protocol: Protocol::Tcp,
         ..flow("10.96.0.10:53", "10.244.1.9:5353")
@@ -75,12 +75,12 @@ fn tcp_is_never_stale() {
 }
 
 #[test]
-fn flows_of_a_service_that_is_gone_go() {
+fn flows_of_deleted_service_are_stale() {
     let mut plan = plan();
     plan.take_changes();
     plan.remove_service(&ObjectKey::new("ns", "dns"));
     let changes = plan.take_changes();
-    let scope = Scope::of(&plan, &changes);
+    let scope = CleanupScope::after(&plan, &changes);
     assert!(scope.is_stale(&plan, &flow("10.96.0.10:53", "10.244.1.2:5353")));
     assert!(scope.is_stale(&plan, &flow("172.30.0.11:30053", "10.244.1.2:5353")));
     assert!(!scope.is_stale(&plan, &flow("172.30.0.11:30053", "172.30.0.11:30053")));
@@ -88,11 +88,11 @@ fn flows_of_a_service_that_is_gone_go() {
 }
 
 #[test]
-fn after_a_start_only_what_is_surely_a_services_goes() {
+fn after_start_only_flows_in_service_cidrs_are_stale() {
     let mut plan = plan();
     let changes = plan.take_changes();
     assert!(changes.everything);
-    let scope = Scope::of(&plan, &changes);
+    let scope = CleanupScope::after(&plan, &changes);
     assert!(scope.is_stale(&plan, &flow("10.96.7.7:53", "10.244.1.2:5353")));
     assert!(!scope.is_stale(&plan, &flow("10.96.7.7:53", "10.96.7.7:53")));
     assert!(!scope.is_stale(&plan, &flow("198.51.100.1:53", "10.244.1.2:5353")));
@@ -100,7 +100,7 @@ fn after_a_start_only_what_is_surely_a_services_goes() {
 }
 
 #[test]
-fn without_datagram_ports_there_is_nothing_to_look_at() {
+fn scope_is_empty_without_datagram_ports() {
     let mut plan = plan();
     plan.take_changes();
     let mut tcp = service();
@@ -111,5 +111,5 @@ fn without_datagram_ports_there_is_nothing_to_look_at() {
     plan.apply_service(&tcp);
     let changes = plan.take_changes();
     assert_eq!(changes.services.len(), 1);
-    assert!(Scope::of(&plan, &changes).is_empty());
+    assert!(CleanupScope::after(&plan, &changes).is_empty());
 }
