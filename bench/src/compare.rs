@@ -49,7 +49,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             let printed = print_of(program, &flags.benchmark)?;
             for (figure, value) in printed.lines().flat_map(figures_of) {
                 let values = figures.entry(figure).or_default();
-                let series = if is_other { &mut values.other } else { &mut values.this };
+                let series = if is_other {
+                    &mut values.other
+                } else {
+                    &mut values.this
+                };
                 series.push(value);
             }
         }
@@ -127,7 +131,11 @@ fn row(values: &Values) -> Option<String> {
     if is_constant || other == 0.0 {
         return None;
     }
-    let ratios = values.this.iter().zip(&values.other).map(|(this, other)| this / other);
+    let ratios = values
+        .this
+        .iter()
+        .zip(&values.other)
+        .map(|(this, other)| this / other);
     let lowest = ratios.clone().fold(f64::INFINITY, f64::min);
     let highest = ratios.fold(f64::NEG_INFINITY, f64::max);
     Some(format!(

@@ -1,7 +1,7 @@
 //! Bytes of HTTP/1 before they reach a parser: where requests end, and which are refused.
 #![no_main]
 
-use edge::http::framing::{Framing, Place};
+use edge::http::framing::{Framing, Position};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -23,12 +23,12 @@ fn run(parts: &[&[u8]]) -> (usize, usize, bool) {
         loop {
             match framing.admit(&waiting) {
                 Err(_) => return (bytes, heads, true),
-                Ok(admitted) if admitted.bytes == 0 && framing.place() == Place::Held => framing.keep(),
+                Ok(admitted) if admitted.bytes == 0 && framing.position() == Position::Held => framing.resume(),
                 Ok(admitted) if admitted.bytes == 0 => break,
                 Ok(admitted) => {
                     waiting.drain(..admitted.bytes);
                     bytes += admitted.bytes;
-                    heads += usize::from(admitted.ends_a_head);
+                    heads += usize::from(admitted.is_head_complete);
                 }
             }
         }

@@ -80,9 +80,9 @@ fn start_load_balancer(
                 node_name: "node-1".to_owned(),
                 owned: Some(metrics.subscribe_held()),
                 served,
-                log_places: edge::log::Places {
+                log_places: edge::log::Destinations {
                     directory: Some(logs),
-                    ..edge::log::Places::default()
+                    ..edge::log::Destinations::default()
                 },
                 buckets: serving::Buckets::default(),
                 connections_max: 0,

@@ -12,49 +12,51 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use crate::admission::ProcessConnections;
+use crate::admission::shares::Shares;
+use crate::edge_state::EdgeState;
 use crate::faults::Faults;
-use crate::handover::{self, HandoverError, Predecessor, Sockets};
-use crate::http::cookie::{StickyKeys, StickySecrets};
+use crate::handover::{self, HandoverError, Predecessor};
 use crate::log::{self, Logs};
 use crate::metrics;
-use crate::port::{Port, Shared};
-use crate::serving::{Means, Serving};
+use crate::port::Port;
+use crate::service_table::{ServiceTable, ServingContext};
 use crate::settings::Settings;
-use crate::shares::Shares;
-use crate::sockets;
+use crate::sockets::{self, InheritedSockets};
 use crate::status::PortStatus;
-use crate::workers::{THREADS_MAX, Workers, spawn_runtime};
+use crate::sticky_cookie::{StickyKeys, StickySecrets};
+use crate::workers::{Workers, spawn_runtime};
 
-/// How often it is looked whether connections have finished.
-const DRAIN_STEP: Duration = Duration::from_millis(20);
+/// Interval at which draining checks for open connections.
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long it may take until connections that are cut off are gone: their threads have to come to it.
-const CUT_PATIENCE: Duration = Duration::from_secs(1);
+/// Time that aborted connections have to end. Their threads have to run first.
+const CUT_OFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the last lines of access logs may take to be written.
-const LOGS_PATIENCE: Duration = Duration::from_secs(10);
+/// Time to write the last lines of access logs.
+const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How an edge is started.
+/// Options of an edge at its start.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The zone of this node, if it is in one; [`Edge::set_zone`] tells another one later.
+    /// The zone of this node, if it is in one; [`Edge::set_zone`] changes it.
     pub zone: Option<Arc<str>>,
-    /// Threads that serve connections; 0 for one a core.
+    /// Threads that serve connections; 0 is one for each core.
     pub threads: usize,
-    /// Connections and flows that may be open at once; 0 for as many as the limit of open files allows.
+    /// Connections and flows that may be open at once; 0 is as many as the limit of open files allows.
     pub connections_max: usize,
-    /// How Services and clients share them.
+    /// Shares of Services and clients in these connections.
     pub shares: Shares,
-    /// Where access logs may go.
-    pub log_places: log::Places,
-    /// What cookies for stickiness are made of, until [`Edge::set_sticky_secrets`] says something else.
+    /// Destinations that access logs may use.
+    pub log_destinations: log::Destinations,
+    /// Secrets of sticky cookies; [`Edge::set_sticky_secrets`] changes them.
     pub sticky_secrets: StickySecrets,
-    /// Where the listening sockets of an edge that runs are taken over from, and where they are handed over later
+    /// Socket at which this edge takes listening sockets over from a running edge, and hands them over to a successor
     /// (`--edge-handover-socket`).
     pub handover_socket: Option<PathBuf>,
 }
 
-/// The secret stays out of logs.
+/// Secrets stay out of logs.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -62,43 +64,43 @@ impl fmt::Debug for Options {
             .field("threads", &self.threads)
             .field("connections_max", &self.connections_max)
             .field("shares", &self.shares)
-            .field("log_places", &self.log_places)
+            .field("log_destinations", &self.log_destinations)
             .field("handover_socket", &self.handover_socket)
             .finish_non_exhaustive()
     }
 }
 
-/// Why an edge did not start.
+/// The reason for which an edge did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The system gives no thread or no descriptor. A later attempt may succeed.
-    #[error("starting the edge's threads: {0}")]
+    /// The system provides no thread or no descriptor. A later attempt may succeed.
+    #[error("threads of the edge not started: {0}")]
     Threads(#[source] io::Error),
-    /// TLS cannot be set up. Trying again does not help.
-    #[error("setting up TLS to backends: {0}")]
+    /// TLS cannot be configured. Another attempt does not help.
+    #[error("TLS towards backends not configured: {0}")]
     Tls(#[source] rustls::Error),
-    /// A predecessor runs and does not hand over. A later attempt may succeed.
+    /// A predecessor runs and does not hand over its sockets. A later attempt may succeed.
     #[error(transparent)]
     Handover(HandoverError),
 }
 
-/// An edge that runs, on threads of its own. Dropping it ends all connections; [`Edge::drain`] lets them finish first.
+/// A running edge, on threads of its own. Dropping it closes all connections; [`Edge::drain`] lets them finish first.
 #[derive(Debug)]
 pub struct Edge {
     inner: Arc<Inner>,
-    end: watch::Sender<()>,
+    stop: watch::Sender<()>,
     control: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    edge: Arc<EdgeState>,
     workers: Workers,
     logs: Logs,
-    /// Where everything runs that is not a connection.
+    /// The runtime for all tasks except connections.
     control: Handle,
-    serving: Mutex<Serving>,
-    /// Until its sockets are served.
+    table: Mutex<ServiceTable>,
+    /// Present until its sockets are served.
     predecessor: Mutex<Option<Predecessor>>,
     handover_socket: Option<PathBuf>,
     is_offered: Mutex<bool>,
@@ -107,155 +109,158 @@ struct Inner {
 }
 
 impl Edge {
-    /// How often it is tried to listen where that failed.
+    /// Interval between attempts to open missing listeners.
     pub const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-    /// Starts one that serves nothing yet. Listening sockets of a predecessor are received here and served from the first
-    /// [`Edge::apply`] on. Needs no runtime; sockets belong to the calling thread's network namespace.
+    /// Starts an edge that serves nothing yet. It receives the listening sockets of a predecessor and serves them
+    /// from the first [`Edge::apply`] on. The sockets belong to the network namespace of the calling thread. No
+    /// runtime is needed.
     ///
     /// # Errors
     /// See [`StartError`].
     pub fn start(options: Options) -> Result<Self, StartError> {
         let sticky_keys = StickyKeys::new(&options.sticky_secrets);
-        let bearable = sockets::connections_max();
+        let possible = sockets::connections_max();
         let open_max = match options.connections_max {
-            0 => bearable,
-            asked => asked.min(bearable),
+            0 => possible,
+            limit => limit.min(possible),
         };
-        let shared = Shared::new(options.zone, open_max, options.shares, sticky_keys);
-        let shared = shared.map_err(StartError::Tls)?;
-        let (end, ended) = watch::channel(());
+        let connections = ProcessConnections::new(open_max, options.shares);
+        let state = EdgeState::new(options.zone, connections, sticky_keys).map_err(StartError::Tls)?;
+        let (stop, stopped) = watch::channel(());
         let (control, thread) =
-            spawn_runtime("edge-control".to_owned(), ended).map_err(StartError::Threads)?;
+            spawn_runtime("edge-control".to_owned(), stopped).map_err(StartError::Threads)?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = match options.threads {
             0 => cores(),
             count => count,
         };
-        let workers = Workers::start(threads.min(THREADS_MAX)).map_err(StartError::Threads)?;
+        let workers =
+            Workers::start(threads.min(sockets::SOCKETS_PER_ADDRESS_MAX)).map_err(StartError::Threads)?;
         let (inherited, predecessor) = match options.handover_socket.as_deref() {
-            Some(path) => inherit(path, &control).map_err(StartError::Handover)?,
-            None => (Sockets::new(), None),
+            Some(path) => inherit_sockets(path, &control).map_err(StartError::Handover)?,
+            None => (InheritedSockets::new(), None),
         };
         let inner = Arc::new(Inner {
-            shared: Arc::new(shared),
+            edge: Arc::new(state),
             workers,
-            logs: Logs::start(options.log_places, control.clone()),
+            logs: Logs::start(options.log_destinations, control.clone()),
             control: control.clone(),
-            serving: Mutex::new(Serving::new(inherited)),
+            table: Mutex::new(ServiceTable::new(inherited)),
             predecessor: Mutex::new(predecessor),
             handover_socket: options.handover_socket,
             is_offered: Mutex::new(false),
             faults: watch::Sender::default(),
             is_handed_over: watch::Sender::new(false),
         });
-        control.spawn(listen_again(Arc::downgrade(&inner)));
-        control.spawn(follow_logs(Arc::downgrade(&inner), inner.logs.follow_room()));
+        control.spawn(retry_listening(Arc::downgrade(&inner)));
+        control.spawn(watch_log_room(Arc::downgrade(&inner), inner.logs.watch_room()));
         Ok(Self {
             inner,
-            end,
+            stop,
             control: Some(thread),
         })
     }
 
-    /// Serves `settings` from now on, all of it. Listeners that stay go on, with the new certificates, backends and limits
-    /// for new connections. It returns when the listening sockets are open, as far as they can be: what is wrong is in
-    /// [`Edge::faults`] by then. Cheap for what did not change (`Arc`s that are the same are not looked into).
+    /// Serves exactly `settings` from now on. Unchanged listeners stay open, and use the new certificates, backends
+    /// and limits for new connections.
+    ///
+    /// When it returns, the listening sockets are open as far as possible, and [`Edge::faults`] is up to date.
+    /// Unchanged settings cost little, and identical `Arc`s are not even compared.
     pub fn apply(&self, settings: &Settings) {
         let inner = &self.inner;
-        let mut serving = inner.serving();
-        let left = serving.apply(settings, &inner.means());
-        inner.tell_faults(&serving);
-        drop(serving);
-        for (backends, patience) in left.into_iter().filter(|(backends, _)| !backends.is_empty()) {
+        let mut table = inner.table();
+        let removed = table.apply(settings, &inner.context());
+        inner.publish_faults(&table);
+        drop(table);
+        for (backends, drain_time) in removed.into_iter().filter(|(backends, _)| !backends.is_empty()) {
             let inner = Arc::downgrade(inner);
             self.inner.control.spawn(async move {
-                sleep(patience).await;
+                sleep(drain_time).await;
                 let Some(inner) = inner.upgrade() else { return };
                 for backend in &backends {
-                    backend.cut_off();
-                    inner.workers.cut(backend);
+                    backend.set_cut_off();
+                    inner.workers.abort_connections_to(backend);
                 }
             });
         }
         self.offer_sockets();
     }
 
-    /// This node is in that zone from now on: new connections prefer its backends where zones matter. Those that are open go
-    /// on.
+    /// Sets the zone of this node. New connections prefer its backends where zones matter. Open connections stay.
     pub fn set_zone(&self, zone: Option<Arc<str>>) {
-        // Nobody takes settings over meanwhile.
-        let serving = self.inner.serving();
-        if self.inner.shared.set_zone(zone) {
-            serving.ports().for_each(|port| port.look_around());
+        // The lock keeps other threads from applying settings meanwhile.
+        let table = self.inner.table();
+        if self.inner.edge.set_zone(zone) {
+            table.ports().for_each(|port| port.policy.refresh_zone());
         }
     }
 
-    /// Makes cookies for stickiness of other secrets, from the next request on.
+    /// Changes the secrets of sticky cookies, from the next request on.
     pub fn set_sticky_secrets(&self, secrets: &StickySecrets) {
         let keys = Arc::new(StickyKeys::new(secrets));
-        self.inner.shared.sticky_keys.store(keys);
+        self.inner.edge.sticky_keys.store(keys);
     }
 
-    /// What is wrong now, and whenever that changes.
+    /// The present faults, and each change of them.
     pub fn faults(&self) -> watch::Receiver<Arc<Faults>> {
         self.inner.faults.subscribe()
     }
 
-    /// Metrics in Prometheus' text format.
+    /// Metrics in the text format of Prometheus.
     pub fn metrics(&self) -> String {
-        let ports: Vec<_> = self.inner.serving().ports().cloned().collect();
+        let ports: Vec<_> = self.inner.table().ports().cloned().collect();
         metrics::text(&ports, &self.inner.logs)
     }
 
-    /// How each port is now.
+    /// The present state of each port.
     pub fn status(&self) -> Vec<PortStatus> {
         let (ports, faults) = {
-            let serving = self.inner.serving();
-            let ports: Vec<_> = serving.ports().cloned().collect();
-            (ports, serving.faults.clone())
+            let table = self.inner.table();
+            let ports: Vec<_> = table.ports().cloned().collect();
+            (ports, table.faults.clone())
         };
         let of_port =
             |port: &Arc<Port>| PortStatus::of(port, faults.get(&port.key).map_or(&[], Vec::as_slice));
         ports.iter().map(of_port).collect()
     }
 
-    /// Returns when a successor has taken over the listening sockets; this edge takes no connections from then on, and
-    /// whoever holds it calls [`Edge::drain`] and ends. Never without [`Options::handover_socket`].
+    /// Completes when a successor has taken over the listening sockets. This edge accepts no connections from then
+    /// on, and its owner calls [`Edge::drain`] and exits. Never completes without [`Options::handover_socket`].
     pub async fn handed_over(&self) {
         let mut is_handed_over = self.inner.is_handed_over.subscribe();
-        // The sender is there as long as this edge is.
+        // The sender exists as long as this edge does.
         if is_handed_over.wait_for(|is| *is).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Takes no more connections and lets those that are open finish; returns when none is left, or after `patience`
-    /// with those that are left closed, and when access logs are written.
-    pub async fn drain(&self, patience: Duration) {
+    /// Accepts no more connections and lets open ones finish. Closes those that are left after `timeout`. Completes
+    /// when no connection is open and the access logs are written.
+    pub async fn drain(&self, timeout: Duration) {
         let inner = self.inner.clone();
         let drained = self.inner.control.spawn(async move {
             inner.close();
-            let deadline = Instant::now() + patience;
-            while inner.is_busy() && Instant::now() < deadline {
-                sleep(DRAIN_STEP).await;
+            let deadline = Instant::now() + timeout;
+            while inner.edge.is_busy() && Instant::now() < deadline {
+                sleep(DRAIN_POLL_INTERVAL).await;
             }
-            let left = inner.shared.open.load(Ordering::Relaxed);
-            if left > 0 {
+            let open = inner.edge.connections.open();
+            if open > 0 {
                 tracing::info!(
-                    connections = left,
-                    "connections that did not finish in time are closed"
+                    connections = open,
+                    "drain timeout reached, open connections closed"
                 );
                 inner.cut_off().await;
             }
             inner.finish_logs().await;
         });
         if let Err(error) = drained.await {
-            tracing::error!(%error, "the edge does not drain");
+            tracing::error!(%error, "drain task failed");
         }
     }
 
-    /// From the first settings on: tells a predecessor that its sockets are served, and waits for a successor.
+    /// Lets a predecessor know that its sockets are served, and waits for a successor. Only the first call does so.
     fn offer_sockets(&self) {
         let inner = &self.inner;
         let Some(path) = inner.handover_socket.clone() else {
@@ -278,119 +283,117 @@ impl Edge {
 
 impl Drop for Edge {
     fn drop(&mut self) {
-        self.end.send_replace(());
+        self.stop.send_replace(());
         if self.control.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the edge's control thread has panicked");
+            tracing::error!("control thread of the edge panicked");
         }
     }
 }
 
 impl Inner {
-    fn serving(&self) -> MutexGuard<'_, Serving> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, ServiceTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means {
-            shared: &self.shared,
+    fn context(&self) -> ServingContext<'_> {
+        ServingContext {
+            edge: &self.edge,
             workers: &self.workers,
             logs: &self.logs,
             control: &self.control,
         }
     }
 
-    fn tell_faults(&self, serving: &Serving) {
+    fn publish_faults(&self, table: &ServiceTable) {
         self.faults.send_if_modified(|faults| {
-            let has_changed = **faults != serving.faults;
+            let has_changed = **faults != table.faults;
             if has_changed {
-                *faults = Arc::new(serving.faults.clone());
+                *faults = Arc::new(table.faults.clone());
             }
             has_changed
         });
     }
 
     fn close(&self) {
-        let mut serving = self.serving();
-        serving.close();
-        serving.ports().for_each(|port| port.begin_draining());
+        let mut table = self.table();
+        table.close();
+        table.ports().for_each(|port| port.start_draining());
     }
 
-    /// Cuts off all connections and waits until they are gone: then their lines are in the access logs.
+    /// Aborts all connections and waits until they are gone, so that their lines are in the access logs.
     async fn cut_off(&self) {
-        self.shared.is_cut_off.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + CUT_PATIENCE;
-        while self.is_busy() && Instant::now() < deadline {
-            // Again and again: one may have been on its way from thread to thread.
-            self.workers.cut_all();
-            sleep(DRAIN_STEP).await;
+        self.edge.is_cut_off.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + CUT_OFF_TIMEOUT;
+        while self.edge.is_busy() && Instant::now() < deadline {
+            // Repeated, because a connection may be on its way from one thread to another.
+            self.workers.abort_all_connections();
+            sleep(DRAIN_POLL_INTERVAL).await;
         }
     }
 
-    /// Writes what access logs have gathered; what cannot be written soon is lost.
+    /// Writes the gathered lines of access logs. Lines that cannot be written in time are lost.
     async fn finish_logs(&self) {
-        if tokio::time::timeout(LOGS_PATIENCE, self.logs.finish())
+        if tokio::time::timeout(LOG_FLUSH_TIMEOUT, self.logs.finish())
             .await
             .is_err()
         {
-            tracing::warn!("access logs cannot be written in time, and lines are lost");
+            tracing::warn!("access logs not written in time, lines lost");
         }
-    }
-
-    /// Whether connections are open, or are still being taken.
-    fn is_busy(&self) -> bool {
-        self.shared.takers.load(Ordering::Relaxed) > 0 || self.shared.open.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Tries again and again to listen where that failed.
-async fn listen_again(inner: Weak<Inner>) {
+/// Opens missing listeners, until the edge is dropped.
+async fn retry_listening(inner: Weak<Inner>) {
     loop {
         sleep(Edge::LISTEN_RETRY).await;
         let Some(inner) = inner.upgrade() else { return };
-        let mut serving = inner.serving();
-        if serving.is_missing_any() {
-            serving.listen(&inner.means());
-            inner.tell_faults(&serving);
+        let mut table = inner.table();
+        if table.is_missing_any() {
+            table.listen(&inner.context());
+            inner.publish_faults(&table);
         }
     }
 }
 
-/// Tells faults anew when an access log finds no room for its files, or finds room again.
-async fn follow_logs(inner: Weak<Inner>, mut room_changed: watch::Receiver<u64>) {
+/// Updates the faults when an access log runs out of space, or has space again.
+async fn watch_log_room(inner: Weak<Inner>, mut room_changed: watch::Receiver<u64>) {
     while room_changed.changed().await.is_ok() {
         let Some(inner) = inner.upgrade() else { return };
-        let mut serving = inner.serving();
-        serving.listen(&inner.means());
-        inner.tell_faults(&serving);
+        let mut table = inner.table();
+        table.listen(&inner.context());
+        inner.publish_faults(&table);
     }
 }
 
-/// Asks a predecessor for its sockets.
-fn inherit(path: &Path, control: &Handle) -> Result<(Sockets, Option<Predecessor>), HandoverError> {
+/// Requests the listening sockets of a predecessor.
+fn inherit_sockets(
+    path: &Path,
+    control: &Handle,
+) -> Result<(InheritedSockets, Option<Predecessor>), HandoverError> {
     let (send, receive) = mpsc::sync_channel(1);
     let path = path.to_owned();
     control.spawn(async move {
-        if send.send(handover::ask(&path).await).is_err() {
-            tracing::debug!("nobody waits for a predecessor's sockets any more");
+        if send.send(handover::request_sockets(&path).await).is_err() {
+            tracing::debug!("sockets of a predecessor not used: the edge did not start");
         }
     });
     let (sockets, predecessor) = match receive.recv() {
-        Ok(asked) => asked?.unzip(),
-        Err(_) => return Err(HandoverError::Silence),
+        Ok(received) => received?.unzip(),
+        Err(_) => return Err(HandoverError::Timeout),
     };
     Ok((sockets.unwrap_or_default(), predecessor))
 }
 
-/// Tells the predecessor that its sockets are served, then waits for a successor and hands them over.
+/// Lets the predecessor know that its sockets are served, then hands them over to a successor.
 async fn hand_over(inner: Weak<Inner>, predecessor: Option<Predecessor>, path: PathBuf) {
     if let Some(predecessor) = predecessor {
         predecessor.take_over().await;
     }
     let sockets = || match inner.upgrade() {
-        Some(inner) => inner.serving().sockets(),
+        Some(inner) => inner.table().sockets(),
         None => Vec::new(),
     };
-    match handover::offer(&path, sockets).await {
+    match handover::hand_over(&path, sockets).await {
         Ok(successor) => {
             if let Some(inner) = inner.upgrade() {
                 inner.close();
@@ -398,6 +401,6 @@ async fn hand_over(inner: Weak<Inner>, predecessor: Option<Predecessor>, path: P
             }
             drop(successor);
         }
-        Err(error) => tracing::error!(%error, "a successor cannot take over listening sockets"),
+        Err(error) => tracing::error!(%error, "hand-over of listening sockets failed"),
     }
 }

@@ -1,40 +1,40 @@
-//! What keeps a port from being served as it should be: for Events and the status of ports.
+//! Faults of ports, for Events and status pages.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::port::PortKey;
+use crate::port_key::PortKey;
 
-/// All that is wrong now, by port. A port that is served as asked is not in it.
+/// All present faults by port. A port without faults has no entry.
 pub type Faults = BTreeMap<PortKey, Vec<Fault>>;
 
-/// Something that is wrong. The text is for people, and says what to do where something can be done.
+/// A fault of a port. Its text is for people, and names a remedy where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Nobody can connect there; it is tried again every [`crate::Edge::LISTEN_RETRY`].
-    #[error("cannot listen at {at}: {why}")]
+    /// A listener cannot be opened. It is tried again every [`crate::Edge::LISTEN_RETRY`].
+    #[error("cannot listen at {address}: {reason}")]
     CannotListen {
-        /// Where.
-        at: SocketAddr,
-        /// What the kernel says, or that the Service has too many ports.
-        why: String,
+        /// The address of the listener.
+        address: SocketAddr,
+        /// The error of the kernel, or the Service that uses the address.
+        reason: String,
     },
-    /// A certificate is not used; one of the same source that was good before goes on being used.
-    #[error("certificate {source_name} cannot be used: {why}")]
-    BadCertificate {
-        /// Where it comes from.
+    /// A certificate is invalid. A former valid one of the same source stays in use.
+    #[error("certificate {source_name} is invalid: {reason}")]
+    InvalidCertificate {
+        /// The source of the certificate.
         source_name: Arc<str>,
-        /// What is wrong with it.
-        why: String,
+        /// The defect.
+        reason: String,
     },
-    /// There is no certificate that can be used: handshakes fail.
-    #[error("no certificate can be used, so that TLS handshakes fail")]
+    /// No certificate is valid: TLS handshakes fail.
+    #[error("no valid certificate: TLS handshakes fail")]
     NoCertificate,
     /// Lines of the access log are lost.
-    #[error("there is no access log: {why}")]
+    #[error("no access log: {reason}")]
     NoAccessLog {
-        /// What is wrong with where it is to go.
-        why: String,
+        /// The defect of the destination.
+        reason: String,
     },
 }

@@ -1,55 +1,87 @@
-//! The edge: a proxy of connections for Services that ask for more than packets, with TLS, HTTP, PROXY protocol, health
-//! checks and draining. It knows no Kubernetes: what to do comes as [`settings`], as a whole, and the edge finds
-//! the differences.
+//! The edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY protocol, health checks
+//! and draining. It does not depend on Kubernetes: [`settings`] describe everything that it serves, and the edge applies the
+//! differences.
 //!
-//! A connection goes one way:
+//! A connection passes these modules:
 //!
-//! 1. a thread of `workers` takes it from a listening socket; most stay with the thread that took them;
-//! 2. `inbound` asks who it is: limits, the PROXY header ([`proxy_protocol`]), source ranges, the TLS handshake (`tls`);
-//! 3. [`backends`] choose where it goes on, [`outbound`] connects there, and elsewhere if that fails;
-//! 4. `relay` passes bytes on, or [`http`] requests, or `udp` datagrams; [`log`] writes down what was.
+//! 1. A thread of `workers` accepts it. Most connections stay with the thread that accepted them.
+//! 2. `inbound` identifies the client and applies limits: `admission`, PROXY header ([`proxy_protocol`]), source ranges, TLS.
+//! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
+//! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
-//! What all of them share of a Service's port is its [`Port`]. `serving` finds the differences between settings and opens
-//! and closes listening sockets; what is to be told of ports is in [`faults`], [`status`], [`counters`] and [`Edge::metrics`].
+//! The connections of a Service's port share its `port`: policy, admission and counters. `service_table` applies settings, and
+//! opens and closes listening sockets. [`Faults`], [`status`] and [`Edge::metrics`] report the state of ports.
 //!
-//! What always holds:
+//! Invariants:
 //!
-//! - A listener that stays is never closed: changed certificates, backends and limits are in force for its next connection.
-//! - Connections outlive changes of settings; only draining, silence and the edge's own end close them.
-//! - A connection that says nothing holds no buffer and no pipe.
-//! - Every table of clients is bounded; who comes from many addresses is served, but not remembered.
-//! - A flood at one Service leaves places for the others: each has a share of the connections that the process can bear.
+//! - A listener that stays in the settings is never closed. Its next connection uses the new certificates, backends and limits.
+//! - Connections survive changes of settings. Only draining, the idle timeout and the shutdown of the edge close them.
+//! - An idle connection holds no buffer and no pipe.
+//! - Every table of clients is bounded. Clients beyond the bound are served, but not remembered.
+//! - A flood at one Service leaves connections for the others: each has a share of the process's connections.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings, Settings};
+//! use edge::{Edge, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let edge = Edge::start(Options::default())?;
+//! let listener = Listener {
+//!     name: "http".into(),
+//!     port: 8080,
+//!     frontend: Frontend::Http { redirects_to_https: None },
+//!     backend_protocol: BackendProtocol::Http,
+//!     backends: vec![Backend::ready("10.0.0.7:80".parse()?)],
+//! };
+//! let service = ServiceName { namespace: "shop".into(), name: "web".into() };
+//! let settings = ServiceSettings::new(vec!["192.0.2.1".parse()?], vec![listener]);
+//! edge.apply(&Settings::from([(service, Arc::new(settings))]));
+//! for (port, faults) in edge.faults().borrow().iter() {
+//!     eprintln!("{port}: {faults:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod backends;
-mod bandwidth;
-pub mod counters;
+mod admission;
+mod backends;
+mod connections;
+mod counters;
 mod edge;
-pub mod faults;
+mod edge_state;
+mod faults;
+mod flag;
 mod handover;
+mod health_checks;
 pub mod http;
 mod inbound;
-mod limits;
-mod load;
 pub mod log;
 mod metrics;
-pub mod outbound;
-pub mod peer;
-pub mod port;
+mod outbound;
+mod peer;
+mod port;
+mod port_key;
 pub mod proxy_protocol;
+mod refusal;
 mod relay;
-mod serving;
+mod service_table;
 pub mod settings;
-mod shares;
 mod sockets;
 pub mod status;
+pub mod sticky_cookie;
+mod stream;
 mod tls;
 mod udp;
+mod worker_load;
 mod workers;
 
-pub use crate::http::cookie::StickySecrets;
+pub use admission::shares::Shares;
 pub use edge::{Edge, Options, StartError};
 pub use faults::{Fault, Faults};
 pub use handover::HandoverError;
 pub use peer::{Peer, TlsPeer};
-pub use port::{Port, PortKey, Transport};
-pub use shares::Shares;
+pub use port_key::{PortKey, Transport};
+pub use refusal::ConnectionRefusal;
+pub use sticky_cookie::StickySecrets;

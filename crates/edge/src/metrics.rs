@@ -1,14 +1,14 @@
-//! Metrics of all ports in Prometheus' text format.
+//! Metrics of all ports in the text format of Prometheus.
 
 use std::sync::Arc;
 
 use telemetry::{MetricType, MetricsText};
 
 use crate::backends::Backend;
-use crate::counters::Refusal;
-use crate::http;
+use crate::http::request_metrics;
 use crate::log::Logs;
 use crate::port::Port;
+use crate::refusal::ConnectionRefusal;
 
 /// The metrics of these ports, and of access logs.
 pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
@@ -24,40 +24,43 @@ pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
         "portolan_edge_connections_total",
         MetricType::Counter,
         "Number of connections and UDP flows accepted, including those refused afterwards.",
-        &|port| port.counters().connections(),
+        &|port| port.counters.connections(),
     );
     each(
         "portolan_edge_connections",
         MetricType::Gauge,
         "Number of open connections and UDP flows.",
-        &|port| port.counters().open(),
+        &|port| port.counters.open(),
     );
     each(
         "portolan_edge_received_bytes_total",
         MetricType::Counter,
         "Number of bytes received from clients.",
-        &|port| port.counters().bytes().0,
+        &|port| port.counters.bytes().0,
     );
     each(
         "portolan_edge_sent_bytes_total",
         MetricType::Counter,
         "Number of bytes sent to clients.",
-        &|port| port.counters().bytes().1,
+        &|port| port.counters.bytes().1,
     );
     each(
         "portolan_edge_tls_handshakes_total",
         MetricType::Counter,
         "Number of completed TLS handshakes with clients.",
-        &|port| port.counters().handshakes().0,
+        &|port| port.counters.handshakes().0,
     );
     each(
         "portolan_edge_tls_resumptions_total",
         MetricType::Counter,
         "Number of completed TLS handshakes that resumed a session.",
-        &|port| port.counters().handshakes().1,
+        &|port| port.counters.handshakes().1,
     );
     refusals(&mut text, ports, &labels);
-    http::metrics(ports.iter().map(|port| (&port.key, port.requests())), &mut text);
+    request_metrics::write(
+        ports.iter().map(|port| (&port.key, &port.counters.requests)),
+        &mut text,
+    );
     backends(&mut text, ports, &labels);
     logs.metrics(&mut text);
     text.finish()
@@ -82,9 +85,9 @@ fn refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
         "Number of connections and requests refused, by reason.",
     );
     for (port, labels) in ports.iter().zip(labels) {
-        for why in Refusal::ALL {
-            let labels = format!("{labels},reason=\"{}\"", why.reason());
-            text.sample(name, &labels, port.counters().refusals(why));
+        for refusal in ConnectionRefusal::ALL {
+            let labels = format!("{labels},reason=\"{}\"", refusal.reason());
+            text.sample(name, &labels, port.counters.refusals(refusal));
         }
     }
 }
@@ -93,7 +96,7 @@ fn backends(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
     let mut each = |name: &str, metric_type: MetricType, help: &str, value: fn(&Backend) -> u64| {
         text.family(name, metric_type, help);
         for (port, labels) in ports.iter().zip(labels) {
-            for backend in port.backends().all() {
+            for backend in port.policy.backends().all() {
                 let labels = format!("{labels},backend=\"{}\"", backend.address);
                 text.sample(name, &labels, value(&backend));
             }

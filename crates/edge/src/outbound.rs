@@ -1,6 +1,6 @@
 //! Connections to backends.
 
-pub(crate) mod spare;
+pub(crate) mod socket_reuse;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,35 +18,38 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::backends::Chosen;
+use crate::backends::ChosenBackend;
 use crate::peer::Peer;
-use crate::port::{Current, Port};
+use crate::port::{Port, PortSettings};
 use crate::proxy_protocol::{Addresses, Header, write_version1, write_version2};
-use crate::relay::{BreakOff, FirstWords, Side};
+use crate::relay::InitialData;
 use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
+use crate::stream::{AbortiveClose, RelayStream};
 use crate::tls::{self, TlsConnection};
 
-/// How long what was sent may be without acknowledgement: a machine that is gone without a word is found out, also
-/// where many requests share its connection.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
-/// When a silent connection is asked whether it is still there, and how often again until it is given up.
+/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that is gone without closing
+/// its connections, also where many requests share one.
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
+/// Idle time before the first keep-alive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
+/// Time between keep-alive probes.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(5);
+/// Lost keep-alive probes after which a connection is dead.
 const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
 const TRIES_MAX: usize = 4;
 
 /// A connection to a backend.
 #[derive(Debug)]
-pub(crate) enum Outbound {
-    /// Bytes.
+pub(crate) enum BackendStream {
+    /// TCP.
     Plain(TcpStream),
-    /// Bytes inside of TLS.
+    /// TCP with TLS.
     Tls(Box<TlsConnection<TcpStream>>),
 }
 
-impl Outbound {
-    /// The protocol that the handshake agreed on, if there was one.
+impl BackendStream {
+    /// The protocol that the TLS handshake selected by ALPN, if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
@@ -55,127 +58,128 @@ impl Outbound {
     }
 }
 
-/// No connection to a backend. Another backend, or a later attempt, may take it.
+/// The reason for which there is no connection to a backend. Another backend, or a later attempt, may take it.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No connection.
-    #[error("connecting to backend {to}: {source}")]
+pub(crate) enum ConnectError {
+    /// The TCP connection failed.
+    #[error("connection to backend {to} failed: {source}")]
     Connect {
-        /// Whom.
+        /// The backend.
         to: SocketAddr,
-        /// What failed.
+        /// The cause.
         source: io::Error,
     },
-    /// The PROXY header could not be sent.
-    #[error("sending the PROXY header to backend {to}: {source}")]
+    /// The PROXY header was not sent.
+    #[error("PROXY header not sent to backend {to}: {source}")]
     Header {
-        /// Whom.
+        /// The backend.
         to: SocketAddr,
-        /// What failed.
+        /// The cause.
         source: io::Error,
     },
-    /// The handshake failed.
-    #[error("TLS handshake with backend {to}: {source}")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake with backend {to} failed: {source}")]
     Tls {
-        /// Whom.
+        /// The backend.
         to: SocketAddr,
-        /// What failed.
+        /// The cause.
         source: io::Error,
     },
-    /// All of that took too long.
-    #[error("backend {to} did not answer within {limit:?}")]
+    /// Connection, PROXY header and handshake took longer than the limit.
+    #[error("connection to backend {to} not open within {limit:?}")]
     Timeout {
-        /// Whom.
+        /// The backend.
         to: SocketAddr,
-        /// How long it had.
+        /// The limit.
         limit: Duration,
     },
-    /// There is no backend, or no other one after those that failed.
-    #[error("no backend is left to be asked")]
-    Nobody,
+    /// There is no backend, or none besides those that failed.
+    #[error("no backend available")]
+    NoBackend,
 }
 
-/// Connects to a backend that was chosen, within `connect_timeout`: sends the PROXY header if the Service asks for one, and
-/// completes the TLS handshake if the backend protocol has it. What comes of it counts for the backend's ejection.
+/// Connects to the chosen backend within `connect_timeout`. Sends a PROXY header if the Service has one, and completes the
+/// TLS handshake if the backend protocol has one. Success or failure counts for the ejection of the backend.
 pub(crate) async fn connect(
     port: &Arc<Port>,
-    chosen: &Chosen,
+    chosen: &ChosenBackend,
     peer: &Peer,
-) -> Result<Outbound, ConnectError> {
-    connect_with(port, chosen, peer, true, &mut FirstWords::default()).await
+) -> Result<BackendStream, ConnectError> {
+    connect_with(port, chosen, peer, true, &mut InitialData::default()).await
 }
 
-/// The same, with HTTP/2 not offered to the backend: other protocols can take the place of HTTP/1.1 only.
+/// Connects like [`connect`] without offering HTTP/2: only HTTP/1.1 can switch to another protocol.
 pub(crate) async fn connect_http1(
     port: &Arc<Port>,
-    chosen: &Chosen,
+    chosen: &ChosenBackend,
     peer: &Peer,
-) -> Result<Outbound, ConnectError> {
-    connect_with(port, chosen, peer, false, &mut FirstWords::default()).await
+) -> Result<BackendStream, ConnectError> {
+    connect_with(port, chosen, peer, false, &mut InitialData::default()).await
 }
 
 async fn connect_with(
     port: &Arc<Port>,
-    chosen: &Chosen,
+    chosen: &ChosenBackend,
     peer: &Peer,
     offers_http2: bool,
-    first: &mut FirstWords,
-) -> Result<Outbound, ConnectError> {
-    let current = port.current();
+    initial: &mut InitialData,
+) -> Result<BackendStream, ConnectError> {
+    let settings = port.policy.settings();
     let to = chosen.backend.address;
     let header = Header::For(Addresses {
         source: peer.client,
         destination: peer.destination,
     });
     let is_http = matches!(
-        current.listener.frontend,
+        settings.listener.frontend,
         Frontend::Http { .. } | Frontend::Https(_)
     );
-    let protocols = match current.listener.backend_protocol {
+    let protocols = match settings.listener.backend_protocol {
         BackendProtocol::Tcp | BackendProtocol::Http => None,
-        BackendProtocol::Ssl | BackendProtocol::Https if is_http => Some(match offers_http2 {
-            true => tls::http_protocols(),
-            false => Vec::new(),
-        }),
-        // What is passed on as it comes is of the protocol that the client agreed on.
-        BackendProtocol::Ssl | BackendProtocol::Https => {
+        BackendProtocol::Ssl | BackendProtocol::Https if !is_http => {
+            // The bytes pass unchanged, so they are of the protocol that the client has agreed on.
             let agreed = peer.tls.as_ref().and_then(|tls| tls.alpn.clone());
             Some(agreed.into_iter().collect())
         }
+        BackendProtocol::Ssl | BackendProtocol::Https if offers_http2 => Some(tls::http_protocols()),
+        BackendProtocol::Ssl | BackendProtocol::Https => Some(Vec::new()),
     };
-    let tls = protocols.map(|protocols| (&port.shared.tls_to_backends, protocols));
-    let limit = current.service.policy.connect_timeout;
-    let introduction = introduction(&current, header, Some(peer));
-    let opened = timeout(limit, open(to, introduction, tls, first)).await;
+    let tls = protocols.map(|protocols| (port.tls_to_backends(), protocols));
+    let limit = settings.service.policy.connect_timeout;
+    let proxy_header = proxy_header(&settings, header, Some(peer));
+    let opened = timeout(limit, open(to, proxy_header, tls, initial)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
-    // Bytes end with their client, or by silence; only what is kept for other requests can outlive its backend unnoticed.
+    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for other requests
+    // can outlive its backend unnoticed.
     if let (true, Ok(stream)) = (is_http, &result)
-        && let Err(error) = watch_over(stream.socket())
+        && let Err(error) = detect_dead_peer(stream.tcp())
     {
-        tracing::debug!(%error, port = %port.key, "a backend that goes without a word is not found out");
+        tracing::debug!(%error, port = %port.key, "backend connection without keep-alive");
     }
     if let Err(error) = &result {
-        tracing::debug!(%error, port = %port.key, "a backend is not reached");
-        chosen.backend.remember_failure(error.to_string());
+        tracing::debug!(%error, port = %port.key, "backend not reached");
+        chosen.backend.record_failure(error.to_string());
     }
-    port.backends().note(&chosen.backend, result.is_ok());
+    port.policy
+        .backends()
+        .record_connect(&chosen.backend, result.is_ok());
     result
 }
 
-/// The same with another backend where one fails, as often as that makes sense, each chosen by [`Port::choose`]. One that is
-/// near, and is to be told nothing else before, is told what the client has said at once.
+/// Connects to a backend of [`PortPolicy::choose`](crate::port::PortPolicy::choose), and to another one where that fails. A
+/// backend that is near, and gets neither a PROXY header nor a handshake, gets the client's initial data at once.
 pub(crate) async fn connect_any(
     port: &Arc<Port>,
     peer: &Peer,
-    first: &mut FirstWords,
-) -> Result<(Chosen, Outbound), ConnectError> {
+    initial: &mut InitialData,
+) -> Result<(ChosenBackend, BackendStream), ConnectError> {
     let mut tried = Vec::new();
-    let mut last = ConnectError::Nobody;
+    let mut last = ConnectError::NoBackend;
     while tried.len() < TRIES_MAX {
-        let Some(chosen) = port.choose(peer.ip(), &tried) else {
+        let Some(chosen) = port.policy.choose(peer.ip(), &tried) else {
             break;
         };
-        match connect_with(port, &chosen, peer, true, first).await {
+        match connect_with(port, &chosen, peer, true, initial).await {
             Ok(stream) => return Ok((chosen, stream)),
             Err(error) => last = error,
         }
@@ -184,21 +188,21 @@ pub(crate) async fn connect_any(
     Err(last)
 }
 
-/// Connects for a health check. There is no client: a PROXY header says so.
-pub(crate) async fn connect_to_check(
+/// Connects for a health check. A PROXY header says that there is no client.
+pub(crate) async fn connect_for_check(
     port: &Port,
-    current: &Current,
+    settings: &PortSettings,
     to: SocketAddr,
     is_tls: bool,
-) -> Result<Outbound, ConnectError> {
-    let tls = is_tls.then(|| (&port.shared.tls_to_backends, Vec::new()));
-    let introduction = introduction(current, Header::Own, None);
-    open(to, introduction, tls, &mut FirstWords::default()).await
+) -> Result<BackendStream, ConnectError> {
+    let tls = is_tls.then(|| (port.tls_to_backends(), Vec::new()));
+    let proxy_header = proxy_header(settings, Header::Own, None);
+    open(to, proxy_header, tls, &mut InitialData::default()).await
 }
 
-/// The PROXY header that a backend is sent, if it is sent one.
-fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Option<Vec<u8>> {
-    let version = current.service.policy.proxy_protocol_to_backends?;
+/// The bytes of the PROXY header that backends of the Service expect, if any.
+fn proxy_header(settings: &PortSettings, header: Header, peer: Option<&Peer>) -> Option<Vec<u8>> {
+    let version = settings.service.policy.proxy_protocol_to_backends?;
     let mut bytes = Vec::new();
     match version {
         ProxyVersion::V1 => write_version1(header, &mut bytes),
@@ -210,48 +214,48 @@ fn introduction(current: &Current, header: Header, peer: Option<&Peer>) -> Optio
     Some(bytes)
 }
 
-/// Connects, with TLS if that is given, which offers these protocols by ALPN. Where there is nothing to be said before, the
-/// client's first words may be said already.
+/// Opens a connection, with TLS that offers the given protocols by ALPN if `tls` is present. Without PROXY header and TLS,
+/// the initial data goes out with the connection.
 async fn open(
     to: SocketAddr,
-    introduction: Option<Vec<u8>>,
+    proxy_header: Option<Vec<u8>>,
     tls: Option<(&Arc<ClientConfig>, Vec<Vec<u8>>)>,
-    first: &mut FirstWords,
-) -> Result<Outbound, ConnectError> {
-    let first = (introduction.is_none() && tls.is_none()).then_some(first);
-    let mut stream = dial(to, first)
+    initial: &mut InitialData,
+) -> Result<BackendStream, ConnectError> {
+    let initial = (proxy_header.is_none() && tls.is_none()).then_some(initial);
+    let mut stream = connect_tcp(to, initial)
         .await
         .map_err(|source| ConnectError::Connect { to, source })?;
-    if let Some(bytes) = introduction {
+    if let Some(bytes) = proxy_header {
         let sent = stream.write_all(&bytes).await;
         sent.map_err(|source| ConnectError::Header { to, source })?;
     }
     let Some((config, protocols)) = tls else {
-        return Ok(Outbound::Plain(stream));
+        return Ok(BackendStream::Plain(stream));
     };
     let connector = TlsConnector::from(config.clone());
     let connector = connector.with_alpn(protocols);
-    let shaken = Box::pin(connector.connect(ServerName::from(to.ip()), stream)).await;
-    let stream = shaken.map_err(|source| ConnectError::Tls { to, source })?;
-    Ok(Outbound::Tls(Box::new(TlsConnection::new(stream))))
+    let handshake = Box::pin(connector.connect(ServerName::from(to.ip()), stream)).await;
+    let stream = handshake.map_err(|source| ConnectError::Tls { to, source })?;
+    Ok(BackendStream::Tls(Box::new(TlsConnection::new(stream))))
 }
 
-async fn dial(to: SocketAddr, first: Option<&mut FirstWords>) -> io::Result<TcpStream> {
-    let socket = spare::take(to)?;
-    // That the handshake is complete is told with the first words, which mostly follow at once.
+async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::Result<TcpStream> {
+    let socket = socket_reuse::open(to)?;
+    // Without a quick acknowledgement, the third segment of the TCP handshake carries the initial data.
     if let Err(error) = socket.set_tcp_quickack(false) {
-        tracing::debug!(%error, "a backend is told twice that it is connected");
+        tracing::debug!(%error, "handshake with a backend takes one segment more");
     }
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
     let stream = TcpStream::from_std(socket.into())?;
-    // The last thing that may fail: what it took nobody else is told.
-    let is_connected = first.map_or(Ok(false), |first| first.say(&stream))?;
+    // No step after this one may fail: data that one backend has taken must not go to another one.
+    let is_connected = initial.map_or(Ok(false), |initial| initial.try_send(&stream))?;
     if !is_connected {
-        // Of one that has failed the kernel tells its end too.
         let ready = stream.ready(Interest::WRITABLE).await?;
+        // For a failed connection the kernel reports the end of writing as well.
         if ready.is_write_closed()
             && let Some(error) = stream.take_error()?
         {
@@ -261,36 +265,29 @@ async fn dial(to: SocketAddr, first: Option<&mut FirstWords>) -> io::Result<TcpS
     Ok(stream)
 }
 
-/// Tells a backend that it is connected, where no words do: it may be the one to speak first.
-pub(crate) fn acknowledge(stream: &TcpStream) {
-    if let Err(error) = SockRef::from(stream).set_tcp_quickack(true) {
-        tracing::debug!(%error, "a backend may learn late that it is connected");
-    }
-}
-
-/// Has a connection break when the other machine is gone without a word.
-fn watch_over(stream: &TcpStream) -> io::Result<()> {
+/// Makes a connection fail when its backend is gone without closing it.
+fn detect_dead_peer(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_PERIOD)
         .with_retries(KEEPALIVE_PROBES);
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&keepalive)?;
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))
 }
 
-impl Side for Outbound {
-    fn bare(&self) -> Option<&TcpStream> {
+impl RelayStream for BackendStream {
+    fn plain_tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Plain(stream) => Some(stream),
             Self::Tls(_) => None,
         }
     }
 
-    fn socket(&self) -> &TcpStream {
+    fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.socket(),
+            Self::Tls(stream) => stream.tcp(),
         }
     }
 
@@ -299,16 +296,16 @@ impl Side for Outbound {
     }
 }
 
-impl BreakOff for Outbound {
-    fn break_off(&mut self) {
+impl AbortiveClose for BackendStream {
+    fn abort_on_drop(&mut self) {
         match self {
-            Self::Plain(stream) => stream.break_off(),
-            Self::Tls(stream) => stream.break_off(),
+            Self::Plain(stream) => stream.abort_on_drop(),
+            Self::Tls(stream) => stream.abort_on_drop(),
         }
     }
 }
 
-impl AsyncRead for Outbound {
+impl AsyncRead for BackendStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -321,7 +318,7 @@ impl AsyncRead for Outbound {
     }
 }
 
-impl AsyncWrite for Outbound {
+impl AsyncWrite for BackendStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),

@@ -1,23 +1,23 @@
-//! Who is at the other end of a client's connection.
+//! The remote end of a client's connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Who is at the other end.
+/// The remote end of a client's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The client: as a PROXY header tells it, else [`Peer::transport`].
+    /// The client: from the PROXY header, or else [`Peer::transport`].
     pub client: SocketAddr,
-    /// Where the client connected to: as a PROXY header tells it, else the listener's address.
+    /// The address that the client connected to: from the PROXY header, or else the listener's.
     pub destination: SocketAddr,
-    /// The other end of the connection itself.
+    /// The remote address of the TCP connection.
     pub transport: SocketAddr,
-    /// What its TLS handshake agreed on; nothing without TLS.
+    /// The result of the TLS handshake; `None` without TLS.
     pub tls: Option<Arc<TlsPeer>>,
 }
 
 impl Peer {
-    /// A client that is the other end itself.
+    /// A client that connects without a proxy in between.
     pub fn direct(client: SocketAddr, destination: SocketAddr) -> Self {
         Self {
             client,
@@ -33,15 +33,15 @@ impl Peer {
     }
 }
 
-/// What a TLS handshake agreed on.
+/// The result of a TLS handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPeer {
-    /// The name that the client asked for (SNI).
+    /// The requested server name (SNI).
     pub server_name: Option<String>,
-    /// The protocol (ALPN).
+    /// The selected protocol (ALPN).
     pub alpn: Option<Vec<u8>>,
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
-    /// The suite, as `TLS13_AES_128_GCM_SHA256`.
+    /// The cipher suite, for example `TLS13_AES_128_GCM_SHA256`.
     pub cipher_suite: String,
 }

@@ -1,4 +1,4 @@
-//! What a Service asks of the edge. Plain data: whoever makes it has read objects and annotations already.
+//! Settings of the edge, as plain data. Their author has already read objects and annotations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// Namespace and name of a Service; also what logs and metrics name it by.
+/// Namespace and name of a Service, for logs and metrics too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceName {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
 }
 
@@ -23,24 +23,24 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// All that the edge is to serve.
+/// The Services that the edge serves.
 pub type Settings = BTreeMap<ServiceName, Arc<ServiceSettings>>;
 
 /// A Service at the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// Its addresses: each listener listens at each of them.
+    /// Its addresses. Each listener listens at all of them.
     pub addresses: Vec<IpAddr>,
     /// Its ports.
     pub listeners: Vec<Listener>,
-    /// What holds for all of them.
+    /// Policy of all its ports.
     pub policy: Policy,
-    /// Where the access log goes.
+    /// Its access log.
     pub access_log: Option<AccessLog>,
 }
 
 impl ServiceSettings {
-    /// A Service with these addresses and ports that asks for nothing else.
+    /// A Service with these addresses and ports, and defaults for everything else.
     pub fn new(addresses: Vec<IpAddr>, listeners: Vec<Listener>) -> Self {
         Self {
             addresses,
@@ -51,42 +51,43 @@ impl ServiceSettings {
     }
 }
 
-/// How all ports of a Service treat their clients and backends.
+/// Policy of a Service towards its clients and backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Who may connect; everybody if empty. With PROXY protocol accepted, the address that it tells counts.
+    /// Clients that may connect; empty permits all. Where a PROXY header is accepted, its address counts.
     pub source_ranges: Vec<IpNet>,
-    /// From whom a PROXY header is expected (version 1 or 2); from others, none is read. A connection from there without
-    /// one is closed.
+    /// Proxies whose connections begin with a PROXY header (version 1 or 2). Their connections without one are
+    /// closed. From other addresses, no header is read.
     pub proxy_protocol_from: Vec<IpNet>,
-    /// The PROXY header that backends are sent.
+    /// Version of the PROXY header that backends get.
     pub proxy_protocol_to_backends: Option<ProxyVersion>,
-    /// Which backend takes a new connection or request.
+    /// Choice of the backend for a new connection or request.
     pub balance: Balance,
-    /// Which clients stay with their backend.
+    /// Session affinity.
     pub stickiness: Stickiness,
-    /// Checks of backends besides the readiness that endpoints have.
+    /// Health checks of backends, besides the readiness of endpoints.
     pub health_check: Option<HealthCheck>,
-    /// How long a connection may be silent, both ways; for HTTP, between requests and while one is answered.
+    /// Time for which a connection may be idle in both directions. For HTTP it counts between requests, and while a
+    /// request is under way.
     pub idle_timeout: Duration,
-    /// How long one try to connect to a backend may take.
+    /// Time for one attempt to connect to a backend.
     pub connect_timeout: Duration,
-    /// How long connections to a backend that left may go on: with `None` they are left alone until they end.
+    /// Drain time of connections to a removed backend; `None` leaves them open until they end.
     pub draining: Option<Duration>,
-    /// Bounds on what clients may have.
+    /// Limits of clients.
     pub limits: Limits,
-    /// Whether backends of all zones are used alike; else those of the edge's own zone come first, while any is usable.
+    /// Uses backends of all zones alike. Otherwise those of the edge's own zone come first, as long as one is usable.
     pub is_cross_zone: bool,
 }
 
 impl Policy {
-    /// How long a connection may be silent if nothing is said: AWS's default.
+    /// Default idle timeout, which is that of AWS.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-    /// How long one try to connect to a backend may take if nothing is said: OpenStack's default.
+    /// Default connect timeout, which is that of OpenStack.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 }
 
-/// That of a Service that asks for nothing.
+/// The policy of a Service without settings.
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -108,62 +109,62 @@ impl Default for Policy {
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// The port's name, empty if it has none.
+    /// Name of the port, possibly empty.
     pub name: Arc<str>,
     /// The port that clients use.
     pub port: u16,
-    /// What clients speak.
+    /// Protocol towards clients.
     pub frontend: Frontend,
-    /// What backends are spoken to.
+    /// Protocol towards backends.
     pub backend_protocol: BackendProtocol,
-    /// All endpoints of the port, in any state.
+    /// All endpoints of the port, in any condition.
     pub backends: Vec<Backend>,
 }
 
-/// What clients of a listener speak.
+/// Protocol towards clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frontend {
-    /// Bytes.
+    /// TCP.
     Tcp,
-    /// Bytes inside of TLS, which ends here.
+    /// TLS, which is terminated here.
     Ssl(Tls),
     /// HTTP/1.1, and HTTP/2 with prior knowledge.
     Http {
-        /// Whether every request is answered with a redirection to `https://`, to this port.
+        /// Port of `https://` to which every request is redirected.
         redirects_to_https: Option<u16>,
     },
-    /// HTTP inside of TLS: HTTP/1.1 or HTTP/2, as ALPN has it.
+    /// HTTP with TLS: HTTP/1.1 or HTTP/2, as ALPN selects.
     Https(Tls),
-    /// Datagrams.
+    /// UDP.
     Udp,
 }
 
-/// What backends are spoken to.
+/// Protocol towards backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendProtocol {
-    /// Bytes, or datagrams for a listener of [`Frontend::Udp`].
+    /// TCP, or UDP for a listener of [`Frontend::Udp`].
     Tcp,
-    /// Bytes inside of TLS. The backend's certificate is not verified, as the clouds' balancers do.
+    /// TLS. The certificate of the backend is not verified, as in the clouds' load balancers.
     Ssl,
     /// HTTP/1.1.
     Http,
-    /// HTTP inside of TLS; HTTP/2 if ALPN has it. The backend's certificate is not verified.
+    /// HTTP with TLS; HTTP/2 if ALPN selects it. The certificate of the backend is not verified.
     Https,
 }
 
-/// How TLS ends at the edge.
+/// TLS termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificates, chosen by SNI; the first one is for clients that name no server, or one that none is for.
+    /// Certificates, selected by SNI. The first one serves clients without SNI, and names that no certificate has.
     pub certificates: Vec<Arc<Certificate>>,
-    /// Versions and suites.
+    /// Versions and cipher suites.
     pub policy: TlsPolicy,
-    /// What is agreed on by ALPN.
+    /// Protocols for ALPN.
     pub alpn: Alpn,
 }
 
 impl Tls {
-    /// With these certificates, and nothing else asked for.
+    /// TLS termination with these certificates, and defaults for everything else.
     pub fn new(certificates: Vec<Arc<Certificate>>) -> Self {
         Self {
             certificates,
@@ -173,14 +174,14 @@ impl Tls {
     }
 }
 
-/// A certificate, as a Secret of type `kubernetes.io/tls` holds it.
+/// A certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
 #[derive(PartialEq, Eq)]
 pub struct Certificate {
-    /// Where it comes from, for messages.
+    /// Its source, for messages.
     pub source: Arc<str>,
-    /// The chain in PEM, the server's own first.
+    /// Certificate chain in PEM, the server certificate first.
     pub chain_pem: Vec<u8>,
-    /// Its private key in PEM.
+    /// Private key in PEM.
     pub key_pem: Vec<u8>,
 }
 
@@ -193,25 +194,25 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// Which versions and suites of TLS are offered.
+/// TLS versions and cipher suites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsPolicy {
     /// TLS 1.2 with forward secrecy and authenticated encryption, and TLS 1.3.
     #[default]
     Tls12And13,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     Tls13,
-    /// TLS 1.2 alone, with forward secrecy and authenticated encryption.
+    /// TLS 1.2 only, with forward secrecy and authenticated encryption.
     Tls12,
 }
 
-/// Which protocols a client may agree on by ALPN (RFC 7301), as the policies of AWS's network balancer have them. A client that
-/// offers none of them goes on without.
+/// Protocols for ALPN (RFC 7301), as the policies of AWS's network load balancer define them. A client that offers
+/// none of them goes on without ALPN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alpn {
-    /// HTTP/2 before HTTP/1.1 where the edge speaks HTTP; nothing where it passes bytes on.
+    /// HTTP/2 before HTTP/1.1 where the edge serves HTTP, and none where it relays bytes.
     #[default]
-    AsSpoken,
+    Automatic,
     /// HTTP/1.1, HTTP/1.0.
     Http1Only,
     /// HTTP/2.
@@ -220,7 +221,7 @@ pub enum Alpn {
     Http2Optional,
     /// HTTP/2, HTTP/1.1, HTTP/1.0.
     Http2Preferred,
-    /// Nothing.
+    /// None.
     Never,
 }
 
@@ -233,118 +234,118 @@ pub enum ProxyVersion {
     V2,
 }
 
-/// Which backend takes a new connection or request.
+/// Choice of the backend for a new connection or request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// One after the other.
+    /// In turn.
     #[default]
     RoundRobin,
-    /// The one with the fewest under way; of equal ones, by turns.
+    /// The backend with the fewest connections and requests under way; in turn among equal ones.
     LeastConnections,
-    /// By the client's address, moving as few as possible when backends change.
+    /// By a hash of the client's address that moves few clients when backends change.
     Maglev,
 }
 
-/// Which clients stay with their backend.
+/// Session affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stickiness {
     /// None.
     #[default]
     None,
-    /// Those of one address, for so long after their last connection.
+    /// By client address, until `timeout` after the last connection.
     Source {
-        /// How long.
+        /// Time since the last connection.
         timeout: Duration,
     },
-    /// Those with our cookie (HTTP only; for other listeners as `None`).
+    /// By a cookie of the edge (HTTP only; no affinity for other listeners).
     Cookie {
-        /// The cookie's name.
+        /// Name of the cookie.
         name: Arc<str>,
-        /// `Max-Age`; for as long as the browser runs if not given.
+        /// `Max-Age`; without it the cookie ends with the browser session.
         max_age: Option<Duration>,
     },
 }
 
-/// Checks of backends by the edge.
+/// Health checks of backends by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// How a backend is asked.
+    /// Kind of the check.
     pub probe: HealthProbe,
-    /// The port that is asked, if it is not the backend's own.
+    /// Port of the check, if it is not the backend's own.
     pub port: Option<u16>,
-    /// From one check's beginning to the next one's.
+    /// Time from the start of one check to the start of the next.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// Time for one check.
     pub timeout: Duration,
-    /// Good answers in a row until a backend that failed is used again.
+    /// Successes in a row after which an unhealthy backend is healthy again.
     pub healthy_threshold: u32,
-    /// Bad answers in a row until a backend is not used any more.
+    /// Failures in a row after which a healthy backend is unhealthy.
     pub unhealthy_threshold: u32,
 }
 
-/// How a backend is asked.
+/// Kind of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HealthProbe {
-    /// It takes a connection.
+    /// A TCP connection.
     Tcp,
-    /// It completes a TLS handshake.
+    /// A TLS handshake.
     Ssl,
-    /// It answers a GET.
+    /// A response to a GET request.
     Http {
-        /// With TLS, whose certificate is not verified.
+        /// Uses TLS, without verification of the certificate.
         is_https: bool,
         /// Path and query.
         path: Arc<str>,
-        /// `Host`; the backend's address if not given.
+        /// `Host`; the backend's address by default.
         host: Option<Arc<str>>,
-        /// Statuses that are good, as inclusive ranges.
-        good_statuses: Vec<(u16, u16)>,
+        /// Expected statuses, as inclusive ranges.
+        expected_statuses: Vec<(u16, u16)>,
     },
 }
 
-/// Bounds on what clients may have. 0 is "no more than the process can bear", unless it is said otherwise.
+/// Limits of clients. 0 leaves only the limit of the process, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once, of all clients together.
+    /// Connections at the same time, of all clients together.
     pub connections_max: u32,
-    /// Connections at once, of one client address; 0 is the process's default ([`crate::Shares`]).
+    /// Connections at the same time, of one client address; 0 is the process's default ([`crate::Shares`]).
     pub connections_per_client: u32,
     /// New connections a second, of one client address.
     pub connections_per_second: u32,
-    /// Bytes a second that come from all clients together.
+    /// Bytes a second from all clients together.
     pub received_bytes_per_second: u64,
-    /// Bytes a second that go to all clients together.
+    /// Bytes a second to all clients together.
     pub sent_bytes_per_second: u64,
-    /// Bytes a second of both directions together, as far as these have no bound of their own.
+    /// Bytes a second of both directions together, as far as they have no limit of their own.
     pub both_bytes_per_second: u64,
 }
 
-/// Where and how requests and connections are logged.
+/// An access log of requests and connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
-    /// Where files go.
+    /// Destination of its files.
     pub destination: LogDestination,
-    /// Begins the name of each file; may hold slashes.
+    /// Beginning of each file name, which may contain slashes.
     pub prefix: Arc<str>,
-    /// How long lines are gathered for one file.
+    /// Time for which lines are gathered into one file.
     pub interval: Duration,
-    /// What a line looks like.
+    /// Format of a line.
     pub format: LogFormat,
 }
 
-/// Where the files of an access log go.
+/// Destination of the files of an access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogDestination {
-    /// The directory that the process was given for access logs.
+    /// The directory for access logs that the process was given.
     Directory,
     /// A bucket of the S3-compatible service that the process was given.
     Bucket(Arc<str>),
 }
 
-/// What a line of an access log looks like.
+/// Format of a line of an access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// The Common Log Format for HTTP; for connections, a line of the same shape.
+    /// The Common Log Format for HTTP, and a line of the same shape for connections.
     #[default]
     Common,
     /// One JSON object.
@@ -354,18 +355,18 @@ pub enum LogFormat {
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Where it is reached.
+    /// Its address.
     pub address: SocketAddr,
-    /// Its zone, if its slice says so.
+    /// Its zone, if its EndpointSlice names one.
     pub zone: Option<Arc<str>>,
-    /// Whether it takes new connections (endpoint condition `ready`).
+    /// Endpoint condition `ready`: it takes new connections.
     pub is_ready: bool,
-    /// Whether it serves though it terminates: it takes new connections only when no other is ready (KEP-1669).
+    /// The endpoint terminates and still serves: it takes new connections only if no other one is ready (KEP-1669).
     pub is_serving_while_terminating: bool,
 }
 
 impl Backend {
-    /// One that takes new connections, in a zone that nobody knows.
+    /// A ready endpoint without a zone.
     pub fn ready(address: SocketAddr) -> Self {
         Self {
             address,

@@ -1,4 +1,4 @@
-//! How ports are at a moment, for people and for programs that look after them. Counts are since the port was first served.
+//! The state of ports at one moment, for status pages. Counts start when the port is first served.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,114 +8,117 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::backends::Backend;
-use crate::counters::Refusal;
 use crate::faults::Fault;
-use crate::port::{Current, Port};
+use crate::port::{Port, PortSettings};
+use crate::refusal::ConnectionRefusal;
 use crate::settings::Frontend;
 
-/// How a port is.
+/// The state of a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortStatus {
-    /// The Service's namespace.
+    /// Namespace of the Service.
     pub namespace: Arc<str>,
-    /// The Service.
+    /// Name of the Service.
     pub service: Arc<str>,
     /// The port that clients use.
     pub port: u16,
     /// `tcp` or `udp`.
     pub protocol: Cow<'static, str>,
-    /// What clients speak: `tcp`, `ssl`, `http`, `https` or `udp`.
+    /// The protocol of clients: `tcp`, `ssl`, `http`, `https` or `udp`.
     pub frontend: Cow<'static, str>,
-    /// Where it is listened.
+    /// Addresses of its listeners.
     pub addresses: Vec<IpAddr>,
-    /// Connections and flows that are open.
+    /// Open connections and flows.
     pub open_connections: u64,
-    /// Connections and flows that were taken, those that were then refused among them.
+    /// Accepted connections and flows, including those that were refused afterwards.
     pub connections: u64,
     /// Bytes from clients.
     pub received_bytes: u64,
     /// Bytes to clients.
     pub sent_bytes: u64,
-    /// Clients that were sent away, by [`Refusal::reason`]; reasons for which none was are not in it.
+    /// Refused connections, flows and datagrams by [`ConnectionRefusal::reason`]. Reasons without a refusal have no
+    /// entry.
     pub refused: BTreeMap<Cow<'static, str>, u64>,
-    /// Lines of the access log, of all ports of the Service, that were lost.
+    /// Lost lines of the access log, of all ports of the Service.
     pub lost_log_lines: u64,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
-    /// What keeps it from being served as asked, for people.
+    /// Its faults, as texts for people.
     pub faults: Vec<String>,
 }
 
-/// How a backend is.
+/// The state of a backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStatus {
-    /// Where it is reached.
+    /// Its address.
     pub address: SocketAddr,
-    /// What keeps it from being used, or nothing.
+    /// The condition that decides about its use.
     pub state: BackendState,
     /// Connections and requests under way.
     pub under_way: usize,
-    /// Connections and requests that it was chosen for.
+    /// Connections and requests that chose it.
     pub connections: u64,
-    /// Connections to it that failed.
+    /// Failed connections to it.
     pub failures: u64,
-    /// What failed last; it may work again by now.
+    /// The last failure, from which the backend may have recovered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
 }
 
-/// What failed last.
+/// A failure of a backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
-    /// Seconds since then.
+    /// Seconds since the failure.
     pub seconds_ago: u64,
-    /// What it was, for people.
-    pub why: String,
+    /// A description for people.
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
-/// Whether a backend is used. Of several, the first that holds.
+/// The condition of a backend: the first of these that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendState {
-    /// Its endpoint is about to end and still serves: it is used if no other one is.
+    /// Its endpoint terminates and still serves: it is used only if no other one is.
     Terminating,
     /// Its endpoint is not ready.
     NotReady,
-    /// It fails its health checks.
+    /// Its health checks fail.
     Unhealthy,
-    /// It refused connections again and again, and is left in peace for a while.
+    /// It is ejected for a while after repeated failures.
     Ejected,
-    /// It is used.
+    /// It is in use.
     Healthy,
 }
 
 impl PortStatus {
-    /// How a port is, of which this is wrong.
+    /// The state of a port with these faults.
     pub(crate) fn of(port: &Port, faults: &[Fault]) -> Self {
-        let current = port.current();
-        let counters = port.counters();
-        let refused = Refusal::ALL.map(|why| (why.reason().into(), counters.refusals(why)));
+        let settings = port.policy.settings();
+        let counters = &port.counters;
+        let refused =
+            ConnectionRefusal::ALL.map(|refusal| (refusal.reason().into(), counters.refusals(refusal)));
         let (received_bytes, sent_bytes) = counters.bytes();
-        let backends = port.backends().all();
+        let backends = port.policy.backends().all();
         Self {
             namespace: Arc::clone(&port.key.service.namespace),
             service: Arc::clone(&port.key.service.name),
             port: port.key.port,
             protocol: port.key.transport.name().into(),
-            frontend: name(&current.listener.frontend).into(),
-            addresses: current.service.addresses.clone(),
+            frontend: frontend_name(&settings.listener.frontend).into(),
+            addresses: settings.service.addresses.clone(),
             open_connections: counters.open(),
             connections: counters.connections(),
             received_bytes,
             sent_bytes,
             refused: refused.into_iter().filter(|(_, count)| *count > 0).collect(),
-            lost_log_lines: current.log.as_ref().map_or(0, |log| log.lost_lines()),
+            lost_log_lines: settings.log.as_ref().map_or(0, |log| log.lost_lines()),
             backends: backends
                 .iter()
-                .map(|backend| BackendStatus::of(port, &current, backend))
+                .map(|backend| BackendStatus::of(port, &settings, backend))
                 .collect(),
             faults: faults.iter().map(Fault::to_string).collect(),
         }
@@ -123,8 +126,8 @@ impl PortStatus {
 }
 
 impl BackendStatus {
-    fn of(port: &Port, current: &Current, backend: &Backend) -> Self {
-        let mut settings = current.listener.backends.iter();
+    fn of(port: &Port, settings: &PortSettings, backend: &Backend) -> Self {
+        let mut settings = settings.listener.backends.iter();
         let endpoint = settings.find(|endpoint| endpoint.address == backend.address);
         let (is_ready, is_terminating) = endpoint.map_or((false, false), |endpoint| {
             (endpoint.is_ready, endpoint.is_serving_while_terminating)
@@ -135,7 +138,7 @@ impl BackendStatus {
             BackendState::NotReady
         } else if !backend.is_healthy() {
             BackendState::Unhealthy
-        } else if port.backends().is_ejected(backend) {
+        } else if port.policy.backends().is_ejected(backend) {
             BackendState::Ejected
         } else {
             BackendState::Healthy
@@ -146,15 +149,15 @@ impl BackendStatus {
             under_way: backend.under_way(),
             connections: backend.connections(),
             failures: backend.failures(),
-            last_failure: backend.last_failure().map(|failed| LastFailure {
-                seconds_ago: failed.at.elapsed().as_secs(),
-                why: failed.why,
+            last_failure: backend.last_failure().map(|failure| LastFailure {
+                seconds_ago: failure.at.elapsed().as_secs(),
+                reason: failure.reason,
             }),
         }
     }
 }
 
-fn name(frontend: &Frontend) -> &'static str {
+fn frontend_name(frontend: &Frontend) -> &'static str {
     match frontend {
         Frontend::Tcp => "tcp",
         Frontend::Ssl(_) => "ssl",

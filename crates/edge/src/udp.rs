@@ -1,5 +1,4 @@
-//! Datagrams: a flow is a client's address; each has a socket of its own towards its backend, until it is silent for too
-//! long.
+//! UDP flows. A flow is a client's address and has its own socket towards its backend, until it is idle for too long.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,39 +12,39 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::backends::{Backend, Chosen};
-use crate::bandwidth::Turns;
-use crate::counters::Refusal;
-use crate::port::{Port, Seat};
-use crate::workers::Taking;
+use crate::admission::ConnectionPermit;
+use crate::admission::bandwidth::BandwidthReservation;
+use crate::backends::{Backend, ChosenBackend};
+use crate::port::Port;
+use crate::refusal::ConnectionRefusal;
 
 /// The longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Flows of one socket at most: those of one port leave room for others.
+/// Flows of one socket, at most: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
-/// Datagrams taken before others have their turn.
-const TAKEN_MAX: usize = 64;
-/// Backends that are asked for one datagram.
+/// Datagrams received before other tasks run.
+const DATAGRAMS_PER_POLL_MAX: usize = 64;
+/// Backends that are tried for one datagram.
 const TRIES_MAX: usize = 4;
-/// How often silent flows are looked for, at most and at least.
+/// Shortest and longest interval between sweeps for idle flows.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Pause after the socket could not be read.
+/// Pause after a failed read of the socket.
 const PAUSE: Duration = Duration::from_millis(20);
-/// When no more datagrams are taken, how long answers to the last ones are passed on.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Time for which responses to the last datagrams are forwarded after the socket is closed.
+const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
-/// Passes on datagrams that come to a socket, until it is told to stop.
+/// Forwards the datagrams of a socket until `stop` changes.
 pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Receiver<()>) {
-    let taking = Taking::begin(&port);
+    let accept_loop = port.accept_loop();
     let socket = match UdpSocket::from_std(socket.into()) {
         Ok(socket) => Arc::new(socket),
-        Err(error) => return tracing::error!(%error, port = %port.key, "datagrams cannot be taken"),
+        Err(error) => return tracing::error!(%error, port = %port.key, "socket not registered"),
     };
     let mut flows = Flows {
         socket: socket.clone(),
         flows: HashMap::new(),
-        answers: JoinSet::new(),
-        began: Instant::now(),
+        responses: JoinSet::new(),
+        started_at: Instant::now(),
         swept: Instant::now(),
         port,
     };
@@ -55,14 +54,14 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
         tokio::select! {
             biased;
             _ = stop.changed() => break,
-            Some(ended) = flows.answers.join_next(), if !flows.answers.is_empty() => {
-                if let Ok(client) = ended {
+            Some(finished) = flows.responses.join_next(), if !flows.responses.is_empty() => {
+                if let Ok(client) = finished {
                     flows.flows.remove(&client);
                 }
             }
             ready = socket.readable() => {
-                if let Err(error) = ready.and_then(|()| flows.take(&mut buffer)) {
-                    tracing::debug!(%error, port = %flows.port.key, "a datagram is not taken");
+                if let Err(error) = ready.and_then(|()| flows.receive(&mut buffer)) {
+                    tracing::debug!(%error, port = %flows.port.key, "receiving datagrams failed, next attempt after a pause");
                     tokio::time::sleep(PAUSE).await;
                 }
                 tokio::task::yield_now().await;
@@ -72,45 +71,45 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
         flows.sweep(pause);
     }
     if !flows.flows.is_empty() {
-        tokio::time::sleep(LAST_ANSWERS).await;
+        tokio::time::sleep(LAST_RESPONSES).await;
     }
-    drop(taking);
+    drop(accept_loop);
 }
 
 struct Flows {
     port: Arc<Port>,
     socket: Arc<UdpSocket>,
     flows: HashMap<SocketAddr, Flow>,
-    /// The tasks that wait for answers; each says whose flow ends with it, since its backend refuses.
-    answers: JoinSet<SocketAddr>,
-    began: Instant,
+    /// The tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
+    responses: JoinSet<SocketAddr>,
+    started_at: Instant,
     swept: Instant,
 }
 
-/// One client's flow.
+/// The flow of one client.
 struct Flow {
-    chosen: Chosen,
+    chosen: ChosenBackend,
     socket: Arc<UdpSocket>,
-    /// Milliseconds since the flows began at which somebody last said something.
+    /// Milliseconds from `Flows::started_at` to the last datagram of either side.
     last: Arc<AtomicU64>,
-    /// Its client's turns, if the bandwidth is bound.
-    received: Option<Turns>,
-    answers: AbortHandle,
-    _seat: Seat,
+    /// Bandwidth of datagrams from the client, if limited.
+    received: Option<BandwidthReservation>,
+    responses: AbortHandle,
+    _permit: ConnectionPermit,
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.answers.abort();
+        self.responses.abort();
     }
 }
 
 impl Flows {
-    /// Takes datagrams as long as there are any.
-    fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        for _ in 0..TAKEN_MAX {
+    /// Receives the datagrams that are there.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        for _ in 0..DATAGRAMS_PER_POLL_MAX {
             match self.socket.try_recv_from(buffer) {
-                Ok((bytes, client)) => self.pass_on(client, buffer.get(..bytes).unwrap_or_default()),
+                Ok((bytes, client)) => self.forward(client, buffer.get(..bytes).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -118,12 +117,12 @@ impl Flows {
         Ok(())
     }
 
-    /// Passes on what a client says. What cannot be passed on is lost, as datagrams may be.
-    fn pass_on(&mut self, client: SocketAddr, datagram: &[u8]) {
+    /// Forwards a client's datagram. A datagram that no backend takes is lost, as UDP permits.
+    fn forward(&mut self, client: SocketAddr, datagram: &[u8]) {
         if self
             .flows
             .get(&client)
-            .is_some_and(|flow| flow.chosen.backend.has_left())
+            .is_some_and(|flow| flow.chosen.backend.is_removed())
         {
             self.flows.remove(&client);
         }
@@ -131,32 +130,32 @@ impl Flows {
         let mut tried = Vec::new();
         while tried.len() < TRIES_MAX {
             if !self.flows.contains_key(&client) {
-                match self.begin(client, &tried, now) {
+                match self.open_flow(client, &tried, now) {
                     Ok(flow) => drop(self.flows.insert(client, flow)),
-                    Err(why) => return self.port.counters().refused(why),
+                    Err(refusal) => return self.port.counters.refused(refusal),
                 }
             }
             let Some(flow) = self.flows.get_mut(&client) else {
                 return;
             };
             flow.last.store(now, Ordering::Relaxed);
-            let elapsed = self.port.turns_began().elapsed();
-            if let Some(turns) = &mut flow.received
+            let elapsed = self.port.admission.bandwidth_epoch().elapsed();
+            if let Some(reservation) = &mut flow.received
                 && tried.is_empty()
-                && !turns.admit(datagram.len(), elapsed)
+                && !reservation.admits_datagram(datagram.len(), elapsed)
             {
-                return self.port.counters().refused(Refusal::Bandwidth);
+                return self.port.counters.refused(ConnectionRefusal::Bandwidth);
             }
-            // A new socket is not known to be writable yet, though it is.
+            // A new socket is writable, which the runtime does not know yet.
             match socket2::SockRef::from(&*flow.socket).send(datagram) {
-                Ok(_) => return self.port.counters().received(datagram.len() as u64),
+                Ok(_) => return self.port.counters.received(datagram.len() as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The backend has refused an earlier datagram: another one gets this.
+                // The backend has refused an earlier datagram, so another one gets this.
                 Err(error) => {
                     let backend = &flow.chosen.backend;
-                    tracing::debug!(%error, backend = %backend.address, "a backend refuses");
-                    backend.remember_failure(error.to_string());
-                    self.port.backends().note(backend, false);
+                    tracing::debug!(%error, backend = %backend.address, "backend refuses datagrams");
+                    backend.record_failure(error.to_string());
+                    self.port.policy.backends().record_connect(backend, false);
                     tried.push(backend.address);
                     self.flows.remove(&client);
                 }
@@ -164,29 +163,38 @@ impl Flows {
         }
     }
 
-    fn begin(&mut self, client: SocketAddr, tried: &[SocketAddr], now: u64) -> Result<Flow, Refusal> {
+    fn open_flow(
+        &mut self,
+        client: SocketAddr,
+        tried: &[SocketAddr],
+        now: u64,
+    ) -> Result<Flow, ConnectionRefusal> {
         if self.flows.len() >= FLOWS_MAX {
-            return Err(Refusal::ProcessConnections);
+            return Err(ConnectionRefusal::ProcessConnections);
         }
-        let mut seat = self.port.seat()?;
-        self.port.admit(client.ip(), &mut seat)?;
-        let chosen = self.port.choose(client.ip(), tried).ok_or(Refusal::NoBackend)?;
+        let mut permit = self.port.permit()?;
+        self.port.admit_client(client.ip(), &mut permit)?;
+        let chosen = self
+            .port
+            .policy
+            .choose(client.ip(), tried)
+            .ok_or(ConnectionRefusal::NoBackend)?;
         let socket = connected(chosen.backend.address).map_err(|error| {
-            tracing::debug!(%error, "no socket for a flow");
-            Refusal::NoBackend
+            tracing::debug!(%error, "no socket for a new flow");
+            ConnectionRefusal::NoBackend
         })?;
         let socket = Arc::new(socket);
         let last = Arc::new(AtomicU64::new(now));
-        let limits = self.port.current().service.policy.limits;
-        let [received, sent] = self.port.turns(&limits);
-        let answers = Answers {
+        let limits = self.port.policy.settings().service.policy.limits;
+        let [received, sent] = self.port.admission.bandwidth(&limits);
+        let responses = ResponseForwarder {
             client,
             backend: chosen.backend.clone(),
             from: socket.clone(),
             to: self.socket.clone(),
             last: last.clone(),
             sent,
-            began: self.began,
+            started_at: self.started_at,
             port: self.port.clone(),
         };
         Ok(Flow {
@@ -194,32 +202,32 @@ impl Flows {
             socket,
             last,
             received,
-            answers: self.answers.spawn(answers.pass_on()),
-            _seat: seat,
+            responses: self.responses.spawn(responses.forward()),
+            _permit: permit,
         })
     }
 
-    /// Forgets silent flows, and those whose backend left.
+    /// Removes idle flows, and those whose backend is removed.
     fn sweep(&mut self, interval: Duration) {
         if self.swept.elapsed() < interval {
             return;
         }
         self.swept = Instant::now();
         let now = self.now();
-        let idle_timeout = self.port.current().service.policy.idle_timeout;
+        let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         self.flows.retain(|_, flow| {
             let idle = now.saturating_sub(flow.last.load(Ordering::Relaxed));
-            Duration::from_millis(idle) < idle_timeout && !flow.chosen.backend.has_left()
+            Duration::from_millis(idle) < idle_timeout && !flow.chosen.backend.is_removed()
         });
     }
 
     fn sweep_interval(&self) -> Duration {
-        let idle_timeout = self.port.current().service.policy.idle_timeout;
+        let idle_timeout = self.port.policy.settings().service.policy.idle_timeout;
         (idle_timeout / 4).clamp(SWEEP.0, SWEEP.1)
     }
 
     fn now(&self) -> u64 {
-        milliseconds(self.began)
+        milliseconds(self.started_at)
     }
 }
 
@@ -234,44 +242,44 @@ fn connected(to: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket)
 }
 
-/// What a backend answers to a client.
-struct Answers {
+/// Forwards the datagrams of a backend to a client.
+struct ResponseForwarder {
     client: SocketAddr,
     backend: Arc<Backend>,
     from: Arc<UdpSocket>,
     to: Arc<UdpSocket>,
     last: Arc<AtomicU64>,
-    /// The backend's turns, if the bandwidth is bound.
-    sent: Option<Turns>,
-    began: Instant,
+    /// Bandwidth of datagrams to the client, if limited.
+    sent: Option<BandwidthReservation>,
+    started_at: Instant,
     port: Arc<Port>,
 }
 
-impl Answers {
-    /// Passes them on until the backend refuses; then whose they were.
-    async fn pass_on(mut self) -> SocketAddr {
+impl ResponseForwarder {
+    /// Forwards datagrams until the backend refuses. Returns the client.
+    async fn forward(mut self) -> SocketAddr {
         loop {
             if self.from.readable().await.is_err() {
                 return self.client;
             }
-            // Only as long as there is something to read does a buffer cost memory.
+            // Allocated only while there is something to read: an idle flow needs no buffer.
             let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
             loop {
                 match self.from.try_recv(&mut buffer) {
                     Ok(bytes) => {
-                        self.last.store(milliseconds(self.began), Ordering::Relaxed);
-                        self.port.backends().note(&self.backend, true);
-                        let elapsed = self.port.turns_began().elapsed();
-                        if let Some(turns) = &mut self.sent
-                            && !turns.admit(bytes, elapsed)
+                        self.last.store(milliseconds(self.started_at), Ordering::Relaxed);
+                        self.port.policy.backends().record_connect(&self.backend, true);
+                        let elapsed = self.port.admission.bandwidth_epoch().elapsed();
+                        if let Some(reservation) = &mut self.sent
+                            && !reservation.admits_datagram(bytes, elapsed)
                         {
-                            self.port.counters().refused(Refusal::Bandwidth);
+                            self.port.counters.refused(ConnectionRefusal::Bandwidth);
                             continue;
                         }
-                        let answer = buffer.get(..bytes).unwrap_or_default();
-                        match self.to.send_to(answer, self.client).await {
-                            Ok(bytes) => self.port.counters().sent(bytes as u64),
-                            Err(error) => tracing::trace!(%error, "an answer is lost"),
+                        let response = buffer.get(..bytes).unwrap_or_default();
+                        match self.to.send_to(response, self.client).await {
+                            Ok(bytes) => self.port.counters.sent(bytes as u64),
+                            Err(error) => tracing::trace!(%error, "response lost"),
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -282,6 +290,6 @@ impl Answers {
     }
 }
 
-fn milliseconds(began: Instant) -> u64 {
-    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn milliseconds(started_at: Instant) -> u64 {
+    u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

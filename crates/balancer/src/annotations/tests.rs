@@ -368,7 +368,7 @@ fn alpn_is_as_the_policy_says() {
             alpn
         );
     }
-    assert_eq!(wish(aws(&[("ssl-cert", "web")])).alpn, Alpn::AsSpoken);
+    assert_eq!(wish(aws(&[("ssl-cert", "web")])).alpn, Alpn::Automatic);
     // It moves no Service to the edge.
     assert!(aws(&[("alpn-policy", "HTTP2Only")]).edge.is_none());
 }

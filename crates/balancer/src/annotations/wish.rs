@@ -366,7 +366,7 @@ fn health_check(asked: &Asked, faults: &mut Vec<Fault>) -> Option<HealthCheck> {
         is_https,
         path: asked.check_path.get().cloned().unwrap_or_else(|| "/".into()),
         host: asked.check_host.get().cloned(),
-        good_statuses: asked
+        expected_statuses: asked
             .check_statuses
             .get()
             .cloned()

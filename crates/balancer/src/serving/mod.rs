@@ -51,7 +51,7 @@ pub struct Settings {
     /// Where the announcer hears which addresses are served.
     pub served: watch::Sender<Arc<Addresses>>,
     /// Where access logs may go.
-    pub log_places: edge::log::Places,
+    pub log_places: edge::log::Destinations,
     /// The buckets among these places.
     pub buckets: Buckets,
     /// Connections that may be open at once; 0 for as many as the limit of open files allows.

@@ -402,7 +402,7 @@ impl Server {
             threads: self.settings.threads,
             connections_max: self.settings.connections_max,
             shares: self.settings.shares,
-            log_places: self.settings.log_places.clone(),
+            log_destinations: self.settings.log_places.clone(),
             sticky_secrets: self.sticky_secrets.clone(),
             handover_socket: self.settings.handover_socket.clone(),
         })?;

@@ -16,7 +16,7 @@ use crate::edge_report::PortFault;
 fn error_of(fault: &Fault) -> Option<&'static str> {
     Some(match fault {
         Fault::CannotListen { .. } => "portolan.dev/CannotListen",
-        Fault::BadCertificate { .. } => "portolan.dev/BadCertificate",
+        Fault::InvalidCertificate { .. } => "portolan.dev/BadCertificate",
         Fault::NoCertificate => "portolan.dev/NoCertificate",
         // Clients are served all the same: an Event says it.
         Fault::NoAccessLog { .. } => return None,

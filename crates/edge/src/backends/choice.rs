@@ -1,46 +1,48 @@
-//! Which backend takes a new connection or request. Pure: how backends are is asked by number.
+//! The choice of a backend for a new connection or request. Pure: candidates are numbers.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::settings::Balance;
 
-/// How a backend is, as far as the choice is concerned.
+/// The properties of a candidate that matter for the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// How good it is to choose it.
+pub(super) struct Rating {
+    /// Its rank.
     pub rank: Rank,
     /// Connections and requests under way.
     pub under_way: usize,
 }
 
-/// How good it is to choose a backend; the lower, the better. Only those of the lowest rank that there is are chosen.
+/// The rank of a candidate. Only candidates of the lowest rank are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank(u8);
+pub(super) struct Rank(u8);
 
-/// What makes a backend's rank.
+/// The conditions that determine a rank.
 #[derive(Clone, Copy, Debug)]
-pub struct Condition {
+pub(super) struct Condition {
     /// Its endpoint is ready.
     pub is_ready: bool,
-    /// Its endpoint serves though it terminates.
+    /// Its endpoint terminates and still serves.
     pub is_serving_while_terminating: bool,
-    /// Health checks say so, or there are none.
+    /// Its health checks pass, or there are none.
     pub is_healthy: bool,
-    /// It failed again and again, and is left in peace for a while.
+    /// It is ejected after repeated failures.
     pub is_ejected: bool,
-    /// It is in a zone that comes first.
+    /// It is in the preferred zone, or zones do not matter.
     pub is_near: bool,
 }
 
 impl Rank {
-    /// The best there is.
+    /// The best rank.
     pub const BEST: Self = Self(0);
-    /// The first rank of those that are chosen for want of a good one.
-    const IN_NEED: Self = Self(2);
+    /// The first rank that is chosen only if there is no usable candidate.
+    const FALLBACK: Self = Self(2);
 
-    /// The rank of a backend; none if it takes nothing at all. Ready ones that work come first, those of near zones before
-    /// others. Then those that terminate and still serve (KEP-1669). When there is no other, ejected ones are tried again, and
-    /// at last those whose checks fail: a check that fails for all is more likely to be wrong than all of them to be dead.
+    /// The rank of a candidate; `None` if it takes no connections at all.
+    ///
+    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that terminate
+    /// and still serve (KEP-1669), then ejected ones, and at last unhealthy ones: a health check that fails for all backends is
+    /// more likely to be wrong than all of them to be dead.
     pub fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,
@@ -60,27 +62,27 @@ impl Rank {
         Some(Self(level * 2 + u8::from(!is_near)))
     }
 
-    /// Whether it is one that is ready and works, near or far.
-    pub fn is_good(self) -> bool {
-        self < Self::IN_NEED
+    /// Returns true for a candidate that is ready, healthy and not ejected, near or far.
+    pub fn is_usable(self) -> bool {
+        self < Self::FALLBACK
     }
 }
 
 /// The state of the choice among the backends of a port.
 #[derive(Debug, Default)]
-pub struct Choice {
+pub(super) struct Choice {
     balance: Balance,
-    /// Whose turn it is.
-    turn: usize,
-    /// Maglev's table: numbers of backends.
-    places: Vec<usize>,
+    /// The candidate from which the next search starts.
+    next: usize,
+    /// Maglev's lookup table of candidates.
+    table: Vec<usize>,
 }
 
 impl Choice {
-    /// Takes over how to choose, and among whom; whose turn it is stays.
+    /// Sets the algorithm and the candidates. Round robin goes on from its last position.
     pub fn set(&mut self, balance: Balance, addresses: &[SocketAddr]) {
         self.balance = balance;
-        self.places = match balance {
+        self.table = match balance {
             Balance::Maglev => maglev::lookup_table((0..addresses.len()).collect(), |number| {
                 let address = addresses.get(*number).map(ToString::to_string);
                 address.unwrap_or_default().into_bytes()
@@ -89,43 +91,41 @@ impl Choice {
         };
     }
 
-    /// Chooses one of `count` backends, whose standings are asked by number; those without one are passed over.
+    /// Chooses one of `count` candidates. Candidates without a rating are skipped.
     pub fn choose(
         &mut self,
         client: IpAddr,
         count: usize,
-        standing: impl Fn(usize) -> Option<Standing>,
+        rating: impl Fn(usize) -> Option<Rating>,
     ) -> Option<usize> {
-        let from = self.turn % count.max(1);
-        let by_turns = (from..count).chain(0..from);
+        let start = self.next % count.max(1);
+        let in_turn = (start..count).chain(0..start);
         let chosen = match self.balance {
-            Balance::RoundRobin => first_of_lowest_rank(by_turns, &standing)?,
-            Balance::LeastConnections => by_turns
-                .filter_map(|number| {
-                    standing(number).map(|standing| ((standing.rank, standing.under_way), number))
-                })
+            Balance::RoundRobin => first_of_lowest_rank(in_turn, &rating)?,
+            Balance::LeastConnections => in_turn
+                .filter_map(|number| rating(number).map(|rating| ((rating.rank, rating.under_way), number)))
                 .min_by_key(|(key, _)| *key)
                 .map(|(_, number)| number)?,
             Balance::Maglev => {
-                let from = place(client) % self.places.len().max(1);
-                let (before, behind) = self.places.split_at_checked(from)?;
-                let by_wish = behind.iter().chain(before).copied();
-                // Who got no place, since there are more backends than places, is found by turns.
-                first_of_lowest_rank(by_wish.chain(by_turns), &standing)?
+                let entry = hash(client) % self.table.len().max(1);
+                let (before, behind) = self.table.split_at_checked(entry)?;
+                let preferred = behind.iter().chain(before).copied();
+                // With more backends than entries, some are not in the table.
+                first_of_lowest_rank(preferred.chain(in_turn), &rating)?
             }
         };
-        self.turn = chosen + 1;
+        self.next = chosen + 1;
         Some(chosen)
     }
 }
 
 fn first_of_lowest_rank(
     numbers: impl Iterator<Item = usize>,
-    standing: impl Fn(usize) -> Option<Standing>,
+    rating: impl Fn(usize) -> Option<Rating>,
 ) -> Option<usize> {
     let mut lowest: Option<(Rank, usize)> = None;
     for number in numbers {
-        let Some(Standing { rank, .. }) = standing(number) else {
+        let Some(Rating { rank, .. }) = rating(number) else {
             continue;
         };
         if rank == Rank::BEST {
@@ -138,7 +138,7 @@ fn first_of_lowest_rank(
     lowest.map(|(_, number)| number)
 }
 
-fn place(client: IpAddr) -> usize {
+fn hash(client: IpAddr) -> usize {
     let hash = match client {
         IpAddr::V4(ip) => maglev::hash(&ip.octets()),
         IpAddr::V6(ip) => maglev::hash(&ip.octets()),

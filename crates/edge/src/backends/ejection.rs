@@ -1,47 +1,43 @@
-//! Passive ejection: a backend that refuses again and again is left in peace for a while. Pure; times are durations since
-//! any moment that stays the same.
+//! Ejection of backends that fail repeatedly (passive health check). Pure: times are durations since an epoch that stays the
+//! same.
 
 use std::time::Duration;
 
 /// Failures in a row until a backend is ejected.
 const FAILURES_MAX: u32 = 3;
-/// How long it is ejected for the first time; each further time in a row twice as long.
-const PAUSE_FIRST: Duration = Duration::from_secs(5);
-/// The longest time.
-const PAUSE_MAX: Duration = Duration::from_secs(120);
+/// Duration of the first ejection. Each further one in a row is twice as long.
+const DURATION_FIRST: Duration = Duration::from_secs(5);
+/// The longest ejection.
+const DURATION_MAX: Duration = Duration::from_secs(120);
 
-/// What is remembered of a backend's failures.
+/// The failures of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ejection {
+pub(super) struct Ejection {
     /// Failures in a row.
     failures: u32,
     /// Ejections in a row.
-    times: u32,
+    ejections: u32,
     until: Duration,
 }
 
 impl Ejection {
-    /// Counts a failure; until when it is ejected, if it is.
-    pub fn failed(&mut self, now: Duration) -> Option<Duration> {
+    /// Counts a failure. Returns the end of the ejection if the backend is ejected.
+    pub fn count_failure(&mut self, now: Duration) -> Option<Duration> {
         if now < self.until {
-            // Those that were under way when it was ejected say nothing new.
+            // Connections that were opened before the ejection do not prolong it.
             return Some(self.until);
         }
         self.failures = self.failures.saturating_add(1);
         if self.failures < FAILURES_MAX {
             return None;
         }
-        let pause = PAUSE_FIRST.saturating_mul(1 << self.times.min(16)).min(PAUSE_MAX);
-        self.times = self.times.saturating_add(1);
-        // When it comes back, one more failure is enough.
+        let factor = 1 << self.ejections.min(16);
+        let duration = DURATION_FIRST.saturating_mul(factor).min(DURATION_MAX);
+        self.ejections = self.ejections.saturating_add(1);
+        // After the ejection, one more failure is enough.
         self.failures = FAILURES_MAX - 1;
-        self.until = now + pause;
+        self.until = now + duration;
         Some(self.until)
-    }
-
-    /// It works: all is forgotten.
-    pub fn succeeded(&mut self) {
-        *self = Self::default();
     }
 }
 

@@ -1,9 +1,7 @@
-//! Backends of a port: which of them takes a new connection or request, and how they are.
+//! Backends of a port: their state, and the choice of one for a new connection or request.
 
-mod checks;
 mod choice;
 mod ejection;
-mod health;
 mod sticky;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,49 +12,48 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
-use crate::http::Pool;
-use crate::http::cookie::{Numbers, StickyKeys};
+use crate::http::pool::Pool;
 use crate::settings::{self, Listener, ServiceName, ServiceSettings, Stickiness};
-pub(crate) use checks::check;
-use choice::{Choice, Condition, Rank, Standing};
+use crate::sticky_cookie::{CookieIds, StickyKeys};
+use choice::{Choice, Condition, Rank, Rating};
 use ejection::Ejection;
-use sticky::Sticky;
+use sticky::StickyClients;
 
-/// A backend. It stays the same as long as its address is among the port's.
+/// A backend. It stays the same object as long as its address is among the port's backends.
 #[derive(Debug)]
-pub struct Backend {
-    /// Where it is reached.
+pub(crate) struct Backend {
+    /// Its address.
     pub address: SocketAddr,
-    cookie_numbers: ArcSwapOption<Numbers>,
+    cookie_ids: ArcSwapOption<CookieIds>,
     pool: Arc<Pool>,
     under_way: AtomicUsize,
     connections: AtomicU64,
     failures: AtomicU64,
     is_healthy: AtomicBool,
-    /// Whether [`Backend::ejection`] holds anything: most never fail.
+    /// Set while [`Backend::ejection`] holds anything. Most backends never fail, and need no lock.
     has_failed: AtomicBool,
     ejection: Mutex<Ejection>,
-    /// Milliseconds since the port began.
+    /// Milliseconds since the port started.
     ejected_until: AtomicU64,
-    last_failure: Mutex<Option<Failed>>,
-    has_left: AtomicBool,
-    cut: watch::Sender<bool>,
+    last_failure: Mutex<Option<BackendFailure>>,
+    is_removed: AtomicBool,
+    cut_off: watch::Sender<bool>,
 }
 
 /// The last failure of a backend.
 #[derive(Clone, Debug)]
-pub struct Failed {
-    /// When it was.
+pub(crate) struct BackendFailure {
+    /// Its time.
     pub at: Instant,
-    /// What failed, for people.
-    pub why: String,
+    /// A description for people.
+    pub reason: String,
 }
 
 impl Backend {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            cookie_numbers: ArcSwapOption::empty(),
+            cookie_ids: ArcSwapOption::empty(),
             pool: Arc::default(),
             under_way: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
@@ -66,23 +63,23 @@ impl Backend {
             ejection: Mutex::default(),
             ejected_until: AtomicU64::new(0),
             last_failure: Mutex::default(),
-            has_left: AtomicBool::new(false),
-            cut: watch::Sender::new(false),
+            is_removed: AtomicBool::new(false),
+            cut_off: watch::Sender::new(false),
         }
     }
 
-    /// The numbers that stand for it in cookies of its Service: made when they are asked for first under these keys.
-    pub fn cookie_numbers(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<Numbers> {
-        let known = self.cookie_numbers.load();
-        if let Some(known) = known.as_ref().filter(|known| known.are_of(keys)) {
-            return Arc::clone(known);
+    /// Its ids in cookies of its Service. They are computed once for each set of keys.
+    pub fn cookie_ids(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<CookieIds> {
+        let cached = self.cookie_ids.load();
+        if let Some(ids) = cached.as_ref().filter(|ids| ids.are_of(keys)) {
+            return Arc::clone(ids);
         }
-        let made = Arc::new(Numbers::new(keys, service, self.address));
-        self.cookie_numbers.store(Some(Arc::clone(&made)));
-        made
+        let ids = Arc::new(CookieIds::new(keys, service, self.address));
+        self.cookie_ids.store(Some(Arc::clone(&ids)));
+        ids
     }
 
-    /// Connections that are kept for further requests.
+    /// Connections that are open for further requests.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -92,80 +89,81 @@ impl Backend {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Connections and requests that it was chosen for.
+    /// Connections and requests that chose it.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Connections to it that failed.
+    /// Failed connections to it.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Whether health checks hold it for healthy, or there are none.
+    /// Returns true if its health checks pass, or there are none.
     pub fn is_healthy(&self) -> bool {
         self.is_healthy.load(Ordering::Relaxed)
     }
 
-    /// What failed last: a connection to it, or a health check.
-    pub fn last_failure(&self) -> Option<Failed> {
+    /// The last failure of a connection to it or of a health check.
+    pub fn last_failure(&self) -> Option<BackendFailure> {
         self.last_failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    /// Remembers why a connection to it or a health check has failed, in the place of what failed before.
-    pub(crate) fn remember_failure(&self, why: String) {
-        let failed = Failed {
+    /// Records the failure of a connection to it or of a health check, in the place of the last one.
+    pub fn record_failure(&self, reason: String) {
+        let failure = BackendFailure {
             at: Instant::now(),
-            why,
+            reason,
         };
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
     }
 
-    /// Whether it is no more among the port's backends: connections that are kept for further requests are not used again.
-    pub fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed)
+    /// Returns true if it is no longer among the port's backends. Connections to it are not reused then.
+    pub fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed)
     }
 
-    /// Becomes true when it has left and the time is over that its connections were given to end by themselves.
-    pub fn cut(&self) -> watch::Receiver<bool> {
-        self.cut.subscribe()
+    /// Becomes true when the backend is removed and the drain time of its connections is over.
+    pub fn cut_off(&self) -> watch::Receiver<bool> {
+        self.cut_off.subscribe()
     }
 
-    /// Whether that time is over.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        *self.cut.borrow()
+    /// Returns true if that time is over.
+    pub fn is_cut_off(&self) -> bool {
+        *self.cut_off.borrow()
     }
 
-    /// Ends the time for its connections; see [`Backend::cut`].
-    pub(crate) fn cut_off(&self) {
-        self.cut.send_replace(true);
+    /// Ends the drain time of its connections; see [`Backend::cut_off`].
+    pub fn set_cut_off(&self) {
+        self.cut_off.send_replace(true);
     }
 
-    pub(crate) fn set_healthy(&self, is_healthy: bool) {
+    /// Sets the result of its health checks.
+    pub fn set_healthy(&self, is_healthy: bool) {
         self.is_healthy.store(is_healthy, Ordering::Relaxed);
     }
 
-    /// Counts a connection that failed.
-    fn failed(&self, now: Duration) {
+    /// Counts a failed connection. Enough of them in a row eject the backend.
+    fn count_failure(&self, now: Duration) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.has_failed.store(true, Ordering::Relaxed);
         let mut ejection = self.ejection.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = ejection.failed(now) {
+        if let Some(until) = ejection.count_failure(now) {
             let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
             if self.ejected_until.swap(until, Ordering::Relaxed) != until {
-                tracing::info!(backend = %self.address, "a backend refuses again and again, and is left in peace");
+                tracing::info!(backend = %self.address, "backend ejected after repeated failures");
             }
         }
     }
 
-    /// Counts a connection that stands.
-    fn succeeded(&self) {
+    /// Counts an open connection, which ends an ejection.
+    fn count_success(&self) {
         if self.has_failed.load(Ordering::Relaxed) && self.has_failed.swap(false, Ordering::Relaxed) {
             let mut ejection = self.ejection.lock().unwrap_or_else(PoisonError::into_inner);
-            ejection.succeeded();
+            *ejection = Ejection::default();
             self.ejected_until.store(0, Ordering::Relaxed);
         }
     }
@@ -176,15 +174,15 @@ impl Backend {
     }
 }
 
-/// A backend that takes a connection or request. It counts as under way until this is dropped.
+/// A backend that was chosen for a connection or request, which counts as under way until this is dropped.
 #[derive(Debug)]
-pub struct Chosen {
+pub(crate) struct ChosenBackend {
     /// The backend.
     pub backend: Arc<Backend>,
 }
 
-impl Chosen {
-    fn of(backend: &Arc<Backend>) -> Self {
+impl ChosenBackend {
+    fn new(backend: &Arc<Backend>) -> Self {
         backend.under_way.fetch_add(1, Ordering::Relaxed);
         backend.connections.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -193,7 +191,7 @@ impl Chosen {
     }
 }
 
-impl Drop for Chosen {
+impl Drop for ChosenBackend {
     fn drop(&mut self) {
         self.backend.under_way.fetch_sub(1, Ordering::Relaxed);
     }
@@ -201,8 +199,8 @@ impl Drop for Chosen {
 
 /// The backends of a port.
 #[derive(Debug)]
-pub struct Backends {
-    began: Instant,
+pub(crate) struct Backends {
+    started_at: Instant,
     state: Mutex<State>,
 }
 
@@ -210,7 +208,7 @@ pub struct Backends {
 struct State {
     candidates: Vec<Candidate>,
     choice: Choice,
-    sticky: Option<Sticky>,
+    sticky: Option<StickyClients>,
 }
 
 #[derive(Debug)]
@@ -222,16 +220,17 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn of(backend: Arc<Backend>, settings: &settings::Backend, near: Option<&str>) -> Self {
+    fn new(backend: Arc<Backend>, settings: &settings::Backend, near_zone: Option<&str>) -> Self {
         Self {
             backend,
             is_ready: settings.is_ready,
             is_serving_while_terminating: settings.is_serving_while_terminating,
-            is_near: near.is_none_or(|near| settings.zone.as_deref() == Some(near)),
+            is_near: near_zone.is_none_or(|zone| settings.zone.as_deref() == Some(zone)),
         }
     }
 
-    fn standing(&self, now: Duration) -> Option<Standing> {
+    /// Its rating for the choice; `None` if it takes no connections at all.
+    fn rating(&self, now: Duration) -> Option<Rating> {
         let rank = Rank::of(Condition {
             is_ready: self.is_ready,
             is_serving_while_terminating: self.is_serving_while_terminating,
@@ -240,30 +239,30 @@ impl Candidate {
             is_near: self.is_near,
         })?;
         let under_way = self.backend.under_way();
-        Some(Standing { rank, under_way })
+        Some(Rating { rank, under_way })
     }
 }
 
 impl Default for Backends {
     fn default() -> Self {
         Self {
-            began: Instant::now(),
+            started_at: Instant::now(),
             state: Mutex::default(),
         }
     }
 }
 
 impl Backends {
-    /// Takes over which backends there are and how to choose; `zone` is the edge's own. Those whose address stays keep all
-    /// that is known of them. Returns those that left.
-    pub(crate) fn set(
+    /// Sets the backends and the way to choose among them; `zone` is the zone of this node. Backends whose address stays keep
+    /// their state. Returns the removed ones.
+    pub fn set(
         &self,
         service: &ServiceSettings,
         listener: &Listener,
         zone: Option<&str>,
     ) -> Vec<Arc<Backend>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let near = zone.filter(|_| !service.policy.is_cross_zone);
+        let near_zone = zone.filter(|_| !service.policy.is_cross_zone);
         let mut former = std::mem::take(&mut state.candidates);
         for settings in &listener.backends {
             if state
@@ -273,14 +272,16 @@ impl Backends {
             {
                 continue;
             }
-            let known = former
+            let index = former
                 .iter()
                 .position(|candidate| candidate.backend.address == settings.address);
-            let backend = match known {
-                Some(number) => former.swap_remove(number).backend,
+            let backend = match index {
+                Some(index) => former.swap_remove(index).backend,
                 None => Arc::new(Backend::new(settings.address)),
             };
-            state.candidates.push(Candidate::of(backend, settings, near));
+            state
+                .candidates
+                .push(Candidate::new(backend, settings, near_zone));
         }
         let State {
             candidates,
@@ -295,17 +296,18 @@ impl Backends {
         match (&service.policy.stickiness, &mut *sticky) {
             (Stickiness::Source { timeout }, Some(sticky)) => {
                 sticky.set_timeout(*timeout);
-                sticky.keep_only(|address| addresses.contains(&address));
+                sticky.retain_backends(|address| addresses.contains(&address));
             }
-            (Stickiness::Source { timeout }, none) => *none = Some(Sticky::new(*timeout)),
+            (Stickiness::Source { timeout }, none) => *none = Some(StickyClients::new(*timeout)),
             (Stickiness::None | Stickiness::Cookie { .. }, sticky) => *sticky = None,
         }
-        let left = former.into_iter().map(|candidate| candidate.backend);
-        left.inspect(|backend| {
-            backend.has_left.store(true, Ordering::Relaxed);
-            backend.pool.clear();
-        })
-        .collect()
+        let removed = former.into_iter().map(|candidate| candidate.backend);
+        removed
+            .inspect(|backend| {
+                backend.is_removed.store(true, Ordering::Relaxed);
+                backend.pool.clear();
+            })
+            .collect()
     }
 
     /// The backends, in the order of the settings.
@@ -318,8 +320,8 @@ impl Backends {
             .collect()
     }
 
-    /// The backend for a client's new connection or request, none of those that were tried in vain.
-    pub fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<Chosen> {
+    /// Chooses the backend for a client's new connection or request, except the addresses in `tried`.
+    pub fn choose(&self, client: IpAddr, tried: &[SocketAddr]) -> Option<ChosenBackend> {
         let now = self.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
@@ -327,53 +329,54 @@ impl Backends {
             choice,
             sticky,
         } = &mut *state;
-        let standing = |number: usize| {
+        let rating = |number: usize| {
             let candidate = candidates.get(number)?;
-            match tried.contains(&candidate.backend.address) {
-                true => None,
-                false => candidate.standing(now),
+            if tried.contains(&candidate.backend.address) {
+                return None;
             }
+            candidate.rating(now)
         };
         let former = sticky
             .as_ref()
             .and_then(|sticky| sticky.backend(client, now))
             .and_then(|address| candidates.iter().position(|c| c.backend.address == address))
-            .filter(|number| standing(*number).is_some_and(|standing| standing.rank.is_good()));
+            .filter(|number| rating(*number).is_some_and(|rating| rating.rank.is_usable()));
         let number = match former {
             Some(number) => number,
-            None => choice.choose(client, candidates.len(), standing)?,
+            None => choice.choose(client, candidates.len(), rating)?,
         };
         let backend = &candidates.get(number)?.backend;
         if let Some(sticky) = sticky {
-            sticky.remember(client, backend.address, now);
+            sticky.insert(client, backend.address, now);
         }
-        Some(Chosen::of(backend))
+        Some(ChosenBackend::new(backend))
     }
 
-    /// The backend that is meant, if it is ready and works.
-    pub fn choose_by(&self, is_it: impl Fn(&Backend) -> bool) -> Option<Chosen> {
+    /// Chooses the backend for which `is_wanted` returns true, if it is ready, healthy and not ejected.
+    pub fn choose_by(&self, is_wanted: impl Fn(&Backend) -> bool) -> Option<ChosenBackend> {
         let now = self.now();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidate = state.candidates.iter().find(|c| is_it(&c.backend))?;
-        let is_good = candidate.standing(now)?.rank.is_good();
-        is_good.then(|| Chosen::of(&candidate.backend))
+        let candidate = state.candidates.iter().find(|c| is_wanted(&c.backend))?;
+        let is_usable = candidate.rating(now)?.rank.is_usable();
+        is_usable.then(|| ChosenBackend::new(&candidate.backend))
     }
 
-    /// Whether a backend refused again and again, and is left in peace for a while.
+    /// Returns true while a backend is ejected after repeated failures.
     pub fn is_ejected(&self, backend: &Backend) -> bool {
         backend.is_ejected(self.now())
     }
 
-    /// Counts what came of connecting to a backend.
-    pub(crate) fn note(&self, backend: &Backend, has_succeeded: bool) {
-        match has_succeeded {
-            true => backend.succeeded(),
-            false => backend.failed(self.now()),
+    /// Counts the success or failure of a connection to a backend.
+    pub fn record_connect(&self, backend: &Backend, is_success: bool) {
+        if is_success {
+            backend.count_success();
+        } else {
+            backend.count_failure(self.now());
         }
     }
 
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.started_at.elapsed()
     }
 }
 

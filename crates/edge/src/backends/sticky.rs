@@ -1,34 +1,35 @@
-//! Clients that stay with their backend. Pure; times are durations since any moment that stays the same.
+//! Session affinity by client address. Pure: times are durations since an epoch that stays the same.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Clients that a port remembers. Beyond that, new ones are not remembered until some expire: who comes once from each of
-/// many addresses must not take this node's memory.
-pub const CLIENTS_MAX: usize = 65_536;
-/// A full table is searched for expired clients at most once in so long: a search costs as much as thousands of look-ups.
-const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Clients of a port, at most. New clients beyond get no affinity until others expire: one who connects from many addresses
+/// must not exhaust the memory of this node.
+const CLIENTS_MAX: usize = 65_536;
+/// Interval between sweeps of a full table, which cost as much as thousands of look-ups.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which client belongs to which backend.
+/// The backends of clients.
 #[derive(Debug)]
-pub struct Sticky {
+pub(super) struct StickyClients {
     timeout: Duration,
+    /// The backend and the time of the last connection.
     clients: HashMap<IpAddr, (SocketAddr, Duration)>,
-    search_at: Duration,
+    next_sweep: Duration,
 }
 
-impl Sticky {
-    /// An empty table, from which clients go so long after their last connection.
+impl StickyClients {
+    /// An empty table. A client expires `timeout` after its last connection.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
             clients: HashMap::new(),
-            search_at: Duration::ZERO,
+            next_sweep: Duration::ZERO,
         }
     }
 
-    /// Takes over another timeout.
+    /// Sets another timeout.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
@@ -39,13 +40,13 @@ impl Sticky {
         (now.saturating_sub(*last) < self.timeout).then_some(*backend)
     }
 
-    /// Remembers the backend of a client that connects now.
-    pub fn remember(&mut self, client: IpAddr, backend: SocketAddr, now: Duration) {
+    /// Sets the backend of a client that connects now.
+    pub fn insert(&mut self, client: IpAddr, backend: SocketAddr, now: Duration) {
         if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
-            if now < self.search_at {
+            if now < self.next_sweep {
                 return;
             }
-            self.search_at = now + SEARCH_INTERVAL;
+            self.next_sweep = now + SWEEP_INTERVAL;
             let timeout = self.timeout;
             self.clients
                 .retain(|_, (_, last)| now.saturating_sub(*last) < timeout);
@@ -56,9 +57,9 @@ impl Sticky {
         self.clients.insert(client, (backend, now));
     }
 
-    /// Forgets clients whose backend is none of these any more.
-    pub fn keep_only(&mut self, is_there: impl Fn(SocketAddr) -> bool) {
-        self.clients.retain(|_, (backend, _)| is_there(*backend));
+    /// Removes the clients of other backends.
+    pub fn retain_backends(&mut self, is_present: impl Fn(SocketAddr) -> bool) {
+        self.clients.retain(|_, (backend, _)| is_present(*backend));
     }
 }
 

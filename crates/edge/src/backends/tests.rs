@@ -1,24 +1,24 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::port::tests::{listener, service};
+use crate::admission::tests::{listener, service};
 use crate::settings::{Balance, Frontend};
 
 fn client(number: u8) -> IpAddr {
     [203, 0, 113, number].into()
 }
 
-fn addresses(chosen: impl IntoIterator<Item = Option<Chosen>>) -> Vec<SocketAddr> {
-    let chosen: Option<Vec<Chosen>> = chosen.into_iter().collect();
+fn addresses(chosen: impl IntoIterator<Item = Option<ChosenBackend>>) -> Vec<SocketAddr> {
+    let chosen: Option<Vec<ChosenBackend>> = chosen.into_iter().collect();
     chosen
-        .expect("there is a backend")
+        .expect("a backend")
         .iter()
         .map(|chosen| chosen.backend.address)
         .collect()
 }
 
 #[test]
-fn those_of_the_own_zone_come_first_while_any_works() {
+fn prefers_usable_backends_of_the_own_zone() {
     let mut settings = service();
     settings.policy.is_cross_zone = false;
     let mut listener = listener(Frontend::Tcp, 3);
@@ -42,19 +42,19 @@ fn those_of_the_own_zone_come_first_while_any_works() {
 }
 
 #[test]
-fn one_that_refuses_is_left_in_peace_but_never_all() {
+fn ejects_failing_backends_but_never_all() {
     let (settings, listener) = (service(), listener(Frontend::Tcp, 2));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);
     let [bad, good] = [0, 1].map(|number| backends.all()[number].clone());
-    (0..3).for_each(|_| backends.note(&bad, false));
+    (0..3).for_each(|_| backends.record_connect(&bad, false));
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
         [good.address; 3]
     );
-    (0..3).for_each(|_| backends.note(&good, false));
+    (0..3).for_each(|_| backends.record_connect(&good, false));
     assert!(backends.choose(client(1), &[]).is_some());
-    backends.note(&bad, true);
+    backends.record_connect(&bad, true);
     assert_eq!(
         addresses((0..3).map(|_| backends.choose(client(1), &[]))),
         [bad.address; 3]
@@ -62,7 +62,7 @@ fn one_that_refuses_is_left_in_peace_but_never_all() {
 }
 
 #[test]
-fn clients_stay_with_a_backend_that_works_and_no_longer() {
+fn client_affinity_ends_with_a_usable_backend() {
     let mut settings = service();
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
@@ -77,7 +77,7 @@ fn clients_stay_with_a_backend_that_works_and_no_longer() {
     );
     listener.backends.retain(|backend| backend.address != home);
     let left = backends.set(&settings, &listener, None);
-    assert!(left.len() == 1 && left[0].address == home && left[0].has_left());
+    assert!(left.len() == 1 && left[0].address == home && left[0].is_removed());
     let next = addresses([backends.choose(client(1), &[])])[0];
     assert_ne!(next, home);
     assert_eq!(
@@ -87,7 +87,7 @@ fn clients_stay_with_a_backend_that_works_and_no_longer() {
 }
 
 #[test]
-fn what_is_under_way_counts_until_it_ends_and_outlives_changes() {
+fn count_under_way_survives_changes_of_settings() {
     let mut settings = service();
     settings.policy.balance = Balance::LeastConnections;
     let mut listener = listener(Frontend::Tcp, 2);
@@ -105,7 +105,7 @@ fn what_is_under_way_counts_until_it_ends_and_outlives_changes() {
 }
 
 #[test]
-fn a_cookie_leads_to_its_backend_as_long_as_that_works() {
+fn cookie_selects_its_backend_while_usable() {
     let (settings, mut listener) = (service(), listener(Frontend::Tcp, 3));
     let backends = Backends::default();
     backends.set(&settings, &listener, None);

@@ -1,82 +1,82 @@
-//! What goes on on a client's connection.
+//! The activity of a client's connection.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::silence::Silence;
+use super::idle::IdleClock;
 
-/// What goes on: shared by a connection, its requests and their bodies.
+/// The activity of a client's connection, shared by its requests and their bodies.
 #[derive(Debug)]
 pub struct Activity {
-    silence: Silence,
+    idle: IdleClock,
     requests: AtomicUsize,
     is_reading_head: AtomicBool,
-    is_broken_off: AtomicBool,
-    is_given_up: AtomicBool,
+    is_truncated: AtomicBool,
+    is_timed_out: AtomicBool,
 }
 
-/// A request that is being answered, until it is dropped.
+/// A request under way, until this is dropped.
 #[derive(Debug)]
-pub struct UnderWay(Arc<Activity>);
+pub struct RequestInProgress(Arc<Activity>);
 
 impl Activity {
-    /// Of a connection that begins.
+    /// The activity of a new connection.
     pub fn new() -> Self {
         Self {
-            silence: Silence::new(),
+            idle: IdleClock::new(),
             requests: AtomicUsize::new(0),
             is_reading_head: AtomicBool::new(false),
-            is_broken_off: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(false),
+            is_truncated: AtomicBool::new(false),
+            is_timed_out: AtomicBool::new(false),
         }
     }
 
-    /// The last answer breaks off.
-    pub fn break_off(&self) {
-        self.is_broken_off.store(true, Ordering::Relaxed);
+    /// Marks the last response as truncated.
+    pub fn set_truncated(&self) {
+        self.is_truncated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did, so that the connection must not end as if all had been said.
-    pub fn is_broken_off(&self) -> bool {
-        self.is_broken_off.load(Ordering::Relaxed)
+    /// Returns true if the connection has to end with a reset, because the last response is truncated.
+    pub fn is_truncated(&self) -> bool {
+        self.is_truncated.load(Ordering::Relaxed)
     }
 
-    /// The connection is closed, since its client does not take what it has asked for.
-    pub fn give_up(&self) {
-        self.is_given_up.store(true, Ordering::Relaxed);
+    /// Marks the connection as closed because its client takes no data.
+    pub fn set_timed_out(&self) {
+        self.is_timed_out.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was.
-    pub fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
+    /// Returns true if the connection was closed because its client takes no data.
+    pub fn is_timed_out(&self) -> bool {
+        self.is_timed_out.load(Ordering::Relaxed)
     }
 
-    /// Since when nothing has happened.
-    pub fn silence(&self) -> &Silence {
-        &self.silence
+    /// The idle time of the connection.
+    pub fn idle(&self) -> &IdleClock {
+        &self.idle
     }
 
-    /// A head has begun to come, or is there.
+    /// Notes that a head starts or has arrived.
     pub fn reading_head(&self, is_reading: bool) {
-        self.silence.broken();
+        self.idle.touch();
         self.is_reading_head.store(is_reading, Ordering::Relaxed);
     }
 
-    /// A request begins.
-    pub fn begin(self: &Arc<Self>) -> UnderWay {
+    /// Starts a request.
+    pub fn start_request(self: &Arc<Self>) -> RequestInProgress {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.silence.broken();
-        UnderWay(self.clone())
+        self.idle.touch();
+        RequestInProgress(self.clone())
     }
 
-    /// Whether a request is coming or being answered.
+    /// Returns true while a request arrives or is under way.
     pub fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0 || self.is_reading_head.load(Ordering::Relaxed)
     }
 }
 
-impl Deref for UnderWay {
+impl Deref for RequestInProgress {
     type Target = Activity;
 
     fn deref(&self) -> &Activity {
@@ -84,9 +84,9 @@ impl Deref for UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.0.silence.broken();
+        self.0.idle.touch();
         self.0.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

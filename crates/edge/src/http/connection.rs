@@ -1,4 +1,4 @@
-//! A client's connection, from its first byte on until it ends.
+//! A client's HTTP connection.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,43 +21,45 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::activity::Activity;
-use super::answer_body::{AnswerBody, asked};
-use super::guard::{Guard, Told};
 use super::head::FIELDS_MAX;
+use super::http2_server::Http2Server;
 use super::pool::Pool;
-use super::streams::Streams;
+use super::request_smuggling_guard::{GuardHandle, SmugglingGuard};
+use super::response_body::ResponseBody;
 use super::tunnel::Tunnel;
 use super::wire::WireBody;
-use crate::backends::Chosen;
+use crate::admission::ConnectionPermit;
+use crate::backends::ChosenBackend;
+use crate::flag::raised;
 use crate::peer::Peer;
-use crate::port::{Port, Seat};
-use crate::relay::BreakOff;
+use crate::port::Port;
+use crate::stream::AbortiveClose;
 
-/// How long a request's head may take, from its first byte on, and how long a connection may wait with its first one. With a
-/// shorter idle timeout, that counts.
+/// Time for a request's head from its first byte on, and for the first byte of a connection. A shorter idle timeout
+/// has precedence.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a connection may take to end that was told to, or whose requests have been given up.
-const END_PATIENCE: Duration = Duration::from_secs(5);
-/// What clients of HTTP/2 begin with (RFC 9113, 3.4).
+/// Time until a connection has to end after its shutdown, or after its requests have timed out.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Beginning of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of a connection of HTTP/1 that are buffered for writing, or for reading a head.
+/// Bytes of an HTTP/1 connection that are buffered for writing, or for reading a head.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// What the requests of a connection share.
+/// The state that the requests of a connection share.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) port: Arc<Port>,
     pub(super) peer: Arc<Peer>,
     pub(super) activity: Arc<Activity>,
-    /// The guard of a connection of HTTP/1.
-    pub(super) told: Option<Told>,
+    /// The guard of an HTTP/1 connection.
+    pub(super) guard: Option<GuardHandle>,
     requests: AtomicU64,
-    /// Connections to backends that nobody else may use, since they begin with who this client is. As many as the Service
-    /// has backends, at most.
-    own: Mutex<HashMap<SocketAddr, Arc<Pool>>>,
+    /// Connections to backends that belong to this client, because they start with its PROXY header. There are at
+    /// most as many as the Service has backends.
+    own_pools: Mutex<HashMap<SocketAddr, Arc<Pool>>>,
     tunnel: Mutex<Option<Tunnel>>,
-    /// Given back when nothing of the connection is under way any more.
-    _seat: Option<Seat>,
+    /// Dropped when no request of the connection is under way any more.
+    _permit: Option<ConnectionPermit>,
 }
 
 impl Connection {
@@ -65,26 +67,27 @@ impl Connection {
         port: Arc<Port>,
         peer: Peer,
         activity: Arc<Activity>,
-        told: Option<Told>,
-        seat: Option<Seat>,
+        guard: Option<GuardHandle>,
+        permit: Option<ConnectionPermit>,
     ) -> Arc<Self> {
         Arc::new(Self {
             port,
             peer: Arc::new(peer),
             activity,
-            told,
+            guard,
             requests: AtomicU64::new(0),
-            own: Mutex::default(),
+            own_pools: Mutex::default(),
             tunnel: Mutex::default(),
-            _seat: seat,
+            _permit: permit,
         })
     }
 
-    /// Where connections to a backend are kept.
-    pub(super) fn pool(&self, chosen: &Chosen) -> Arc<Pool> {
+    /// The pool for connections to a backend.
+    pub(super) fn pool(&self, chosen: &ChosenBackend) -> Arc<Pool> {
         if self
             .port
-            .current()
+            .policy
+            .settings()
             .service
             .policy
             .proxy_protocol_to_backends
@@ -92,71 +95,71 @@ impl Connection {
         {
             return chosen.backend.pool().clone();
         }
-        let mut own = lock(&self.own);
-        own.entry(chosen.backend.address).or_default().clone()
+        let mut pools = lock(&self.own_pools);
+        pools.entry(chosen.backend.address).or_default().clone()
     }
 
-    /// Counts requests from 1.
-    pub(super) fn next_number(&self) -> u64 {
+    /// The number of the next request, counted from 1.
+    pub(super) fn next_request_number(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Hands over what is to follow when the connection has changed its protocol.
+    /// Sets the tunnel that follows when the connection has changed its protocol.
     pub(super) fn set_tunnel(&self, tunnel: Tunnel) {
         *lock(&self.tunnel) = Some(tunnel);
     }
 
     fn service(
         self: &Arc<Self>,
-    ) -> impl HttpService<Incoming, ResBody = AnswerBody, Error = Infallible, Future: Send + 'static> + use<>
+    ) -> impl HttpService<Incoming, ResBody = ResponseBody, Error = Infallible, Future: Send + 'static> + use<>
     {
         let connection = self.clone();
         service_fn(move |request: Request<Incoming>| {
             let connection = connection.clone();
             let request = request.map(WireBody::Http1);
-            async move { Ok::<_, Infallible>(connection.answer(request, None).await) }
+            async move { Ok::<_, Infallible>(connection.respond(request, None).await) }
         })
     }
 }
 
 /// Serves the connection of a client until it ends.
-pub(super) async fn serve<S>(mut stream: S, peer: Peer, port: Arc<Port>, seat: Option<Seat>)
+pub(super) async fn serve<S>(mut stream: S, peer: Peer, port: Arc<Port>, permit: Option<ConnectionPermit>)
 where
-    S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + AbortiveClose + Unpin + Send + 'static,
 {
-    let idle_timeout = port.current().service.policy.idle_timeout;
+    let idle_timeout = port.policy.settings().service.policy.idle_timeout;
     let head_timeout = HEAD_TIMEOUT.min(idle_timeout);
     let mut drain = port.drain();
-    let begun = tokio::select! {
-        begun = timeout(head_timeout, begin(&mut stream, &peer)) => begun,
-        // Nothing has been asked for yet.
-        () = asked(&mut drain) => return,
+    let detected = tokio::select! {
+        detected = timeout(head_timeout, detect_protocol(&mut stream, &peer)) => detected,
+        // No request has started yet.
+        () = raised(&mut drain) => return,
     };
-    let (is_http2, begin) = match begun {
-        Ok(Ok(begun)) => begun,
+    let (is_http2, initial) = match detected {
+        Ok(Ok(detected)) => detected,
         Ok(Err(error)) => {
-            tracing::trace!(client = %peer.client, %error, "a connection ended before its first request");
+            tracing::trace!(client = %peer.client, %error, "connection ended before its first request");
             return;
         }
         Err(_) => {
-            tracing::trace!(client = %peer.client, "a connection asked for nothing");
+            tracing::trace!(client = %peer.client, "no request within the timeout");
             return;
         }
     };
     let activity = Arc::new(Activity::new());
-    let mut guard = Guard::new(stream, begin, head_timeout, activity.clone());
+    let mut guard = SmugglingGuard::new(stream, initial, head_timeout, activity.clone());
     if is_http2 {
         guard.pass_all();
-        let connection = Connection::new(port, peer, activity, None, seat);
-        let served = Streams::new(guard, connection.clone());
-        drive(served, &connection, idle_timeout).await;
+        let connection = Connection::new(port, peer, activity, None, permit);
+        let server = Http2Server::new(guard, connection.clone());
+        drive(server, &connection, idle_timeout).await;
     } else {
-        let connection = Connection::new(port, peer, activity, Some(guard.told()), seat);
+        let connection = Connection::new(port, peer, activity, Some(guard.handle()), permit);
         let io = TokioIo::new(guard);
-        let served = http1_builder()
+        let server = http1_builder()
             .serve_connection(io, connection.service())
             .with_upgrades();
-        drive(served, &connection, idle_timeout).await;
+        drive(server, &connection, idle_timeout).await;
         let tunnel = lock(&connection.tunnel).take();
         if let Some(tunnel) = tunnel {
             tunnel.run().await;
@@ -164,101 +167,104 @@ where
     }
 }
 
-/// Whether it is HTTP/2, and what was read to find out: as ALPN has it, or without TLS by how it begins.
-async fn begin(stream: &mut (impl AsyncRead + Unpin), peer: &Peer) -> std::io::Result<(bool, BytesMut)> {
-    let mut begin = BytesMut::new();
+/// Returns true for HTTP/2, with the bytes that were read to find out. ALPN decides, or without TLS the first bytes.
+async fn detect_protocol(
+    stream: &mut (impl AsyncRead + Unpin),
+    peer: &Peer,
+) -> std::io::Result<(bool, BytesMut)> {
+    let mut initial = BytesMut::new();
     if let Some(tls) = &peer.tls {
-        return Ok((tls.alpn.as_deref() == Some(b"h2"), begin));
+        return Ok((tls.alpn.as_deref() == Some(b"h2"), initial));
     }
-    while begin.len() < PREFACE.len() && PREFACE.starts_with(&begin) {
-        if stream.read_buf(&mut begin).await? == 0 {
+    while initial.len() < PREFACE.len() && PREFACE.starts_with(&initial) {
+        if stream.read_buf(&mut initial).await? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok((begin.starts_with(PREFACE), begin))
+    Ok((initial.starts_with(PREFACE), initial))
 }
 
 fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The guard looks after heads; this is a second bolt.
+        // The guard times heads. This would be a second timeout.
         .header_read_timeout(None)
         .max_headers(FIELDS_MAX)
         .max_buf_size(HTTP1_BUFFER_BYTES_MAX);
     builder
 }
 
-/// A connection that can be told to end.
-trait Served {
-    /// No request is to follow those that are under way.
-    fn end(self: Pin<&mut Self>);
+/// An HTTP server for one connection.
+trait HttpServer {
+    /// Accepts no requests beyond those under way.
+    fn start_shutdown(self: Pin<&mut Self>);
 }
 
-impl<I, S, F> Served for http1::UpgradeableConnection<I, S>
+impl<I, S, F> HttpServer for http1::UpgradeableConnection<I, S>
 where
     I: Read + Write + Unpin + Send + 'static,
-    S: HttpService<Incoming, ResBody = AnswerBody, Error = Infallible, Future = F>,
+    S: HttpService<Incoming, ResBody = ResponseBody, Error = Infallible, Future = F>,
 {
-    fn end(self: Pin<&mut Self>) {
+    fn start_shutdown(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Served for Streams<S> {
-    fn end(mut self: Pin<&mut Self>) {
-        Streams::end(&mut self);
+impl<S: AsyncRead + AsyncWrite + Unpin> HttpServer for Http2Server<S> {
+    fn start_shutdown(mut self: Pin<&mut Self>) {
+        Http2Server::start_shutdown(&mut self);
     }
 }
 
-/// Serves requests until the connection ends: by itself, when nothing has happened on it for too long, or when the port
-/// drains, as soon as what is under way is done.
+/// Serves requests until the connection ends: by itself, by its idle timeout, or when the port drains and no request
+/// is under way.
 async fn drive<E: Display>(
-    served: impl Served + Future<Output = Result<(), E>>,
+    server: impl HttpServer + Future<Output = Result<(), E>>,
     connection: &Connection,
     idle_timeout: Duration,
 ) {
-    let mut served = pin!(served);
+    let mut server = pin!(server);
     let mut drain = connection.port.drain();
     let activity = &connection.activity;
-    let mut told_at: Option<Instant> = None;
+    let mut end_requested_at: Option<Instant> = None;
     loop {
-        let until = lasts_until(activity, told_at, idle_timeout);
+        let until = deadline(activity, end_requested_at, idle_timeout);
         tokio::select! {
-            // First, so that an answer that goes out afterwards says that it is the last.
+            // Draining comes first, so that the next response announces the end of the connection.
             biased;
-            () = asked(&mut drain), if told_at.is_none() => {
-                told_at = Some(Instant::now());
-                served.as_mut().end();
+            () = raised(&mut drain), if end_requested_at.is_none() => {
+                end_requested_at = Some(Instant::now());
+                server.as_mut().start_shutdown();
             }
-            ended = served.as_mut() => {
-                if let Err(error) = ended {
-                    tracing::debug!(client = %connection.peer.client, %error, "a connection ended with an error");
+            result = server.as_mut() => {
+                if let Err(error) = result {
+                    tracing::debug!(client = %connection.peer.client, %error, "connection failed");
                 }
                 return;
             }
             () = sleep_until(until) => {
-                if Instant::now() < lasts_until(activity, told_at, idle_timeout) {
+                if Instant::now() < deadline(activity, end_requested_at, idle_timeout) {
                     continue;
                 }
-                if told_at.is_some() || activity.is_busy() {
-                    activity.give_up();
+                if end_requested_at.is_some() || activity.is_busy() {
+                    activity.set_timed_out();
                     return;
                 }
-                told_at = Some(Instant::now());
-                served.as_mut().end();
+                end_requested_at = Some(Instant::now());
+                server.as_mut().start_shutdown();
             }
         }
     }
 }
 
-/// How long a connection lasts if nothing happens on it. Requests are given up by themselves before that.
-fn lasts_until(activity: &Activity, told_at: Option<Instant>, idle_timeout: Duration) -> Instant {
-    let silent_until = activity.silence().lasts_until(idle_timeout);
-    match told_at {
-        _ if activity.is_busy() => silent_until + END_PATIENCE,
-        Some(told_at) => told_at + END_PATIENCE,
-        None => silent_until,
+/// The end of a connection without activity. Its requests time out before.
+fn deadline(activity: &Activity, end_requested_at: Option<Instant>, idle_timeout: Duration) -> Instant {
+    let idle_until = activity.idle().deadline(idle_timeout);
+    match end_requested_at {
+        _ if activity.is_busy() => idle_until + SHUTDOWN_TIMEOUT,
+        Some(end_requested_at) => end_requested_at + SHUTDOWN_TIMEOUT,
+        None => idle_until,
     }
 }
 

@@ -1,105 +1,105 @@
-//! What the two directions of one request know of each other.
+//! The state that both directions of one request share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::activity::UnderWay;
-use super::interim::Interims;
-use super::refusal::Refusal;
-use super::silence::Silence;
+use super::activity::RequestInProgress;
+use super::idle::IdleClock;
+use super::informational::InformationalQueue;
+use super::refusal::RequestRefusal;
 
-/// A request with its answer, while they are passed on.
+/// A request with its response, while both are forwarded.
 #[derive(Debug)]
 pub struct Exchange {
-    under_way: UnderWay,
-    silence: Silence,
+    in_progress: RequestInProgress,
+    idle: IdleClock,
     received_bytes: AtomicU64,
     is_received: AtomicBool,
     waits_for_client: AtomicBool,
-    refusal: OnceLock<Refusal>,
-    interims: Interims,
+    refusal: OnceLock<RequestRefusal>,
+    informational: InformationalQueue,
 }
 
 impl Exchange {
-    /// Of a request whose head has come.
-    pub fn new(under_way: UnderWay) -> Self {
+    /// The exchange of a request whose head has arrived.
+    pub fn new(in_progress: RequestInProgress) -> Self {
         Self {
-            under_way,
-            silence: Silence::new(),
+            in_progress,
+            idle: IdleClock::new(),
             received_bytes: AtomicU64::new(0),
             is_received: AtomicBool::new(false),
             waits_for_client: AtomicBool::new(false),
             refusal: OnceLock::new(),
-            interims: Interims::default(),
+            informational: InformationalQueue::default(),
         }
     }
 
-    /// What the backend has said before its answer.
-    pub fn interims(&self) -> &Interims {
-        &self.interims
+    /// Informational responses of the backend.
+    pub fn informational(&self) -> &InformationalQueue {
+        &self.informational
     }
 
-    /// The answer breaks off, and only the end of the connection could show it.
-    pub fn break_off(&self) {
-        self.under_way.break_off();
+    /// Marks the response as truncated, where only the end of the connection delimits it.
+    pub fn set_truncated(&self) {
+        self.in_progress.set_truncated();
     }
 
-    /// Whether it is the edge that closes the connection, since its client takes nothing.
-    pub fn is_given_up(&self) -> bool {
-        self.under_way.is_given_up()
+    /// Returns true if the edge closes the connection because its client takes no data.
+    pub fn is_timed_out(&self) -> bool {
+        self.in_progress.is_timed_out()
     }
 
-    /// Since when nothing has been passed on, in either direction.
-    pub fn silence(&self) -> &Silence {
-        &self.silence
+    /// The idle time of both directions.
+    pub fn idle(&self) -> &IdleClock {
+        &self.idle
     }
 
-    /// Something was passed on.
+    /// Notes that data was forwarded.
     pub fn progress(&self) {
-        self.silence.broken();
-        self.under_way.silence().broken();
+        self.idle.touch();
+        self.in_progress.idle().touch();
     }
 
-    /// So much of the request's body has come.
+    /// Counts bytes of the request's body.
     pub fn received(&self, bytes: usize) {
         self.waits_for_client.store(false, Ordering::Relaxed);
         self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.progress();
     }
 
-    /// All of it has come.
+    /// Returns true if the whole request has arrived.
     pub fn is_received(&self) -> bool {
         self.is_received.load(Ordering::Relaxed)
     }
 
-    /// All of it has come now.
+    /// Notes that the whole request has arrived.
     pub fn set_received(&self) {
         self.waits_for_client.store(false, Ordering::Relaxed);
         self.is_received.store(true, Ordering::Relaxed);
     }
 
-    /// How much has come.
+    /// Bytes of the request's body so far.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }
 
-    /// The backend would take more of the body than has come.
+    /// Notes that the backend waits for more of the body.
     pub fn wait_for_client(&self) {
         self.waits_for_client.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is the client that nothing comes from.
+    /// Returns true while the backend waits for more of the body.
     pub fn waits_for_client(&self) -> bool {
         self.waits_for_client.load(Ordering::Relaxed)
     }
 
-    /// The body turned out to be one that is not passed on.
-    pub fn refuse(&self, refusal: Refusal) {
+    /// Refuses the body.
+    pub fn refuse(&self, refusal: RequestRefusal) {
         self.refusal.get_or_init(|| refusal);
     }
 
-    /// Why the body is not passed on, if it is not.
-    pub fn refusal(&self) -> Option<Refusal> {
+    /// The refusal of the body, if it was refused.
+    pub fn refusal(&self) -> Option<RequestRefusal> {
         self.refusal.get().copied()
     }
 }

@@ -1,239 +1,265 @@
-//! What of a request's and an answer's headers goes on to the other side (RFC 9110, 7.6).
+//! A request's path to a backend, and the response's path back.
 
-use std::net::IpAddr;
+use std::sync::Arc;
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{EXPECT, LOCATION, SET_COOKIE, UPGRADE};
 use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{Uri, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Body;
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::mpsc;
 
-#[cfg(test)]
-mod tests;
+use super::access_record::AccessRecord;
+use super::connection::Connection;
+use super::exchange::Exchange;
+use super::gateway_error::{GatewayError, text_response};
+use super::header_rewrite::{ClientInfo, ForwardedHead, prepare_for_client};
+use super::informational::InformationalSink;
+use super::refusal::RequestRefusal;
+use super::request_body::RequestBody;
+use super::request_smuggling_guard::GuardHandle;
+use super::response_body::{ForwardedBody, ResponseBody};
+use super::send::{BackendResponse, OutgoingRequest};
+use super::tunnel::Tunnel;
+use super::wire::WireBody;
+use super::{redirect, request};
+use crate::backends::ChosenBackend;
+use crate::settings::{Frontend, Stickiness};
+use crate::sticky_cookie;
 
-/// The client's address, behind those that others told.
-pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// `http` or `https`, as the client has it.
-pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// The port that the client uses.
-pub const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
-
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-/// Programs that run by CGI take it for the variable `HTTP_PROXY`.
-const PROXY: HeaderName = HeaderName::from_static("proxy");
-
-/// Headers that are for the next hop alone, named in `Connection` or not.
-const HOP_BY_HOP: [HeaderName; 10] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HTTP2_SETTINGS,
-    PROXY,
-];
-
-/// What the edge knows of a client and tells backends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientSide {
-    /// Its address; with PROXY protocol accepted, the one that was told.
-    pub address: IpAddr,
-    /// The port that it uses.
-    pub port: u16,
-    /// Whether it uses TLS.
-    pub is_tls: bool,
-}
-
-/// How a request goes on, whatever version of HTTP its backend is spoken to in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Onward {
-    host: Option<HeaderValue>,
-    path: PathAndQuery,
-    wants_trailers: bool,
-    upgrade: Option<HeaderValue>,
-}
-
-impl Onward {
-    /// Takes out of a request that was checked what is not for backends, and puts in what they are told of the client.
-    pub fn new(parts: &mut Parts, host: Option<HeaderValue>, client: ClientSide) -> Self {
-        let onward = Self {
-            host,
-            path: path(&parts.uri),
-            wants_trailers: tells(&parts.headers, &TE, "trailers"),
-            upgrade: upgrade(parts),
+impl Connection {
+    /// Responds to a request of this connection. In HTTP/2, informational responses go to `stream`.
+    pub(super) async fn respond(
+        self: Arc<Self>,
+        mut request: Request<WireBody>,
+        stream: Option<mpsc::Sender<Response<()>>>,
+    ) -> Response<ResponseBody> {
+        let number = self.next_request_number();
+        let exchange = Arc::new(Exchange::new(self.activity.start_request()));
+        let client = hyper::upgrade::on(&mut request);
+        let (parts, body) = request.into_parts();
+        let settings = self.port.policy.settings();
+        let mut record = AccessRecord::new(
+            self.port.clone(),
+            settings,
+            self.peer.clone(),
+            exchange.clone(),
+            &parts,
+        );
+        let pending_upgrade = match &self.guard {
+            Some(guard) if parts.version == Version::HTTP_11 && parts.headers.contains_key(UPGRADE) => {
+                Some(PendingUpgrade(Some(guard.clone())))
+            }
+            _ => None,
         };
-        let headers = &mut parts.headers;
-        remove_hop_by_hop(headers);
-        remove_look_alikes(headers);
-        join_cookies(headers);
-        headers.insert(X_FORWARDED_FOR, forwarded_for(headers, client.address));
-        let scheme = if client.is_tls { "https" } else { "http" };
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
-        headers.insert(X_FORWARDED_PORT, HeaderValue::from(client.port));
-        if onward.wants_trailers {
-            headers.insert(TE, HeaderValue::from_static("trailers"));
+        let is_http1 = parts.version < Version::HTTP_2;
+        let sink = match (&self.guard, stream) {
+            (Some(guard), _) if parts.version == Version::HTTP_11 => InformationalSink::Http1(guard.clone()),
+            (None, Some(stream)) => InformationalSink::Http2(stream),
+            _ => InformationalSink::Discard,
+        };
+        let refused = self.guard.as_ref().and_then(|guard| guard.refusal(number));
+        let handled = match refused {
+            Some(refusal) => {
+                record.mark_malformed();
+                Err(GatewayError::Refused(refusal))
+            }
+            None => {
+                self.check_and_forward(parts, body, sink, &exchange, &mut record)
+                    .await
+            }
+        };
+        match handled {
+            Ok(Handled::Redirect(status, location)) => redirect_response(status, location, record),
+            Ok(Handled::Backend(backend)) => {
+                self.respond_from_backend(*backend, exchange, record, client, pending_upgrade)
+            }
+            Err(error) => {
+                tracing::debug!(service = %self.port.key.service, client = %self.peer.client, %error, "request not forwarded");
+                error.into_response(record, is_http1)
+            }
         }
-        onward
     }
 
-    /// Whether the client wants to change the protocol, to one that may be passed on. HTTP/1.1 alone can do that.
-    pub fn wants_upgrade(&self) -> bool {
-        self.upgrade.is_some()
+    async fn check_and_forward(
+        &self,
+        mut parts: Parts,
+        body: WireBody,
+        sink: InformationalSink,
+        exchange: &Arc<Exchange>,
+        record: &mut AccessRecord,
+    ) -> Result<Handled, GatewayError> {
+        let host = request::check(&parts)?;
+        let settings = record.settings().clone();
+        if let Frontend::Http {
+            redirects_to_https: Some(port),
+        } = settings.listener.frontend
+        {
+            let location = host.and_then(|host| redirect::to_https(&host, &parts.uri, port));
+            let location = location.ok_or(RequestRefusal::Malformed("Host is missing"))?;
+            return Ok(Handled::Redirect(StatusCode::MOVED_PERMANENTLY, location));
+        }
+        let cookie_ids = match &settings.service.policy.stickiness {
+            Stickiness::Cookie { name, .. } => sticky_cookie::ids(&parts.headers, name).collect(),
+            Stickiness::None | Stickiness::Source { .. } => Vec::new(),
+        };
+        // A backend expects a host, which clients of HTTP/1.0 need not name.
+        let host = host.or_else(|| HeaderValue::try_from(self.peer.destination.to_string()).ok());
+        let head = ForwardedHead::new(&mut parts, host, self.client_info());
+        let outgoing = OutgoingRequest {
+            // A client of HTTP/2 sends its body without waiting.
+            holds_body: parts.version == Version::HTTP_11 && expects_continue(&parts),
+            version: parts.version,
+            sink,
+            is_whole: body.is_end_stream(),
+            is_repeatable: is_idempotent(&parts.method) && body.is_end_stream(),
+            head,
+            cookie_ids,
+            exchange: exchange.clone(),
+        };
+        let body = RequestBody::new(body, exchange.clone());
+        let mut response = self.forward(&outgoing, parts, body, record).await?;
+        response.cookie_ids = outgoing.cookie_ids;
+        response.wants_upgrade = outgoing.head.wants_upgrade();
+        response.version = outgoing.version;
+        Ok(Handled::Backend(Box::new(response)))
     }
 
-    /// Makes it a request of that version. It may be called again with another one.
-    pub fn direct(&self, parts: &mut Parts, version: Version) {
-        parts.version = version;
-        let headers = &mut parts.headers;
-        headers.remove(CONNECTION);
-        if version == Version::HTTP_2 {
-            // There the host is a part of the target.
-            headers.remove(HOST);
-            let host = self
-                .host
-                .as_ref()
-                .map_or(&b"localhost"[..], HeaderValue::as_bytes);
-            let absolute = Uri::builder()
-                .scheme("https")
-                .authority(host)
-                .path_and_query(self.path.clone());
-            parts.uri = absolute.build().unwrap_or_else(|_| Uri::from(self.path.clone()));
+    fn client_info(&self) -> ClientInfo {
+        ClientInfo {
+            address: self.peer.ip(),
+            port: self.peer.destination.port(),
+            is_tls: self.peer.tls.is_some(),
+        }
+    }
+
+    /// Responds with the response of a backend.
+    fn respond_from_backend(
+        &self,
+        backend_response: BackendResponse,
+        exchange: Arc<Exchange>,
+        mut record: AccessRecord,
+        client: OnUpgrade,
+        pending_upgrade: Option<PendingUpgrade>,
+    ) -> Response<ResponseBody> {
+        let BackendResponse {
+            mut response,
+            sender,
+            chosen,
+            cookie_ids,
+            wants_upgrade,
+            version,
+        } = backend_response;
+        let status = response.status();
+        let is_switching = status == StatusCode::SWITCHING_PROTOCOLS;
+        if is_switching && !wants_upgrade {
+            return GatewayError::UnexpectedUpgrade.into_response(record, true);
+        }
+        record.set_response(status, Some(chosen.backend.address));
+        prepare_for_client(response.headers_mut(), is_switching);
+        self.set_sticky_cookie(&mut response, &record, &chosen, &cookie_ids);
+        let idle_timeout = record.settings().service.policy.idle_timeout;
+        if let (true, Some(pending_upgrade)) = (is_switching, pending_upgrade) {
+            pending_upgrade.tunnel();
+            let backend = hyper::upgrade::on(&mut response);
+            self.set_tunnel(Tunnel {
+                client,
+                backend,
+                exchange,
+                record,
+                chosen,
+                idle_timeout,
+            });
+            return response.map(|_| ResponseBody::Text(None, None));
+        }
+        let (mut parts, inner) = response.into_parts();
+        parts.version = Version::HTTP_11;
+        let is_close_delimited = version == Version::HTTP_10 && inner.size_hint().exact().is_none();
+        let forwarded = ForwardedBody {
+            inner,
+            sender: Some(sender),
+            chosen,
+            exchange,
+            record,
+            idle_timeout,
+            is_close_delimited,
+            awaits_client: false,
+            cancellation: None,
+        };
+        Response::from_parts(parts, forwarded.into_body())
+    }
+
+    /// Sets the cookie that names the backend, if the client does not have it or it expires.
+    fn set_sticky_cookie(
+        &self,
+        response: &mut Response<WireBody>,
+        record: &AccessRecord,
+        chosen: &ChosenBackend,
+        cookie_ids: &[u64],
+    ) {
+        let Stickiness::Cookie { name, max_age } = &record.settings().service.policy.stickiness else {
+            return;
+        };
+        let id = self.port.policy.cookie_id(&chosen.backend);
+        if cookie_ids.contains(&id) && max_age.is_none() {
             return;
         }
-        parts.uri = Uri::from(self.path.clone());
-        if let Some(host) = &self.host {
-            headers.insert(HOST, host.clone());
-        }
-        if let Some(protocol) = &self.upgrade {
-            headers.insert(UPGRADE, protocol.clone());
-            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        } else if self.wants_trailers {
-            headers.insert(CONNECTION, HeaderValue::from_static("te"));
+        if let Some(value) = sticky_cookie::set_cookie(name, id, *max_age, self.peer.tls.is_some()) {
+            response.headers_mut().append(SET_COOKIE, value);
         }
     }
 }
 
-/// Makes an answer ready for the client. One of status 101 keeps what it says of the new protocol.
-pub fn to_client(headers: &mut HeaderMap, is_switching: bool) {
-    let upgrade = headers.get(UPGRADE).filter(|_| is_switching).cloned();
-    if headers.contains_key(TRANSFER_ENCODING) {
-        // The length that counted was another one (RFC 9112, 6.3).
-        headers.remove(CONTENT_LENGTH);
-    }
-    remove_hop_by_hop(headers);
-    if let Some(protocol) = upgrade {
-        headers.insert(UPGRADE, protocol);
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    }
+/// The decision about a request.
+enum Handled {
+    Redirect(StatusCode, HeaderValue),
+    Backend(Box<BackendResponse>),
 }
 
-/// The protocol that the client wants to change to. It is never another version of HTTP or TLS: behind that, requests would
-/// reach the backend that nobody looked at. Nor is it passed on with a body, of which nobody could say where it ends.
-fn upgrade(parts: &Parts) -> Option<HeaderValue> {
-    let has_body = parts.headers.contains_key(TRANSFER_ENCODING)
-        || parts
-            .headers
-            .get(CONTENT_LENGTH)
-            .is_some_and(|length| length != "0");
-    if parts.version != Version::HTTP_11 || has_body || !tells(&parts.headers, &CONNECTION, "upgrade") {
-        return None;
-    }
-    let mut protocols = parts.headers.get_all(UPGRADE).iter();
-    let (protocol, None) = (protocols.next()?, protocols.next()) else {
-        return None;
-    };
-    let text = protocol.to_str().ok()?.to_ascii_lowercase();
-    let is_ours = |protocol: &str| {
-        ["h2c", "h2", "http", "tls"].contains(&protocol.split('/').next().unwrap_or("").trim())
-    };
-    (!text.is_empty() && !text.split(',').any(is_ours)).then(|| protocol.clone())
-}
+/// A request that may switch protocols. Unless it does, dropping this admits the next request.
+struct PendingUpgrade(Option<GuardHandle>);
 
-/// Whether one of the list that the headers of a name make is this one, parameters aside.
-fn tells(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    listed(headers, name).any(|item| {
-        item.split(';')
-            .next()
-            .is_some_and(|item| item.trim().eq_ignore_ascii_case(wanted))
-    })
-}
-
-fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-}
-
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = listed(headers, &CONNECTION)
-        .filter_map(|name| name.parse().ok())
-        .collect();
-    for name in named {
-        // Without these, a request would be another one.
-        if name != HOST && name != CONTENT_LENGTH {
-            headers.remove(name);
+impl PendingUpgrade {
+    fn tunnel(mut self) {
+        if let Some(guard) = self.0.take() {
+            guard.tunnel();
         }
     }
-    for name in &HOP_BY_HOP {
-        headers.remove(name);
+}
+
+impl Drop for PendingUpgrade {
+    fn drop(&mut self) {
+        if let Some(guard) = self.0.take() {
+            guard.resume();
+        }
     }
 }
 
-/// Takes out what backends that take `_` for `-`, as CGI does, would read as what the edge tells.
-fn remove_look_alikes(headers: &mut HeaderMap) {
-    let ours = [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_PORT];
-    let look_alikes: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| {
-            name.as_str().contains('_') && ours.iter().any(|ours| *ours == *name.as_str().replace('_', "-"))
-        })
-        .cloned()
-        .collect();
-    for name in look_alikes {
-        headers.remove(name);
-    }
+/// Returns true if the client sends its body only after `100 Continue` (RFC 9110, section 10.1.1).
+fn expects_continue(parts: &Parts) -> bool {
+    let expected = parts.headers.get(EXPECT);
+    expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// HTTP/2 may send cookies one by one (RFC 9113, 8.2.3).
-fn join_cookies(headers: &mut HeaderMap) {
-    if let Some(joined) = joined(headers, &COOKIE, b"; ") {
-        headers.insert(COOKIE, joined);
-    }
+fn is_idempotent(method: &Method) -> bool {
+    [
+        Method::GET,
+        Method::HEAD,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::PUT,
+        Method::DELETE,
+    ]
+    .contains(method)
 }
 
-fn forwarded_for(headers: &HeaderMap, client: IpAddr) -> HeaderValue {
-    let client = client.to_canonical().to_string();
-    let before = joined(headers, &X_FORWARDED_FOR, b", ").or_else(|| headers.get(X_FORWARDED_FOR).cloned());
-    let all = match before {
-        Some(before) if !before.is_empty() => [before.as_bytes(), b", ", client.as_bytes()].concat(),
-        _ => client.into_bytes(),
-    };
-    // Of values that were valid and an address, only a valid one can be made.
-    HeaderValue::from_bytes(&all).unwrap_or(HeaderValue::from_static("unknown"))
-}
-
-/// Several values of a name as one, if there are several.
-fn joined(headers: &HeaderMap, name: &HeaderName, between: &[u8]) -> Option<HeaderValue> {
-    let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-    if values.len() < 2 {
-        return None;
-    }
-    HeaderValue::from_bytes(&values.join(between)).ok()
-}
-
-fn path(target: &Uri) -> PathAndQuery {
-    let path = match target.path_and_query() {
-        Some(path) if path.as_str().starts_with('?') => format!("/{}", path.as_str()).parse().ok(),
-        other => other.cloned(),
-    };
-    path.unwrap_or(PathAndQuery::from_static("/"))
+fn redirect_response(
+    status: StatusCode,
+    location: HeaderValue,
+    mut record: AccessRecord,
+) -> Response<ResponseBody> {
+    record.set_outcome("ok");
+    let mut response = text_response(status, "use https\n".to_owned(), record);
+    response.headers_mut().insert(LOCATION, location);
+    response
 }

@@ -1,24 +1,26 @@
-//! Where requests of HTTP/1 begin and end in a stream of bytes. It runs before the parser that serves them and passes on
-//! only what is well-formed beyond doubt; a head is passed on when all of it is there.
+//! Boundaries of HTTP/1 requests in a stream of bytes.
+//!
+//! This runs before the parser that serves the requests, and admits only what is well-formed beyond doubt. A head is
+//! admitted as a whole.
 
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadLines, TARGET_BYTES_MAX, field, is_token};
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 
 #[cfg(test)]
 mod tests;
 
-/// A chunk's size with its extensions, which nobody uses (RFC 9112, 7.1.1).
+/// A chunk's size line with its extensions, which nobody uses (RFC 9112, section 7.1.1).
 const CHUNK_LINE_BYTES_MAX: usize = 256;
-/// Digits of a chunk's size: one more may be more than 64 bits.
+/// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;
 /// A trailer section with all its lines.
 const TRAILER_BYTES_MAX: usize = 8 << 10;
 
-/// Follows one connection.
+/// The position of one connection in its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     state: State,
-    /// What comes after the body that is being read.
+    /// Set if the bytes after the present body are held back.
     next_is_held: bool,
 }
 
@@ -38,19 +40,19 @@ enum State {
     },
     Held,
     Tunnel,
-    Refused(Refusal),
+    Refused(RequestRefusal),
 }
 
-/// At what part of a request a connection is.
+/// A part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing of the next request has come, as far as what came has been looked at.
+pub enum Position {
+    /// Before the next request.
     Between,
     /// In a head.
     Head,
     /// In a body.
     Body,
-    /// Behind a request that may change the protocol: nothing is passed on until it is known.
+    /// Behind a request that may switch protocols. Bytes are held back until that is decided.
     Held,
     /// Bytes of another protocol.
     Tunnel,
@@ -66,9 +68,12 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Looks at the bytes that came and were not passed on yet, and says how many may be. With 0, more have to come
-    /// first. After a refusal, no more is passed on.
-    pub fn admit(&mut self, bytes: &[u8]) -> Result<Admitted, Refusal> {
+    /// Examines the bytes that were not admitted yet. Returns the number of those that are admitted; 0 means that
+    /// more are needed.
+    ///
+    /// # Errors
+    /// The refusal of the request. No more bytes are admitted after it.
+    pub fn admit(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
         let admitted = self.step(bytes);
         if let Err(refusal) = admitted {
             self.state = State::Refused(refusal);
@@ -76,35 +81,35 @@ impl Framing {
         admitted
     }
 
-    /// Where it is.
-    pub fn place(&self) -> Place {
+    /// The present position.
+    pub fn position(&self) -> Position {
         match &self.state {
-            State::Head { scanned: 0, .. } => Place::Between,
-            State::Head { .. } | State::Refused(_) => Place::Head,
+            State::Head { scanned: 0, .. } => Position::Between,
+            State::Head { .. } | State::Refused(_) => Position::Head,
             State::Length(_)
             | State::ChunkSize
             | State::ChunkData(_)
             | State::ChunkEnd
-            | State::Trailers { .. } => Place::Body,
-            State::Held => Place::Held,
-            State::Tunnel => Place::Tunnel,
+            | State::Trailers { .. } => Position::Body,
+            State::Held => Position::Held,
+            State::Tunnel => Position::Tunnel,
         }
     }
 
-    /// The protocol stays as it is: what follows is the next request.
-    pub fn keep(&mut self) {
+    /// Notes that the protocol stays HTTP/1: the next bytes are a request.
+    pub fn resume(&mut self) {
         self.next_is_held = false;
         if self.state == State::Held {
             self.state = State::head();
         }
     }
 
-    /// The protocol has changed: what follows is passed on as it comes.
+    /// Notes that the protocol has changed: all further bytes are admitted.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;
     }
 
-    fn step(&mut self, bytes: &[u8]) -> Result<Admitted, Refusal> {
+    fn step(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
         let count = bytes.len();
         let part = match &mut self.state {
             State::Head { .. } => return self.head(bytes),
@@ -123,7 +128,7 @@ impl Framing {
                     2
                 }
                 [] | [b'\r'] => 0,
-                _ => return Err(Refusal::Malformed("a chunk is not as long as it says")),
+                _ => return Err(RequestRefusal::Malformed("a chunk is not as long as it says")),
             },
             State::Trailers { .. } => return self.trailer(bytes),
         };
@@ -135,7 +140,7 @@ impl Framing {
         Ok(Admitted::part(part))
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Admitted, Refusal> {
+    fn head(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
         let State::Head {
             lines,
             scanned,
@@ -145,7 +150,7 @@ impl Framing {
             return Ok(Admitted::part(0));
         };
         if !bytes.first().is_none_or(|byte| is_token(*byte) || *byte == b'\r') {
-            return Err(Refusal::Malformed("a request begins with no method"));
+            return Err(RequestRefusal::Malformed("a request begins with no method"));
         }
         while let Some(found) = bytes
             .get(*scanned..)
@@ -153,11 +158,11 @@ impl Framing {
         {
             let end = *scanned + found + 1;
             let line = bytes.get(*line_start..end).unwrap_or_default();
-            // One empty line before a request is left over from clients of long ago (RFC 9112, 2.2).
+            // Servers ignore an empty line before a request, which old clients send (RFC 9112, section 2.2).
             let is_left_over = lines.is_new() && *line_start == 0 && line == b"\r\n";
             (*scanned, *line_start) = (end, end);
             if end > HEAD_BYTES_MAX {
-                return Err(Refusal::HeadTooLarge);
+                return Err(RequestRefusal::HeadTooLarge);
             }
             if is_left_over {
                 continue;
@@ -166,16 +171,16 @@ impl Framing {
                 self.begin_body(head);
                 return Ok(Admitted {
                     bytes: end,
-                    ends_a_head: true,
+                    is_head_complete: true,
                 });
             }
         }
         *scanned = bytes.len();
         if lines.is_new() && bytes.len() - *line_start > TARGET_BYTES_MAX + 64 {
-            return Err(Refusal::TargetTooLong);
+            return Err(RequestRefusal::TargetTooLong);
         }
         if bytes.len() > HEAD_BYTES_MAX {
-            return Err(Refusal::HeadTooLarge);
+            return Err(RequestRefusal::HeadTooLarge);
         }
         Ok(Admitted::part(0))
     }
@@ -197,18 +202,18 @@ impl Framing {
         };
     }
 
-    fn chunk_size(&mut self, bytes: &[u8]) -> Result<Admitted, Refusal> {
+    fn chunk_size(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
         let Some(line) = whole_line(
             bytes,
             CHUNK_LINE_BYTES_MAX,
-            Refusal::Malformed("a chunk's size is too long"),
+            RequestRefusal::Malformed("a chunk's size is too long"),
         )?
         else {
             return Ok(Admitted::part(0));
         };
         let size = size(
             line.strip_suffix(b"\r\n")
-                .ok_or(Refusal::Malformed("a line does not end with CR LF"))?,
+                .ok_or(RequestRefusal::Malformed("a line does not end with CR LF"))?,
         )?;
         self.state = if size == 0 {
             State::Trailers {
@@ -220,16 +225,16 @@ impl Framing {
         Ok(Admitted::part(line.len()))
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<Admitted, Refusal> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<Admitted, RequestRefusal> {
         let State::Trailers { bytes_left } = &mut self.state else {
             return Ok(Admitted::part(0));
         };
-        let Some(line) = whole_line(bytes, *bytes_left, Refusal::HeadTooLarge)? else {
+        let Some(line) = whole_line(bytes, *bytes_left, RequestRefusal::HeadTooLarge)? else {
             return Ok(Admitted::part(0));
         };
         *bytes_left -= line.len();
         match line.strip_suffix(b"\r\n") {
-            None => return Err(Refusal::Malformed("a line does not end with CR LF")),
+            None => return Err(RequestRefusal::Malformed("a line does not end with CR LF")),
             Some([]) => self.next_request(),
             Some(line) => {
                 let (name, _) = field(line)?;
@@ -237,7 +242,7 @@ impl Framing {
                     .iter()
                     .any(|framing| name.eq_ignore_ascii_case(framing))
                 {
-                    return Err(Refusal::Malformed("a trailer says what only a header may"));
+                    return Err(RequestRefusal::Malformed("a trailer says what only a header may"));
                 }
             }
         }
@@ -255,26 +260,33 @@ impl State {
     }
 }
 
-/// What may be passed on.
+/// Admitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// So many bytes.
+    /// Their number.
     pub bytes: usize,
-    /// Whether they are a whole head.
-    pub ends_a_head: bool,
+    /// Returns true if they complete a head.
+    pub is_head_complete: bool,
 }
 
 impl Admitted {
     fn part(bytes: usize) -> Self {
         Self {
             bytes,
-            ends_a_head: false,
+            is_head_complete: false,
         }
     }
 }
 
-/// The first line with its line feed, if it has come; the refusal if it is longer than it may be.
-fn whole_line(bytes: &[u8], bytes_max: usize, too_long: Refusal) -> Result<Option<&[u8]>, Refusal> {
+/// The first line with its line feed, if it has arrived.
+///
+/// # Errors
+/// `too_long` if it exceeds `bytes_max`.
+fn whole_line(
+    bytes: &[u8],
+    bytes_max: usize,
+    too_long: RequestRefusal,
+) -> Result<Option<&[u8]>, RequestRefusal> {
     let within = bytes.get(..bytes_max).unwrap_or(bytes);
     match within.iter().position(|byte| *byte == b'\n') {
         Some(end) => Ok(within.get(..=end)),
@@ -283,22 +295,23 @@ fn whole_line(bytes: &[u8], bytes_max: usize, too_long: Refusal) -> Result<Optio
     }
 }
 
-/// The size of a chunk. Extensions are let through the grammar's coarse form; they are not passed on (RFC 9112, 7.1.1).
-fn size(line: &[u8]) -> Result<u64, Refusal> {
+/// Parses the size of a chunk. Extensions only have to be visible characters, since they are not forwarded (RFC 9112,
+/// section 7.1.1).
+fn size(line: &[u8]) -> Result<u64, RequestRefusal> {
     let end = line
         .iter()
         .position(|byte| !byte.is_ascii_hexdigit())
         .unwrap_or(line.len());
     let (digits, extension) = line.split_at(end);
     if digits.is_empty() || digits.len() > CHUNK_DIGITS_MAX {
-        return Err(Refusal::Malformed("a chunk's size is no number"));
+        return Err(RequestRefusal::Malformed("a chunk's size is no number"));
     }
     let is_extension = extension.first().is_none_or(|byte| *byte == b';')
         && extension
             .iter()
             .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
     if !is_extension {
-        return Err(Refusal::Malformed("a chunk's size is no number"));
+        return Err(RequestRefusal::Malformed("a chunk's size is no number"));
     }
     Ok(digits.iter().fold(0, |size, digit| {
         size * 16 + u64::from((*digit as char).to_digit(16).unwrap_or(0))

@@ -1,39 +1,42 @@
-//! The head of a request of HTTP/1, as bytes: whether it may be passed on, and how its body is framed. Stricter than
-//! parsers are: whatever two of them could read differently is refused (RFC 9112, 11.2), so that no request can hide in
-//! another one.
+//! The head of an HTTP/1 request, as bytes: its validity and the framing of its body.
+//!
+//! Stricter than parsers: everything that two of them could read differently is refused (RFC 9112, section 11.2), so
+//! that no request can hide in another one.
 
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 
 /// Fields of a header section. Browsers send some twenty.
 pub const FIELDS_MAX: usize = 100;
-/// A header section with its request line. What servers commonly take is 8 to 64 kB.
+/// A header section with its request line. Servers commonly accept 8 to 64 kB.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// A request's target. RFC 9110, 4.1 wants 8000 at least.
+/// A header section of a response, with its status line.
+pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
+/// A request target. RFC 9110, section 4.1 asks for 8000 bytes at least.
 pub const TARGET_BYTES_MAX: usize = 16 << 10;
-/// A method: the longest registered one has 17.
+/// A method: the longest registered one has 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;
-/// Digits of a length: one more may be more than 64 bits.
+/// Decimal digits of a length: one more could exceed 64 bits.
 const LENGTH_DIGITS_MAX: usize = 18;
 
-/// How a request's body is framed (RFC 9112, 6).
+/// The framing of a request's body (RFC 9112, section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes, often none.
+    /// A number of bytes, often 0.
     Length(u64),
     /// Chunks.
     Chunked,
 }
 
-/// What has to be known of a head to find the next one.
+/// The parts of a head that determine where the next one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What follows.
+    /// The body.
     pub body: Body,
-    /// Whether another protocol may follow instead of the next request.
+    /// The request may switch to another protocol.
     pub may_upgrade: bool,
 }
 
-/// A head that is being read line by line.
+/// A head that is read line by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadLines {
     /// Set by the request line.
@@ -54,10 +57,13 @@ enum Version {
 }
 
 impl HeadLines {
-    /// Takes the next line, with its line feed. The empty one ends the head: then all of it is known.
-    pub fn line(&mut self, line: &[u8]) -> Result<Option<Head>, Refusal> {
+    /// Takes the next line, with its line feed. The empty line completes the head.
+    ///
+    /// # Errors
+    /// The refusal of the request.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Head>, RequestRefusal> {
         let Some(line) = line.strip_suffix(b"\r\n") else {
-            return Err(Refusal::Malformed("a line does not end with CR LF"));
+            return Err(RequestRefusal::Malformed("a line does not end with CR LF"));
         };
         let Some(version) = self.version else {
             self.version = Some(self.request_line(line)?);
@@ -68,48 +74,50 @@ impl HeadLines {
         }
         self.fields += 1;
         if self.fields > FIELDS_MAX {
-            return Err(Refusal::HeadTooLarge);
+            return Err(RequestRefusal::HeadTooLarge);
         }
         let (name, value) = field(line)?;
         self.take(version, name, value).map(|()| None)
     }
 
-    /// Whether the request line has not come yet.
+    /// Returns true before the request line.
     pub fn is_new(&self) -> bool {
         self.version.is_none()
     }
 
-    fn request_line(&mut self, line: &[u8]) -> Result<Version, Refusal> {
+    fn request_line(&mut self, line: &[u8]) -> Result<Version, RequestRefusal> {
         let mut parts = line.split(|byte| *byte == b' ');
         let (Some(method), Some(target), Some(version), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(Refusal::Malformed("the request line has not three parts"));
+            return Err(RequestRefusal::Malformed("the request line has not three parts"));
         };
         if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|byte| is_token(*byte))
         {
-            return Err(Refusal::Malformed("the method is no token"));
+            return Err(RequestRefusal::Malformed("the method is no token"));
         }
         let version = match version {
             b"HTTP/1.1" => Version::Http11,
             b"HTTP/1.0" => Version::Http10,
-            [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(Refusal::Version),
-            _ => return Err(Refusal::Malformed("the request line ends with no version")),
+            [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+                return Err(RequestRefusal::Version);
+            }
+            _ => return Err(RequestRefusal::Malformed("the request line ends with no version")),
         };
         self.target(method, target)?;
         Ok(version)
     }
 
-    /// RFC 9112, 3.2.
-    fn target(&mut self, method: &[u8], target: &[u8]) -> Result<(), Refusal> {
+    /// Checks the target (RFC 9112, section 3.2).
+    fn target(&mut self, method: &[u8], target: &[u8]) -> Result<(), RequestRefusal> {
         if target.len() > TARGET_BYTES_MAX {
-            return Err(Refusal::TargetTooLong);
+            return Err(RequestRefusal::TargetTooLong);
         }
         if method == b"CONNECT" {
-            return Err(Refusal::Method("CONNECT"));
+            return Err(RequestRefusal::Method("CONNECT"));
         }
         if !target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
-            return Err(Refusal::Malformed("the target has bytes that no URI has"));
+            return Err(RequestRefusal::Malformed("the target has bytes that no URI has"));
         }
         if target.starts_with(b"/") || (target == b"*" && method == b"OPTIONS") {
             return Ok(());
@@ -118,38 +126,40 @@ impl HeadLines {
             .iter()
             .find_map(|scheme| strip_ignoring_case(target, scheme.as_bytes()))
         else {
-            return Err(Refusal::Malformed("the target is neither a path nor a URI"));
+            return Err(RequestRefusal::Malformed(
+                "the target is neither a path nor a URI",
+            ));
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         if !is_authority(authority) {
-            return Err(Refusal::Malformed("the target names no host"));
+            return Err(RequestRefusal::Malformed("the target names no host"));
         }
         self.target_authority = Some(authority.into());
         Ok(())
     }
 
-    fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+    fn take(&mut self, version: Version, name: &[u8], value: &[u8]) -> Result<(), RequestRefusal> {
         if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.replace(length(value)?).is_some() {
-                return Err(Refusal::Malformed("Content-Length is there twice"));
+                return Err(RequestRefusal::Malformed("Content-Length is there twice"));
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if version == Version::Http10 {
-                return Err(Refusal::Malformed("HTTP/1.0 has no Transfer-Encoding"));
+                return Err(RequestRefusal::Malformed("HTTP/1.0 has no Transfer-Encoding"));
             }
             if std::mem::replace(&mut self.is_chunked, true) {
-                return Err(Refusal::Malformed("Transfer-Encoding is there twice"));
+                return Err(RequestRefusal::Malformed("Transfer-Encoding is there twice"));
             }
             if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Refusal::TransferCoding);
+                return Err(RequestRefusal::TransferCoding);
             }
         } else if name.eq_ignore_ascii_case(b"host") {
             if !is_authority(value) {
-                return Err(Refusal::Malformed("Host is no name of a host"));
+                return Err(RequestRefusal::Malformed("Host is no name of a host"));
             }
             if self.host.replace(value.into()).is_some() {
-                return Err(Refusal::Malformed("Host is there twice"));
+                return Err(RequestRefusal::Malformed("Host is there twice"));
             }
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             self.has_upgrade = version == Version::Http11;
@@ -157,10 +167,10 @@ impl HeadLines {
         Ok(())
     }
 
-    fn finish(&mut self, version: Version) -> Result<Head, Refusal> {
+    fn finish(&mut self, version: Version) -> Result<Head, RequestRefusal> {
         let body = match (self.is_chunked, self.length) {
             (true, Some(_)) => {
-                return Err(Refusal::Malformed(
+                return Err(RequestRefusal::Malformed(
                     "Content-Length and Transfer-Encoding are both there",
                 ));
             }
@@ -169,9 +179,11 @@ impl HeadLines {
         };
         match (&self.host, &self.target_authority) {
             (None, None) if version == Version::Http10 => {}
-            (None, _) if version == Version::Http11 => return Err(Refusal::Malformed("Host is missing")),
+            (None, _) if version == Version::Http11 => {
+                return Err(RequestRefusal::Malformed("Host is missing"));
+            }
             (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority) => {
-                return Err(Refusal::Malformed("Host differs from the target's host"));
+                return Err(RequestRefusal::Malformed("Host differs from the target's host"));
             }
             _ => {}
         }
@@ -182,31 +194,35 @@ impl HeadLines {
     }
 }
 
-/// Name and value of a line of a header or trailer section, without its line end (RFC 9112, 5).
-pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
+/// Name and value of a field line without its line end (RFC 9112, section 5).
+///
+/// # Errors
+/// The refusal of the request.
+pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestRefusal> {
     if matches!(line.first(), Some(b' ' | b'\t')) {
-        return Err(Refusal::Malformed("a field goes on in a second line"));
+        return Err(RequestRefusal::Malformed("a field goes on in a second line"));
     }
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
-        return Err(Refusal::Malformed("a field has no colon"));
+        return Err(RequestRefusal::Malformed("a field has no colon"));
     };
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
-        return Err(Refusal::Malformed("a field's name is no token"));
+        return Err(RequestRefusal::Malformed("a field's name is no token"));
     }
     if is_framing_in_disguise(name) {
-        return Err(Refusal::Malformed(
+        return Err(RequestRefusal::Malformed(
             "a field's name is one that backends take for another",
         ));
     }
     if !value.iter().all(|byte| is_value(*byte)) {
-        return Err(Refusal::Malformed("a field's value has control characters"));
+        return Err(RequestRefusal::Malformed(
+            "a field's value has control characters",
+        ));
     }
     Ok((name, trimmed(value)))
 }
 
-/// Whether a name is, for backends that take `_` for `-` as CGI does, one that says where a request ends or whom it
-/// is for.
+/// Returns true for a name that is a framing field for backends that read `_` as `-`, as CGI does.
 pub fn is_framing_in_disguise(name: &[u8]) -> bool {
     name.contains(&b'_')
         && [&b"content-length"[..], b"transfer-encoding"]
@@ -219,17 +235,19 @@ pub fn is_framing_in_disguise(name: &[u8]) -> bool {
             })
 }
 
-/// RFC 9110, 5.6.2.
+/// Returns true for a character of a token (RFC 9110, section 5.6.2).
 pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// RFC 9110, 5.5: visible characters, spaces, tabs and what is beyond ASCII.
+/// Returns true for a character of a field value (RFC 9110, section 5.5): visible characters, spaces, tabs and all
+/// beyond ASCII.
 fn is_value(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// Whether it is a host with or without a port, and without user information (RFC 3986, 3.2; RFC 9110, 4.2.4).
+/// Returns true for a host with or without a port, and without user information (RFC 3986, section 3.2; RFC 9110,
+/// section 4.2.4).
 pub fn is_authority(bytes: &[u8]) -> bool {
     let (host, rest) = if bytes.starts_with(b"[") {
         let Some(end) = bytes.iter().position(|byte| *byte == b']') else {
@@ -262,11 +280,11 @@ pub fn is_authority(bytes: &[u8]) -> bool {
     !host.is_empty() && is_port
 }
 
-/// A length in digits alone: no sign, no list, no spaces inside (RFC 9110, 8.6).
-fn length(value: &[u8]) -> Result<u64, Refusal> {
+/// Parses a length of digits only: no sign, no list, no spaces (RFC 9110, section 8.6).
+fn length(value: &[u8]) -> Result<u64, RequestRefusal> {
     let digits = value.len();
     if digits == 0 || digits > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit) {
-        return Err(Refusal::Malformed("Content-Length is no number"));
+        return Err(RequestRefusal::Malformed("Content-Length is no number"));
     }
     Ok(value
         .iter()

@@ -1,47 +1,49 @@
-//! Requests: listeners of [`Frontend::Http`](crate::settings::Frontend::Http) and `Https`. HTTP/1.1 and HTTP/2 end here, and
-//! each request goes on to a backend of its own choice, on a connection that was kept from an earlier one where possible.
+//! The HTTP server and client of listeners with [`Frontend::Http`](crate::settings::Frontend::Http) or `Https`.
 //!
-//! What comes in:
+//! HTTP/1.1 and HTTP/2 are terminated here. Each request goes to a backend of its own, on a pooled connection if
+//! there is one.
 //!
-//! - [`head`] and [`framing`] (pure): bytes of HTTP/1 that may be passed on; `guard` holds back the others
-//! - [`request`] (pure): what a request of either version must be like; [`refusal`]: why one is refused
-//! - `connection`: protocols, deadlines, draining; `streams`: those of HTTP/2; `activity` and `silence`: what they look at
+//! From the client:
 //!
-//! What goes on:
+//! - [`head`] and [`framing`] (pure): admissible bytes of HTTP/1; `request_smuggling_guard` applies them to a
+//!   connection
+//! - [`request`] (pure): checks for requests of all versions; [`refusal`]: the reasons of a refusal
+//! - `connection`: protocols, timeouts and draining; `http2_server`: HTTP/2; `activity` and `idle`: their inputs
 //!
-//! - [`forward`], [`cookie`], [`redirect`] (pure): headers
-//! - `pass`: from a request to its answer; `send`: to which backend and when to another one; `pool`: kept connections
-//! - `backend_streams`: a connection to a backend in HTTP/2
-//! - `exchange`, `wire`, `request_body` and `answer_body`: what streams both ways; `interim`: answers before the answer; `tunnel`:
-//!   other protocols
-//! - `failure`: what clients are told when no backend answers; `account`: what is written down
+//! To the backend and back:
 //!
-//! Where a Service sends a PROXY header to its backends, a connection to one belongs to a client's connection and is closed
-//! with it. Bodies are never held as a whole. `Forwarded` (RFC 7239) is passed on as it is.
+//! - `header_rewrite`, [`redirect`] (pure): headers
+//! - `forward`: from a request to its response; `send`: backends and retries; `pool`: pooled connections;
+//!   `http2_client`: HTTP/2
+//! - `exchange`, `wire`, `request_body`, `response_body`: both directions; `informational`: 1xx; `tunnel`: other
+//!   protocols
+//! - `gateway_error`: responses of the edge itself; `access_record`: the access log; `request_metrics`: metrics
+//!
+//! Where backends get a PROXY header, their connections belong to one client's connection and close with it. No body
+//! is buffered as a whole. `Forwarded` (RFC 7239) passes unchanged.
 
-mod account;
+mod access_record;
 mod activity;
-mod answer_body;
-mod backend_streams;
 mod connection;
-pub mod cookie;
 mod exchange;
-mod failure;
-pub mod forward;
+mod forward;
 pub mod framing;
-mod guard;
+mod gateway_error;
 pub mod head;
-mod interim;
-mod pass;
-mod pool;
+mod header_rewrite;
+mod http2_client;
+mod http2_server;
+mod idle;
+mod informational;
+pub(crate) mod pool;
 pub mod redirect;
 pub mod refusal;
 pub mod request;
 mod request_body;
-mod requests;
+pub(crate) mod request_metrics;
+mod request_smuggling_guard;
+mod response_body;
 mod send;
-mod silence;
-mod streams;
 mod tunnel;
 mod wire;
 
@@ -49,20 +51,19 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::admission::ConnectionPermit;
 use crate::peer::Peer;
-use crate::port::{Port, Seat};
-use crate::relay::BreakOff;
-pub use pool::Pool;
-pub use requests::{Requests, metrics};
+use crate::port::Port;
+use crate::stream::AbortiveClose;
 
-/// Serves the connection of a client until it ends. Limits, source ranges, the PROXY header and the TLS handshake are behind
-/// it. The connection has its seat until its last request has ended, also where this has ended before.
+/// Serves the connection of an admitted client until it ends. The permit lives until the last request has ended, also
+/// if the connection ends earlier.
 ///
-/// Of `port` it uses its settings as they are when a request comes, its backends, and [`Port::drain`], after which no
-/// connection is kept open for further requests.
-pub(crate) async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>, seat: Option<Seat>)
+/// Each request uses the settings of `port` at its start. After [`Port::drain`] no connection stays open for further
+/// requests.
+pub(crate) async fn serve<S>(stream: S, peer: Peer, port: Arc<Port>, permit: Option<ConnectionPermit>)
 where
-    S: AsyncRead + AsyncWrite + BreakOff + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + AbortiveClose + Unpin + Send + 'static,
 {
-    connection::serve(stream, peer, port, seat).await;
+    connection::serve(stream, peer, port, permit).await;
 }

@@ -1,4 +1,4 @@
-//! Connections to one backend that are kept for further requests.
+//! Pooled connections to one backend.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,31 +9,31 @@ use http::Version;
 use hyper::client::conn::http1;
 use tokio::time::Instant;
 
-use super::backend_streams::{BackendStreams, Sending};
+use super::http2_client::{BodyTask, Http2Client};
 use super::request_body::RequestBody;
 
-/// Idle connections of HTTP/1.1 that are kept to a backend; more are closed.
+/// Idle HTTP/1.1 connections to a backend. Further ones are closed.
 const IDLE_MAX: usize = 128;
-/// How long an idle one is kept. Most servers close theirs later.
-const IDLE_TIME: Duration = Duration::from_secs(30);
-/// Connections of HTTP/2 that requests share.
+/// Time for which an idle connection is kept. Most servers close theirs later.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// HTTP/2 connections that requests share.
 const SHARED_MAX: usize = 8;
-/// Requests that share one at once, before another is opened. Servers commonly allow 100 and more; what is above that
-/// waits.
+/// Requests that share a connection before another one is opened. Servers commonly allow 100 and more; further
+/// requests wait.
 const STREAMS_MAX: usize = 100;
-/// How long a connection whose answer has ended may take until it takes the next request: its task is about to run.
-const READY_PATIENCE: Duration = Duration::from_millis(100);
+/// Time until a connection has to take the next request after a response: its task is about to run.
+const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Kept connections. Dropping it closes them.
+/// Pooled connections. Dropping this closes them.
 #[derive(Debug, Default)]
-pub struct Pool(Arc<Mutex<Kept>>);
+pub struct Pool(Arc<Mutex<PoolState>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PoolState {
     idle: Vec<Idle>,
     shared: Vec<Shared>,
     is_swept: bool,
-    /// Grows when all are closed: what was in use then is not kept afterwards.
+    /// Increases when the pool is cleared: connections of earlier generations do not return.
     generation: u64,
 }
 
@@ -41,69 +41,69 @@ struct Kept {
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
-    /// Where its task runs: it is quickest from there.
+    /// The thread of its task, from which it is fastest.
     thread: ThreadId,
 }
 
 #[derive(Clone, Debug)]
 struct Shared {
-    connection: BackendStreams,
+    connection: Http2Client,
     streams: Arc<AtomicUsize>,
 }
 
 /// A connection that takes a request.
 #[derive(Debug)]
-pub enum Sender {
-    /// For one request at a time.
+pub enum RequestSender {
+    /// HTTP/1.1: one request at a time.
     Http1(Http1),
-    /// For several.
+    /// HTTP/2: several requests.
     Http2(Http2),
 }
 
-/// A connection of HTTP/1.1, and where it is kept afterwards.
+/// An HTTP/1.1 connection, and the pool to which it returns.
 #[derive(Debug)]
 pub struct Http1 {
     /// Sends requests.
     pub sender: http1::SendRequest<RequestBody>,
-    pool: Weak<Mutex<Kept>>,
+    pool: Weak<Mutex<PoolState>>,
     thread: ThreadId,
     generation: u64,
 }
 
-/// A share of a connection of HTTP/2.
+/// A share of an HTTP/2 connection.
 #[derive(Debug)]
 pub struct Http2 {
     /// Sends requests.
-    pub connection: BackendStreams,
-    /// What is still to be sent of the one that it was taken for.
-    pub sending: Option<Sending>,
+    pub connection: Http2Client,
+    /// The task that sends the rest of the body, if one is needed.
+    pub sending: Option<BodyTask>,
     streams: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A kept connection. With `is_http1`, none of HTTP/2. With `is_careful`, whether a connection has just been closed is
-    /// looked at once more: for requests that cannot be sent again.
-    pub async fn take(&self, is_http1: bool, is_careful: bool) -> Option<Sender> {
-        if !is_http1 && let Some(shared) = self.kept().share() {
-            return Some(Sender::Http2(shared));
+    /// Takes a pooled connection; with `is_http1`, none of HTTP/2. With `is_careful`, checks once more that the
+    /// backend has not closed it, for requests that cannot be sent again.
+    pub async fn take(&self, is_http1: bool, is_careful: bool) -> Option<RequestSender> {
+        if !is_http1 && let Some(shared) = self.state().share() {
+            return Some(RequestSender::Http2(shared));
         }
         loop {
-            let (idle, generation) = self.kept().pop()?;
+            let (idle, generation) = self.state().pop()?;
             let Idle {
                 mut sender, thread, ..
             } = idle;
             if is_careful {
-                // What has come from the kernel reaches the connection's task before this one goes on.
+                // The connection's task runs first, and sees data that the kernel has received.
                 tokio::task::yield_now().await;
             }
             let is_ready = sender.is_ready()
                 || matches!(
-                    tokio::time::timeout(READY_PATIENCE, sender.ready()).await,
+                    tokio::time::timeout(READY_TIMEOUT, sender.ready()).await,
                     Ok(Ok(()))
                 );
             if is_ready && !sender.is_closed() {
                 let pool = Arc::downgrade(&self.0);
-                return Some(Sender::Http1(Http1 {
+                return Some(RequestSender::Http1(Http1 {
                     sender,
                     pool,
                     thread,
@@ -113,10 +113,10 @@ impl Pool {
         }
     }
 
-    /// A new connection of HTTP/1.1, whose task runs on this thread.
-    pub fn http1(&self, sender: http1::SendRequest<RequestBody>) -> Sender {
-        let generation = self.kept().generation;
-        Sender::Http1(Http1 {
+    /// A new HTTP/1.1 connection, whose task runs on this thread.
+    pub fn add_http1(&self, sender: http1::SendRequest<RequestBody>) -> RequestSender {
+        let generation = self.state().generation;
+        RequestSender::Http1(Http1 {
             sender,
             pool: Arc::downgrade(&self.0),
             thread: thread::current().id(),
@@ -124,36 +124,36 @@ impl Pool {
         })
     }
 
-    /// A new connection of HTTP/2, which others may share from now on.
-    pub fn http2(&self, connection: BackendStreams) -> Sender {
+    /// A new HTTP/2 connection, which other requests may share from now on.
+    pub fn add_http2(&self, connection: Http2Client) -> RequestSender {
         let shared = Shared {
             connection,
             streams: Arc::default(),
         };
-        let mut kept = self.kept();
-        if kept.shared.len() < SHARED_MAX {
-            kept.shared.push(shared.clone());
+        let mut state = self.state();
+        if state.shared.len() < SHARED_MAX {
+            state.shared.push(shared.clone());
         }
-        drop(kept);
-        Sender::Http2(shared.stream())
+        drop(state);
+        RequestSender::Http2(shared.stream())
     }
 
-    /// Closes all that is kept, and what is in use when it is not used any more: the backend has left, or is spoken to in
-    /// another way.
+    /// Closes idle connections, and those in use when their requests end: the backend is removed, or its protocol
+    /// changes.
     pub fn clear(&self) {
-        let mut kept = self.kept();
-        kept.idle.clear();
-        kept.shared.clear();
-        kept.generation += 1;
+        let mut state = self.state();
+        state.idle.clear();
+        state.shared.clear();
+        state.generation += 1;
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         lock(&self.0)
     }
 }
 
-impl Sender {
-    /// The version of HTTP that it speaks.
+impl RequestSender {
+    /// Its version of HTTP.
     pub fn version(&self) -> Version {
         match self {
             Self::Http1(_) => Version::HTTP_11,
@@ -163,22 +163,22 @@ impl Sender {
 }
 
 impl Http1 {
-    /// Keeps it for the next request: the last answer has ended.
-    pub fn keep(self) {
+    /// Returns the connection to the pool after the last response has ended.
+    pub fn release(self) {
         let Some(pool) = self.pool.upgrade() else { return };
         if self.sender.is_closed() {
             return;
         }
-        let mut kept = lock(&pool);
-        if kept.idle.len() >= IDLE_MAX || kept.generation != self.generation {
+        let mut state = lock(&pool);
+        if state.idle.len() >= IDLE_MAX || state.generation != self.generation {
             return;
         }
-        kept.idle.push(Idle {
+        state.idle.push(Idle {
             sender: self.sender,
             since: Instant::now(),
             thread: self.thread,
         });
-        if !std::mem::replace(&mut kept.is_swept, true) {
+        if !std::mem::replace(&mut state.is_swept, true) {
             drop(tokio::spawn(sweep(Arc::downgrade(&pool))));
         }
     }
@@ -201,8 +201,8 @@ impl Shared {
     }
 }
 
-impl Kept {
-    /// The one that was used last, if possible one of this thread: so those that are not needed grow old.
+impl PoolState {
+    /// The connection that was used last, preferably of this thread. So connections that are not needed grow old.
     fn pop(&mut self) -> Option<(Idle, u64)> {
         let thread = thread::current().id();
         self.idle.retain(|idle| !idle.sender.is_closed());
@@ -214,7 +214,7 @@ impl Kept {
         Some((idle?, self.generation))
     }
 
-    /// The least used one, as long as it has room or no more may be opened.
+    /// The least used connection, if it has room or no more may be opened.
     fn share(&mut self) -> Option<Http2> {
         self.shared.retain(|shared| !shared.connection.is_closed());
         let streams = |shared: &Shared| shared.streams.load(Ordering::Relaxed);
@@ -224,22 +224,23 @@ impl Kept {
     }
 }
 
-/// Closes what has been idle for too long, until nothing is idle.
-async fn sweep(pool: Weak<Mutex<Kept>>) {
+/// Closes connections that are idle for too long, until none is idle.
+async fn sweep(pool: Weak<Mutex<PoolState>>) {
     loop {
-        tokio::time::sleep(IDLE_TIME / 2).await;
+        tokio::time::sleep(IDLE_TIMEOUT / 2).await;
         let Some(pool) = pool.upgrade() else { return };
-        let mut kept = lock(&pool);
-        kept.idle
-            .retain(|idle| idle.since.elapsed() < IDLE_TIME && !idle.sender.is_closed());
-        kept.shared.retain(|shared| !shared.connection.is_closed());
-        if kept.idle.is_empty() {
-            kept.is_swept = false;
+        let mut state = lock(&pool);
+        state
+            .idle
+            .retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT && !idle.sender.is_closed());
+        state.shared.retain(|shared| !shared.connection.is_closed());
+        if state.idle.is_empty() {
+            state.is_swept = false;
             return;
         }
     }
 }
 
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

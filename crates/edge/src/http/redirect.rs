@@ -1,11 +1,11 @@
-//! Where a request is sent to that should have come by `https`.
+//! Redirection of requests to `https`.
 
 use http::{HeaderValue, Uri};
 
 #[cfg(test)]
 mod tests;
 
-/// The same target by `https` at a port, with host, path and query kept. `None` if the request names no host.
+/// The same target with `https` and a port; host, path and query stay. Returns `None` if the request names no host.
 pub fn to_https(host: &HeaderValue, target: &Uri, port: u16) -> Option<HeaderValue> {
     let host = without_port(host.to_str().ok()?);
     let port = if port == 443 {

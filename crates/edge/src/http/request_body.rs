@@ -1,4 +1,4 @@
-//! A request's body on its way to a backend, a frame at a time: nothing is read that the backend does not take.
+//! A request's body on its way to a backend, frame by frame. No frame is read before the backend takes it.
 
 use std::error::Error;
 use std::future::Future;
@@ -13,30 +13,30 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 use super::wire::{NextFrame, WireBody, WireError};
 
-/// How long a backend may take to say that it wants a body that the client holds back until it is asked for it. Clients
-/// commonly wait a second themselves (RFC 9110, 10.1.1).
-const CONTINUE_PATIENCE: Duration = Duration::from_secs(1);
+/// Time in which a backend may ask for a body that the client holds back. Clients commonly wait a second themselves
+/// (RFC 9110, section 10.1.1).
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request's body on its way to a backend.
 #[derive(Debug)]
 pub struct RequestBody {
     inner: Option<WireBody>,
     exchange: Arc<Exchange>,
-    expected: Option<Expected>,
+    continue_wait: Option<ContinueWait>,
 }
 
-/// The body is held back until the backend wants it.
+/// The wait of a body for `100 Continue`.
 #[derive(Debug)]
-struct Expected {
-    wanted: oneshot::Receiver<()>,
-    patience: Pin<Box<Sleep>>,
+struct ContinueWait {
+    released: oneshot::Receiver<()>,
+    timeout: Pin<Box<Sleep>>,
 }
 
 impl RequestBody {
-    /// What comes from the client.
+    /// The body that arrives from the client.
     pub fn new(inner: WireBody, exchange: Arc<Exchange>) -> Self {
         if inner.is_end_stream() {
             exchange.set_received();
@@ -44,47 +44,47 @@ impl RequestBody {
         Self {
             inner: Some(inner),
             exchange,
-            expected: None,
+            continue_wait: None,
         }
     }
 
-    /// Nothing, for a request that is sent again.
+    /// No body, for a request that is sent again.
     pub fn empty(exchange: Arc<Exchange>) -> Self {
         Self {
             inner: None,
             exchange,
-            expected: None,
+            continue_wait: None,
         }
     }
 
-    /// Holds it back until its backend says that it wants it: then [`Held::release`] is to be called.
-    pub fn hold(&mut self) -> Held {
-        let (want, wanted) = oneshot::channel();
-        let patience = Box::pin(sleep(CONTINUE_PATIENCE));
-        self.expected = Some(Expected { wanted, patience });
-        Held(want)
+    /// Holds the body back until [`BodyHold::release`], or until the timeout.
+    pub fn hold(&mut self) -> BodyHold {
+        let (release, released) = oneshot::channel();
+        let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
+        self.continue_wait = Some(ContinueWait { released, timeout });
+        BodyHold(release)
     }
 }
 
 /// A body that is held back.
 #[derive(Debug)]
-pub struct Held(oneshot::Sender<()>);
+pub struct BodyHold(oneshot::Sender<()>);
 
-impl Held {
-    /// Lets it go.
+impl BodyHold {
+    /// Lets the body go.
     pub fn release(self) {
         if self.0.send(()).is_err() {
-            tracing::trace!("a body goes on already: patience has ended, or its request");
+            tracing::trace!("body already released by its timeout, or its request has ended");
         }
     }
 }
 
-impl Expected {
+impl ContinueWait {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match Pin::new(&mut self.wanted).poll(cx) {
+        match Pin::new(&mut self.released).poll(cx) {
             Poll::Ready(Ok(())) => Poll::Ready(()),
-            // Without anybody who could tell, patience has to do.
-            Poll::Ready(Err(_)) | Poll::Pending => self.patience.as_mut().poll(cx),
+            // The request has ended, or no `100 Continue` has come: the timeout decides.
+            Poll::Ready(Err(_)) | Poll::Pending => self.timeout.as_mut().poll(cx),
         }
     }
 }
@@ -95,9 +95,9 @@ impl Body for RequestBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> NextFrame {
         let this = &mut *self;
-        if let Some(expected) = &mut this.expected {
-            ready!(expected.poll(cx));
-            this.expected = None;
+        if let Some(continue_wait) = &mut this.continue_wait {
+            ready!(continue_wait.poll(cx));
+            this.continue_wait = None;
         }
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(None);
@@ -112,7 +112,7 @@ impl Body for RequestBody {
                 }
             }
             Poll::Ready(Some(Err(error))) => {
-                let broke_off = Refusal::Malformed("the body broke off");
+                let broke_off = RequestRefusal::Malformed("the body broke off");
                 this.exchange.refuse(refusal(error).unwrap_or(broke_off));
             }
             Poll::Ready(None) => this.exchange.set_received(),
@@ -131,11 +131,11 @@ impl Body for RequestBody {
     }
 }
 
-/// Why the guard refused the body, if that is why it ended.
-fn refusal(error: &WireError) -> Option<Refusal> {
+/// The refusal by the guard, if that is the cause of the error.
+fn refusal(error: &WireError) -> Option<RequestRefusal> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        if let Some(refusal) = error.downcast_ref::<RequestRefusal>() {
             return Some(*refusal);
         }
         let inner = error

@@ -1,4 +1,4 @@
-//! Sending a request: to which backend, on which connection, and when to send it again.
+//! Sending of a request: the backend, the connection, and retries.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -10,84 +10,83 @@ use hyper::body::Body;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::account::Account;
-use super::answer_body::asked;
-use super::backend_streams::BackendStreams;
+use super::access_record::AccessRecord;
 use super::connection::Connection;
 use super::exchange::Exchange;
-use super::failure::Failure;
-use super::forward::Onward;
-use super::interim::{Interim, Outlet};
-use super::pool::Sender;
-use super::refusal::Refusal;
-use super::request_body::{Held, RequestBody};
+use super::gateway_error::GatewayError;
+use super::head::RESPONSE_HEAD_BYTES_MAX;
+use super::header_rewrite::ForwardedHead;
+use super::http2_client::Http2Client;
+use super::informational::{InformationalResponse, InformationalSink};
+use super::pool::RequestSender;
+use super::refusal::RequestRefusal;
+use super::request_body::{BodyHold, RequestBody};
 use super::wire::{WireBody, WireError};
-use crate::backends::Chosen;
+use crate::backends::ChosenBackend;
+use crate::flag::raised;
 use crate::outbound;
 
-/// Backends that are tried until one takes a connection.
+/// Backends that are tried until one accepts a connection.
 const BACKENDS_MAX: usize = 4;
-/// A header section of an answer, with its status line.
-pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// What a backend has answered, as far as its head.
-pub(super) struct BackendAnswer {
+/// The response of a backend up to its head.
+pub(super) struct BackendResponse {
     pub response: Response<WireBody>,
-    pub sender: Sender,
-    pub chosen: Chosen,
-    /// What the client's cookies say.
-    pub numbers: Vec<u64>,
-    pub wanted_upgrade: bool,
-    /// What the client has asked in.
+    pub sender: RequestSender,
+    pub chosen: ChosenBackend,
+    /// Ids from the client's cookies.
+    pub cookie_ids: Vec<u64>,
+    pub wants_upgrade: bool,
+    /// The client's version of HTTP.
     pub version: Version,
 }
 
-/// How a request is sent.
-pub(super) struct Outgoing {
-    pub onward: Onward,
-    /// What the client's cookies say.
-    pub numbers: Vec<u64>,
-    /// What the client asks in.
+/// A request on its way to a backend.
+pub(super) struct OutgoingRequest {
+    pub head: ForwardedHead,
+    /// Ids from the client's cookies.
+    pub cookie_ids: Vec<u64>,
+    /// The client's version of HTTP.
     pub version: Version,
-    /// Whether it holds its body back until it is asked for it, which the parser of its connection does.
+    /// The client waits for `100 Continue`, which the parser of its connection sends.
     pub holds_body: bool,
-    /// Where interim answers go.
-    pub outlet: Outlet,
-    /// Whether all of it is still there, since it has no body.
+    /// The receiver of informational responses.
+    pub sink: InformationalSink,
+    /// The request has no body, so all of it is still present.
     pub is_whole: bool,
-    /// Whether doing it twice is as good as once, and all of it is still there (RFC 9110, 9.2.2).
+    /// The request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
 }
 
-/// A request without an answer.
-enum Unanswered {
-    /// Nothing of it was sent.
+/// The reason for which a request has no response.
+enum SendError {
+    /// No part of it was sent.
     Unsent(Box<Request<RequestBody>>, WireError),
-    /// Some of it may have been.
-    Sent(Failure),
+    /// A part of it may have been sent.
+    Sent(GatewayError),
 }
 
 impl Connection {
-    /// Sends a request to a backend, and to another one as long as nothing of it was sent.
-    pub(super) async fn pass(
+    /// Sends a request to a backend, and to another one as long as no part of it was sent.
+    pub(super) async fn forward(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingRequest,
         mut parts: Parts,
         mut body: RequestBody,
-        account: &Account,
-    ) -> Result<BackendAnswer, Failure> {
+        record: &AccessRecord,
+    ) -> Result<BackendResponse, GatewayError> {
         let mut tried: Vec<SocketAddr> = Vec::new();
-        let mut failure = Failure::NoBackend;
-        // A kept connection may turn out to be dead; after that, a new one shows how the backend is.
-        let mut takes_kept = true;
+        let mut failure = GatewayError::NoBackend;
+        // A pooled connection may be dead. After that, a new one shows the state of the backend.
+        let mut may_use_pool = true;
         while tried.len() < BACKENDS_MAX {
-            let Some(chosen) = self.choose(&outgoing.numbers, &tried) else {
+            let Some(chosen) = self.choose(&outgoing.cookie_ids, &tried) else {
                 break;
             };
             let address = chosen.backend.address;
-            let connected = self.connect(&chosen, outgoing, takes_kept).await;
-            let (sender, is_kept) = match connected {
+            let connected = self.connect(&chosen, outgoing, may_use_pool).await;
+            let (sender, is_pooled) = match connected {
                 Ok(connected) => connected,
                 Err(error) => {
                     failure = error;
@@ -95,142 +94,143 @@ impl Connection {
                     continue;
                 }
             };
-            outgoing.onward.direct(&mut parts, sender.version());
-            let again = (is_kept && outgoing.is_whole).then(|| parts.clone());
+            outgoing.head.apply_version(&mut parts, sender.version());
+            let repeated = (is_pooled && outgoing.is_whole).then(|| parts.clone());
             let request = Request::from_parts(parts, body);
-            match self.send(outgoing, account, &chosen, sender, request).await {
+            match self.send(outgoing, record, &chosen, sender, request).await {
                 Ok((response, sender)) => {
-                    let answer = BackendAnswer {
+                    let response = BackendResponse {
                         response,
                         sender,
                         chosen,
-                        numbers: Vec::new(),
-                        wanted_upgrade: false,
+                        cookie_ids: Vec::new(),
+                        wants_upgrade: false,
                         version: outgoing.version,
                     };
-                    return Ok(answer);
+                    return Ok(response);
                 }
-                Err(Unanswered::Unsent(request, error)) => {
+                Err(SendError::Unsent(request, error)) => {
                     (parts, body) = request.into_parts();
-                    failure = Failure::Broken(error);
-                    if !is_kept {
+                    failure = GatewayError::Broken(error);
+                    if !is_pooled {
                         tried.push(address);
                     }
                 }
-                Err(Unanswered::Sent(Failure::Broken(error))) => match again {
-                    Some(same) if outgoing.is_repeatable || error.is_of_nothing_done() => {
+                Err(SendError::Sent(GatewayError::Broken(error))) => match repeated {
+                    Some(same) if outgoing.is_repeatable || error.is_unprocessed() => {
                         (parts, body) = (same, RequestBody::empty(outgoing.exchange.clone()));
-                        failure = Failure::Broken(error);
+                        failure = GatewayError::Broken(error);
                     }
-                    _ => return Err(Failure::Broken(error)),
+                    _ => return Err(GatewayError::Broken(error)),
                 },
-                Err(Unanswered::Sent(failure)) => return Err(failure),
+                Err(SendError::Sent(failure)) => return Err(failure),
             }
-            takes_kept = false;
+            may_use_pool = false;
         }
         Err(failure)
     }
 
-    fn choose(&self, numbers: &[u64], tried: &[SocketAddr]) -> Option<Chosen> {
-        let sticky = match numbers {
+    fn choose(&self, cookie_ids: &[u64], tried: &[SocketAddr]) -> Option<ChosenBackend> {
+        let sticky = match cookie_ids {
             [] => None,
-            numbers => self.port.choose_by_cookie(numbers),
+            cookie_ids => self.port.policy.choose_by_cookie(cookie_ids),
         };
         sticky
             .filter(|chosen| !tried.contains(&chosen.backend.address))
-            .or_else(|| self.port.choose(self.peer.ip(), tried))
+            .or_else(|| self.port.policy.choose(self.peer.ip(), tried))
     }
 
-    /// A connection to a backend, and whether it was kept from an earlier request.
+    /// A connection to a backend. Returns true with it if it is pooled.
     async fn connect(
         &self,
-        chosen: &Chosen,
-        outgoing: &Outgoing,
-        takes_kept: bool,
-    ) -> Result<(Sender, bool), Failure> {
-        let is_http1 = outgoing.onward.wants_upgrade();
+        chosen: &ChosenBackend,
+        outgoing: &OutgoingRequest,
+        may_use_pool: bool,
+    ) -> Result<(RequestSender, bool), GatewayError> {
+        let is_http1 = outgoing.head.wants_upgrade();
         let pool = self.pool(chosen);
-        if takes_kept && let Some(sender) = pool.take(is_http1, !outgoing.is_repeatable).await {
+        if may_use_pool && let Some(sender) = pool.take(is_http1, !outgoing.is_repeatable).await {
             return Ok((sender, true));
         }
-        let outbound = match is_http1 {
-            true => outbound::connect_http1(&self.port, chosen, &self.peer).await,
-            false => outbound::connect(&self.port, chosen, &self.peer).await,
+        let stream = if is_http1 {
+            outbound::connect_http1(&self.port, chosen, &self.peer).await
+        } else {
+            outbound::connect(&self.port, chosen, &self.peer).await
         };
-        let outbound = outbound.map_err(Failure::Unreachable)?;
-        let is_http2 = outbound.alpn() == Some(b"h2");
+        let stream = stream.map_err(GatewayError::Unreachable)?;
+        let is_http2 = stream.alpn() == Some(b"h2");
         if is_http2 {
-            let connection = BackendStreams::begin(outbound).await;
-            let connection = connection.map_err(|error| Failure::Broken(error.into()))?;
-            return Ok((pool.http2(connection), false));
+            let connection = Http2Client::handshake(stream).await;
+            let connection = connection.map_err(|error| GatewayError::Broken(error.into()))?;
+            return Ok((pool.add_http2(connection), false));
         }
         let mut builder = http1::Builder::new();
-        builder.max_buf_size(ANSWER_HEAD_BYTES_MAX);
-        let begun = builder.handshake(TokioIo::new(outbound)).await;
-        let (sender, connection) = begun.map_err(|error| Failure::Broken(error.into()))?;
-        drop(tokio::spawn(ended(connection.with_upgrades())));
-        Ok((pool.http1(sender), false))
+        builder.max_buf_size(RESPONSE_HEAD_BYTES_MAX);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|error| GatewayError::Broken(error.into()))?;
+        drop(tokio::spawn(run(connection.with_upgrades())));
+        Ok((pool.add_http1(sender), false))
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response, while it forwards informational ones.
     async fn send(
         &self,
-        outgoing: &Outgoing,
-        account: &Account,
-        chosen: &Chosen,
-        mut sender: Sender,
+        outgoing: &OutgoingRequest,
+        record: &AccessRecord,
+        chosen: &ChosenBackend,
+        mut sender: RequestSender,
         mut request: Request<RequestBody>,
-    ) -> Result<(Response<WireBody>, Sender), Unanswered> {
+    ) -> Result<(Response<WireBody>, RequestSender), SendError> {
         let exchange = &outgoing.exchange;
-        let mut held = None;
-        if let Sender::Http1(_) = sender {
-            let heard = exchange.clone();
-            hyper::ext::on_informational(&mut request, move |answer| {
-                let interim = Interim::new(answer.status(), answer.headers().clone());
-                heard.interims().put(interim);
+        let mut hold = None;
+        if let RequestSender::Http1(_) = sender {
+            let collector = exchange.clone();
+            hyper::ext::on_informational(&mut request, move |response| {
+                let informational = InformationalResponse::new(response.status(), response.headers().clone());
+                collector.informational().push(informational);
             });
             if outgoing.holds_body && !request.body().is_end_stream() {
-                held = Some(request.body_mut().hold());
+                hold = Some(request.body_mut().hold());
             }
         }
         exchange.progress();
-        let idle_timeout = account.current().service.policy.idle_timeout;
-        let mut cut = chosen.backend.cut();
+        let idle_timeout = record.settings().service.policy.idle_timeout;
+        let mut cut = chosen.backend.cut_off();
         let sent = {
             let mut sent = pin!(sender.send(request, exchange));
             loop {
                 tokio::select! {
                     sent = sent.as_mut() => break sent,
-                    interim = outgoing.next_interim() => {
+                    informational = outgoing.next_informational() => {
                         exchange.progress();
-                        outgoing.pass_interim(&interim, &mut held).await;
+                        outgoing.forward_informational(&informational, &mut hold).await;
                     }
-                    () = exchange.silence().lasts(idle_timeout) => {
+                    () = exchange.idle().expired(idle_timeout) => {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
-                        return Err(Unanswered::Sent(if is_client { Refusal::Slow.into() } else { Failure::Timeout }));
+                        return Err(SendError::Sent(if is_client { RequestRefusal::Slow.into() } else { GatewayError::Timeout }));
                     }
-                    () = asked(&mut cut) => return Err(Unanswered::Sent(Failure::BackendLeft)),
+                    () = raised(&mut cut) => return Err(SendError::Sent(GatewayError::BackendRemoved)),
                 }
             }
         };
-        while let Some(interim) = exchange.interims().take() {
-            outgoing.pass_interim(&interim, &mut held).await;
+        while let Some(informational) = exchange.informational().pop() {
+            outgoing.forward_informational(&informational, &mut hold).await;
         }
-        outgoing.outlet.ready().await;
+        outgoing.sink.ready().await;
         exchange.progress();
         match sent {
             Ok(response) => Ok((response, sender)),
             Err((error, request)) => Err(match (exchange.refusal(), request) {
-                (Some(refusal), _) => Unanswered::Sent(refusal.into()),
-                (None, Some(request)) => Unanswered::Unsent(request, error),
-                (None, None) => Unanswered::Sent(Failure::Broken(error)),
+                (Some(refusal), _) => SendError::Sent(refusal.into()),
+                (None, Some(request)) => SendError::Unsent(request, error),
+                (None, None) => SendError::Sent(GatewayError::Broken(error)),
             }),
         }
     }
 }
 
-impl Sender {
-    /// Sends a request and waits for its answer. Without one, the request comes back if nothing of it was sent.
+impl RequestSender {
+    /// Sends a request and waits for its response. An error contains the request if no part of it was sent.
     async fn send(
         &mut self,
         request: Request<RequestBody>,
@@ -248,38 +248,42 @@ impl Sender {
                 if let Err(error) = http2.connection.ready().await {
                     return Err((error.into(), Some(Box::new(request))));
                 }
-                let (interims, sending) = (exchange.interims(), &mut http2.sending);
-                // Requests of HTTP/1.1 are not to be as large for it.
-                let sent = Box::pin(http2.connection.send(request, interims, sending)).await;
+                let (informational, sending) = (exchange.informational(), &mut http2.sending);
+                // Boxed, so that requests of HTTP/1.1 need no memory for its state.
+                let sent = Box::pin(http2.connection.send(request, informational, sending)).await;
                 sent.map_err(|error| (error.into(), None))
             }
         }
     }
 }
 
-impl Outgoing {
-    /// What the backend says next before it answers, as soon as the client has taken what was said before.
-    async fn next_interim(&self) -> Interim {
-        self.outlet.ready().await;
-        self.exchange.interims().next().await
+impl OutgoingRequest {
+    /// The next informational response, as soon as the client has taken earlier ones.
+    async fn next_informational(&self) -> InformationalResponse {
+        self.sink.ready().await;
+        self.exchange.informational().next().await
     }
 
-    /// Passes on what a backend says before it answers (RFC 9110, 15.2).
-    async fn pass_interim(&self, interim: &Interim, held: &mut Option<Held>) {
-        if interim.status == StatusCode::CONTINUE && self.holds_body {
-            // The client is told when its body is read.
-            if let Some(held) = held.take() {
-                held.release();
+    /// Forwards an informational response (RFC 9110, section 15.2).
+    async fn forward_informational(
+        &self,
+        informational: &InformationalResponse,
+        hold: &mut Option<BodyHold>,
+    ) {
+        if informational.status == StatusCode::CONTINUE && self.holds_body {
+            // The parser of the client's connection sends its own when the body is read.
+            if let Some(hold) = hold.take() {
+                hold.release();
             }
             return;
         }
-        self.outlet.pass(interim).await;
+        self.sink.send(informational).await;
     }
 }
 
-/// Runs a connection to a backend until it ends; whoever waits for an answer of it learns of errors.
-async fn ended(connection: impl Future<Output = Result<(), hyper::Error>>) {
+/// Runs a connection to a backend until it ends. Requests that wait for a response get its errors.
+async fn run(connection: impl Future<Output = Result<(), hyper::Error>>) {
     if let Err(error) = connection.await {
-        tracing::trace!(%error, "a connection to a backend ended early");
+        tracing::trace!(%error, "backend connection failed");
     }
 }

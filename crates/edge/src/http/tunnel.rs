@@ -1,4 +1,4 @@
-//! What follows when client and backend have changed the protocol: bytes, both ways.
+//! Bytes of another protocol, after client and backend have switched to it.
 
 use std::io;
 use std::time::Duration;
@@ -7,64 +7,64 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::account::Account;
-use super::answer_body::asked;
+use super::access_record::AccessRecord;
 use super::exchange::Exchange;
-use crate::backends::Chosen;
+use crate::backends::ChosenBackend;
+use crate::flag::raised;
 
-/// Passed on at once, in each direction.
+/// Bytes of one copy.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// The two ends, as soon as both sides have changed.
+/// The two connections, once both sides have switched.
 #[derive(Debug)]
 pub struct Tunnel {
     pub(super) client: OnUpgrade,
     pub(super) backend: OnUpgrade,
     pub(super) exchange: std::sync::Arc<Exchange>,
-    pub(super) account: Account,
-    /// Counts as under way until it has ended.
-    pub(super) chosen: Chosen,
+    pub(super) record: AccessRecord,
+    /// Counts as under way until the end.
+    pub(super) chosen: ChosenBackend,
     pub(super) idle_timeout: Duration,
 }
 
 impl Tunnel {
-    /// Passes bytes on until both sides have ended, one of them breaks off, or nothing comes for too long.
+    /// Copies bytes until both sides have ended, one of them fails, or both are idle for too long.
     pub async fn run(mut self) {
         let ends = tokio::try_join!(&mut self.client, &mut self.backend);
         let (client, backend) = match ends {
             Ok((client, backend)) => (TokioIo::new(client), TokioIo::new(backend)),
             Err(error) => {
-                tracing::debug!(%error, "a connection did not change its protocol");
-                self.account.ended("upgrade failed");
+                tracing::debug!(%error, "protocol switch failed");
+                self.record.set_outcome("upgrade failed");
                 return;
             }
         };
         let exchange = self.exchange.clone();
         let (from_client, to_client) = tokio::io::split(client);
         let (from_backend, to_backend) = tokio::io::split(backend);
-        let mut cut = self.chosen.backend.cut();
-        let account = &mut self.account;
-        let upwards = pump(from_client, to_backend, |count| exchange.received(count));
-        let downwards = pump(from_backend, to_client, |count| {
-            account.sent(count);
+        let mut cut = self.chosen.backend.cut_off();
+        let record = &mut self.record;
+        let to_backend_copy = copy(from_client, to_backend, |count| exchange.received(count));
+        let to_client_copy = copy(from_backend, to_client, |count| {
+            record.count_sent(count);
             exchange.progress();
         });
         let outcome = tokio::select! {
-            ended = async { tokio::try_join!(upwards, downwards) } => match ended {
+            result = async { tokio::try_join!(to_backend_copy, to_client_copy) } => match result {
                 Ok(_) => "ok",
                 Err(error) => {
-                    tracing::trace!(%error, "a changed protocol broke off");
+                    tracing::trace!(%error, "tunnel failed");
                     "reset"
                 }
             },
-            () = exchange.silence().lasts(self.idle_timeout) => "idle",
-            () = asked(&mut cut) => "backend left",
+            () = exchange.idle().expired(self.idle_timeout) => "idle",
+            () = raised(&mut cut) => "backend left",
         };
-        self.account.ended(outcome);
+        self.record.set_outcome(outcome);
     }
 }
 
-async fn pump(
+async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut passed: impl FnMut(usize),

@@ -1,4 +1,4 @@
-//! Bodies as they come over the wire from either side, and as they are sent, in both versions of HTTP.
+//! Bodies of both versions of HTTP, as they are received and sent.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,62 +11,63 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// The body of a request or of an answer, as it comes.
+/// The body of a request or response, as it arrives.
 #[derive(Debug)]
 pub enum WireBody {
-    /// Of HTTP/1.
+    /// HTTP/1.
     Http1(Incoming),
-    /// Of HTTP/2.
+    /// HTTP/2.
     Http2(StreamBody),
 }
 
-/// Why no more comes, or goes. The other side, or the guard of its connection, has broken it off.
+/// The reason for which a body ends early: the other side, or the guard of its connection, has failed it.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Of HTTP/1.
+    /// HTTP/1.
     #[error(transparent)]
     Http1(#[from] hyper::Error),
-    /// Of HTTP/2.
+    /// HTTP/2.
     #[error(transparent)]
     Http2(#[from] h2::Error),
 }
 
 impl WireError {
-    /// Whether the other side says that it has not looked at the request, so that it may be sent again (RFC 9113, 8.7).
-    pub fn is_of_nothing_done(&self) -> bool {
+    /// Returns true if the other side has not processed the request, so that it may be sent again (RFC 9113, section
+    /// 8.7).
+    pub fn is_unprocessed(&self) -> bool {
         let Self::Http2(error) = self else { return false };
         error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
     }
 }
 
-/// What comes next of a body, if it is there.
+/// The next frame of a body.
 pub type NextFrame = Poll<Option<Result<Frame<Bytes>, WireError>>>;
 
-/// The body of a stream.
+/// The body of an HTTP/2 stream.
 #[derive(Debug)]
 pub struct StreamBody {
     stream: RecvStream,
-    /// What is still to come of a length that is told; that it is kept is seen to before.
-    left: Option<u64>,
+    /// Remaining bytes of a stated length, which `h2` enforces.
+    remaining: Option<u64>,
     has_all_data: bool,
     is_answer: bool,
 }
 
 impl StreamBody {
-    /// Of a request with these headers.
+    /// The body of a request with these headers.
     pub fn of_request(stream: RecvStream, headers: &HeaderMap) -> Self {
         let length = headers
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok());
         Self {
-            left: length.and_then(|length| length.parse().ok()),
+            remaining: length.and_then(|length| length.parse().ok()),
             stream,
             has_all_data: false,
             is_answer: false,
         }
     }
 
-    /// Of an answer with these headers.
+    /// The body of a response with these headers.
     pub fn of_answer(stream: RecvStream, headers: &HeaderMap) -> Self {
         Self {
             is_answer: true,
@@ -78,9 +79,11 @@ impl StreamBody {
         if !self.has_all_data {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // The other side may send as much again.
+                    // The other side may send as many bytes again.
                     self.stream.flow_control().release_capacity(data.len())?;
-                    self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+                    self.remaining = self
+                        .remaining
+                        .map(|remaining| remaining.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
                 Some(Err(error)) if self.is_over(&error) => return Poll::Ready(None),
@@ -95,10 +98,10 @@ impl StreamBody {
         }
     }
 
-    /// Whether it is no error: who has answered without reading all of a request says so behind the whole answer (RFC 9113,
-    /// 8.1).
+    /// Returns true for the reset that follows a complete response, if the server did not read all of the request
+    /// (RFC 9113, section 8.1).
     fn is_over(&self, error: &h2::Error) -> bool {
-        let is_whole = self.left.is_none_or(|left| left == 0);
+        let is_whole = self.remaining.is_none_or(|remaining| remaining == 0);
         self.is_answer && is_whole && error.is_reset() && error.reason() == Some(Reason::NO_ERROR)
     }
 }
@@ -131,13 +134,16 @@ impl Body for WireBody {
         match self {
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) if body.stream.is_end_stream() => SizeHint::with_exact(0),
-            Self::Http2(body) => body.left.map(SizeHint::with_exact).unwrap_or_default(),
+            Self::Http2(body) => body.remaining.map(SizeHint::with_exact).unwrap_or_default(),
         }
     }
 }
 
-/// Sends a body on a stream of HTTP/2, each part as soon as the other side takes more. One that breaks off ends the stream with
-/// a reset for this reason.
+/// Sends a body on an HTTP/2 stream, as fast as the other side takes it. If the body fails, the stream is reset with
+/// `broken`.
+///
+/// # Errors
+/// The error of the stream.
 pub async fn send_body(
     mut body: impl Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     stream: &mut SendStream<Bytes>,
@@ -152,7 +158,7 @@ pub async fn send_body(
         is_sent = match frame {
             Some(Ok(frame)) => send_frame(frame, body.is_end_stream(), stream).await?,
             Some(Err(error)) => {
-                tracing::debug!(%error, "a stream is reset");
+                tracing::debug!(%error, "body failed, stream reset");
                 stream.send_reset(broken);
                 true
             }
@@ -165,7 +171,7 @@ pub async fn send_body(
     Ok(())
 }
 
-/// Sends a part of a body. Whether it was the last one.
+/// Sends a frame of a body. Returns true if it was the last one.
 async fn send_frame(
     frame: Frame<Bytes>,
     is_last: bool,
@@ -181,7 +187,7 @@ async fn send_frame(
         }
     };
     if !data.is_empty() {
-        // As little as shows that there is room: more would be kept from other streams of the connection.
+        // One byte shows that there is room. More would be withheld from other streams of the connection.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             match poll_fn(|cx| stream.poll_capacity(cx)).await {

@@ -1,8 +1,8 @@
-//! A client's connection, from where it was taken to where it goes on.
+//! A client's connection, from its acceptance until a backend or the HTTP server takes it over.
 
-mod account;
-mod early;
-mod shared_bandwidth;
+mod access_record;
+mod client_stream;
+mod throttle;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,229 +12,247 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::counters::Refusal;
+use crate::admission::ConnectionPermit;
+use crate::connections::ConnectionSlot;
 use crate::http;
-use crate::outbound::{self, Outbound, spare};
+use crate::outbound::{self, BackendStream, socket_reuse};
 use crate::peer::Peer;
-use crate::port::{Current, Port, Seat};
-use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Read};
-use crate::relay::{BreakOff, FirstWords, Outcome, Side, end_early, relay};
+use crate::port::{Port, PortSettings};
+use crate::proxy_protocol::{self, HEADER_BYTES_MAX, Header, Parsed};
+use crate::refusal::ConnectionRefusal;
+use crate::relay::{InitialData, RelayOutcome, relay};
 use crate::settings::Frontend;
+use crate::stream::{AbortiveClose, RelayStream, close_early};
 use crate::tls::{self, TlsConnection};
-use crate::workers::Place;
-use account::{Account, End};
-pub(crate) use early::Early;
-use shared_bandwidth::{Lane, SharedBandwidth};
+use access_record::{AccessRecord, ConnectionEnd};
+use client_stream::ClientStream;
+use throttle::{ConnectionBandwidth, Throttle};
 
-/// How long a client has for its PROXY header: it is sent with the first packet.
+/// Time within which a client has to send its PROXY header, which comes with the first segment.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a client has for its TLS handshake.
+/// Time within which a client has to complete its TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is read at once of a PROXY header; most are shorter.
+/// Bytes of one read of a PROXY header; most headers are shorter.
 const HEADER_READ_BYTES: usize = 512;
 
-/// A connection that was taken.
-pub(crate) struct Arrival {
+/// An accepted connection.
+pub(crate) struct AcceptedConnection {
     /// The connection.
     pub stream: TcpStream,
-    /// Its other end.
-    pub from: SocketAddr,
-    /// Where it was taken.
-    pub at: SocketAddr,
-    /// Whose it is.
+    /// Its remote address.
+    pub peer: SocketAddr,
+    /// The address of its listener.
+    pub local: SocketAddr,
+    /// The port that it belongs to.
     pub port: Arc<Port>,
-    /// Its place among all that are open.
-    pub seat: Seat,
+    /// Its permit.
+    pub permit: ConnectionPermit,
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(arrival: Arrival, place: Place) {
-    let Arrival {
+pub(crate) async fn serve(connection: AcceptedConnection, slot: ConnectionSlot) {
+    let AcceptedConnection {
         stream,
-        from,
-        at,
+        peer,
+        local,
         port,
-        seat,
-    } = arrival;
-    // Where requests are served, it is theirs.
-    let mut seat = Some(seat);
-    if let Err(why) = welcome(Early::new(stream), from, at, &port, &place, &mut seat).await {
-        port.counters().refused(why);
-        tracing::debug!(port = %port.key, client = %from, reason = why.reason(), "a client is sent away");
+        permit,
+    } = connection;
+    // The HTTP server takes the permit, because requests can outlive their connection.
+    let mut permit = Some(permit);
+    let stream = ClientStream::new(stream);
+    let result = admit_and_serve(stream, Peer::direct(peer, local), &port, &slot, &mut permit).await;
+    if let Err(refusal) = result {
+        port.counters.refused(refusal);
+        tracing::debug!(port = %port.key, client = %peer, reason = refusal.reason(), "connection refused");
     }
-    drop(seat);
+    drop(permit);
 }
 
-/// Asks who it is, and goes on with those who may come in.
-async fn welcome(
-    mut stream: Early,
-    from: SocketAddr,
-    at: SocketAddr,
+/// Identifies the client and serves it if it is admitted.
+async fn admit_and_serve(
+    mut stream: ClientStream,
+    mut peer: Peer,
     port: &Arc<Port>,
-    place: &Place,
-    seat: &mut Option<Seat>,
-) -> Result<(), Refusal> {
-    let mut peer = Peer::direct(from, at);
-    let admitted = introduce(&mut stream, &mut peer, port, seat).await;
-    if let Err(why) = admitted {
-        stream.break_off();
-        return Err(why);
+    slot: &ConnectionSlot,
+    permit: &mut Option<ConnectionPermit>,
+) -> Result<(), ConnectionRefusal> {
+    let admitted = admit(&mut stream, &mut peer, port, permit).await;
+    if let Err(refusal) = admitted {
+        stream.abort_on_drop();
+        return Err(refusal);
     }
-    let current = port.current();
-    match &current.listener.frontend {
+    let settings = port.policy.settings();
+    match &settings.listener.frontend {
         Frontend::Tcp => {
-            stream.share(bandwidth(port, &current));
-            forward(&mut stream, &peer, port, &current, place).await
+            stream.throttle(bandwidth(port, &settings));
+            relay_to_backend(&mut stream, &peer, port, &settings, slot).await
         }
+        // The handshake is boxed, so that a connection without TLS needs no memory for its state.
         Frontend::Ssl(_) => {
             Box::pin(async move {
-                let mut stream = shake_hands(stream, &mut peer, port, &current).await?;
-                stream.carrier_mut().share(bandwidth(port, &current));
-                forward(&mut stream, &peer, port, &current, place).await
+                let mut stream = accept_tls(stream, &mut peer, port, &settings).await?;
+                stream.carrier_mut().throttle(bandwidth(port, &settings));
+                relay_to_backend(&mut stream, &peer, port, &settings, slot).await
             })
             .await
         }
         Frontend::Http { .. } => {
-            stream.share(bandwidth(port, &current));
-            Box::pin(http::serve(stream, peer, port.clone(), seat.take())).await;
+            stream.throttle(bandwidth(port, &settings));
+            Box::pin(http::serve(stream, peer, port.clone(), permit.take())).await;
             Ok(())
         }
         Frontend::Https(_) => {
-            let mut stream = Box::pin(shake_hands(stream, &mut peer, port, &current)).await?;
-            stream.carrier_mut().share(bandwidth(port, &current));
-            Box::pin(http::serve(stream, peer, port.clone(), seat.take())).await;
+            let mut stream = Box::pin(accept_tls(stream, &mut peer, port, &settings)).await?;
+            stream.carrier_mut().throttle(bandwidth(port, &settings));
+            Box::pin(http::serve(stream, peer, port.clone(), permit.take())).await;
             Ok(())
         }
-        // Settings have changed since the connection was made.
-        Frontend::Udp => Err(Refusal::NoBackend),
+        // The settings have changed since the connection was accepted.
+        Frontend::Udp => Err(ConnectionRefusal::NoBackend),
     }
 }
 
-/// Finds out for whom the connection is, and whether that client may come in.
-async fn introduce(
-    stream: &mut Early,
+/// Reads the PROXY header if one is expected, and checks the client against the limits.
+async fn admit(
+    stream: &mut ClientStream,
     peer: &mut Peer,
     port: &Port,
-    seat: &mut Option<Seat>,
-) -> Result<(), Refusal> {
-    if port.expects_header_from(peer.transport.ip()) {
-        let header = timeout(HEADER_TIMEOUT, Box::pin(read_header(stream))).await;
-        let header = header.ok().flatten().ok_or(Refusal::ProxyHeader)?;
+    permit: &mut Option<ConnectionPermit>,
+) -> Result<(), ConnectionRefusal> {
+    if port.policy.expects_proxy_header_from(peer.transport.ip()) {
+        let header = timeout(HEADER_TIMEOUT, Box::pin(read_proxy_header(stream))).await;
+        let header = header.ok().flatten().ok_or(ConnectionRefusal::ProxyHeader)?;
         if let Header::For(addresses) = header {
             (peer.client, peer.destination) = (addresses.source, addresses.destination);
         }
     }
-    // It is there until requests are served.
-    seat.as_mut().map_or(Ok(()), |seat| port.admit(peer.ip(), seat))
+    // The permit is present until the HTTP server takes it.
+    permit
+        .as_mut()
+        .map_or(Ok(()), |permit| port.admit_client(peer.ip(), permit))
 }
 
-/// Reads a PROXY header; what follows it stays to be read. Nothing if it is malformed or breaks off.
-async fn read_header(stream: &mut Early) -> Option<Header> {
+/// Reads a PROXY header and leaves the bytes after it to be read. Returns `None` if it is malformed or incomplete.
+async fn read_proxy_header(stream: &mut ClientStream) -> Option<Header> {
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; HEADER_READ_BYTES];
         let count = stream.read(&mut more).await.ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(more.get(..count)?);
         match proxy_protocol::read(&bytes) {
-            Ok(Read::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
-            Ok(Read::Incomplete) => return None,
-            Ok(Read::Complete { header, bytes: taken }) => {
-                stream.put_back(bytes.get(taken..)?);
+            Ok(Parsed::Incomplete) if bytes.len() < HEADER_BYTES_MAX => {}
+            Ok(Parsed::Incomplete) => return None,
+            Ok(Parsed::Complete {
+                header,
+                bytes: length,
+            }) => {
+                stream.unread(bytes.get(length..)?);
                 return Some(header);
             }
             Err(error) => {
-                tracing::debug!(%error, "a client is sent away");
+                tracing::debug!(%error, "PROXY header rejected");
                 return None;
             }
         }
     }
 }
 
-/// Completes the TLS handshake, and says in `peer` what it agreed on.
-async fn shake_hands(
-    stream: Early,
+/// Completes the TLS handshake and stores its result in `peer`.
+async fn accept_tls(
+    stream: ClientStream,
     peer: &mut Peer,
     port: &Port,
-    current: &Current,
-) -> Result<TlsConnection<Early>, Refusal> {
-    let ending = current.tls.as_ref().ok_or(Refusal::NoCertificate)?;
-    let accepted = timeout(HANDSHAKE_TIMEOUT, ending.accept(stream)).await;
+    settings: &PortSettings,
+) -> Result<TlsConnection<ClientStream>, ConnectionRefusal> {
+    let termination = settings.tls.as_ref().ok_or(ConnectionRefusal::NoCertificate)?;
+    let accepted = timeout(HANDSHAKE_TIMEOUT, termination.accept(stream)).await;
     match accepted {
         Ok(Ok(stream)) => {
             let connection = stream.get_ref().1;
             let is_resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-            port.counters().handshake(is_resumed);
-            peer.tls = Some(Arc::new(tls::agreed(connection)));
+            port.counters.handshake(is_resumed);
+            peer.tls = Some(Arc::new(tls::handshake_result(connection)));
             Ok(TlsConnection::new(stream))
         }
         Ok(Err(error)) => {
-            tracing::debug!(%error, client = %peer.client, "a TLS handshake failed");
-            Err(Refusal::Handshake)
+            tracing::debug!(%error, client = %peer.client, "TLS handshake failed");
+            Err(ConnectionRefusal::Handshake)
         }
-        Err(_) => Err(Refusal::Handshake),
+        Err(_) => Err(ConnectionRefusal::Handshake),
     }
 }
 
-/// The part of a connection in the Service's bandwidth, if that is bound. Who it is and what TLS agrees on is found out before:
-/// many connections that take their turns do not keep new ones out.
-fn bandwidth(port: &Port, current: &Current) -> Option<Box<SharedBandwidth>> {
-    let [received, sent] = port.turns(&current.service.policy.limits);
+/// The connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are not throttled, so
+/// that connections that wait for bandwidth do not keep out new ones.
+fn bandwidth(port: &Port, settings: &PortSettings) -> Option<Box<ConnectionBandwidth>> {
+    let [received, sent] = port.admission.bandwidth(&settings.service.policy.limits);
     if received.is_none() && sent.is_none() {
         return None;
     }
-    let lane = |turns| Lane::new(turns, port.turns_began().into());
-    Some(Box::new(SharedBandwidth {
-        received: received.map(lane),
-        sent: sent.map(lane),
+    let throttle = |reservation| Throttle::new(reservation, port.admission.bandwidth_epoch().into());
+    Some(Box::new(ConnectionBandwidth {
+        received: received.map(throttle),
+        sent: sent.map(throttle),
     }))
 }
 
-/// Joins a client with a backend.
-async fn forward<S: Side>(
+/// Connects to a backend and relays bytes until the connection ends.
+async fn relay_to_backend<S: RelayStream>(
     stream: &mut S,
     peer: &Peer,
     port: &Arc<Port>,
-    current: &Current,
-    place: &Place,
-) -> Result<(), Refusal> {
-    let mut account = Account::new(peer, port, current);
-    let mut first = match stream.bare().map(FirstWords::hear).transpose() {
-        Ok(first) => first.unwrap_or_default(),
+    settings: &PortSettings,
+    slot: &ConnectionSlot,
+) -> Result<(), ConnectionRefusal> {
+    let mut record = AccessRecord::new(peer, port, settings);
+    let mut initial = match stream.plain_tcp().map(InitialData::read_available).transpose() {
+        Ok(initial) => initial.unwrap_or_default(),
         Err(error) => {
-            tracing::trace!(%error, "a client has gone before a backend was called");
-            stream.break_off();
-            account.end = Some(End::Relayed(Outcome::Broken));
+            tracing::trace!(%error, "client left before a backend was called");
+            stream.abort_on_drop();
+            record.end = Some(ConnectionEnd::Relayed(RelayOutcome::Reset));
             return Ok(());
         }
     };
-    let connected = Box::pin(outbound::connect_any(port, peer, &mut first)).await;
+    let connected = Box::pin(outbound::connect_any(port, peer, &mut initial)).await;
     let Ok((chosen, mut backend)) = connected else {
-        account.end = Some(End::NoBackend);
-        end_early(stream);
-        return Err(Refusal::NoBackend);
+        record.end = Some(ConnectionEnd::NoBackend);
+        close_early(stream);
+        return Err(ConnectionRefusal::NoBackend);
     };
-    place.belongs_to(&chosen.backend);
-    let is_late = chosen.backend.has_left() && chosen.backend.is_cut_off();
-    account.chosen = Some(chosen);
+    slot.set_backend(&chosen.backend);
+    // The backend's connections were aborted before the slot named the backend.
+    let is_late = chosen.backend.is_removed() && chosen.backend.is_cut_off();
+    record.chosen = Some(chosen);
     if is_late {
-        // Its connections were cut off before this was known to be one. What it was told was not all.
-        backend.break_off();
-        account.passed.received_bytes = first.taken_bytes();
-        port.counters().received(first.taken_bytes());
-        account.end = Some(End::BackendLeft);
-        end_early(stream);
+        // The initial data was not all that the client has to send.
+        backend.abort_on_drop();
+        record.relayed.received = initial.sent_bytes();
+        port.counters.received(initial.sent_bytes());
+        record.end = Some(ConnectionEnd::BackendRemoved);
+        close_early(stream);
         return Ok(());
     }
-    let (idle, counters) = (current.service.policy.idle_timeout, port.counters());
-    let is_near = first.are_taken();
-    let outcome = relay(stream, &mut backend, first, idle, counters, &mut account.passed).await;
-    account.end = Some(End::Relayed(outcome));
-    if let (Outcome::Finished, Outbound::Plain(backend), true) = (outcome, backend, is_near)
-        && account.passed.is_little()
-        && let Some(chosen) = &account.chosen
-        && !chosen.backend.has_left()
+    let idle_timeout = settings.service.policy.idle_timeout;
+    // Only sockets of near backends are reused: a far one acknowledges the end too late.
+    let is_near = initial.is_sent();
+    let outcome = relay(
+        stream,
+        &mut backend,
+        initial,
+        idle_timeout,
+        &port.counters,
+        &mut record.relayed,
+    )
+    .await;
+    record.end = Some(ConnectionEnd::Relayed(outcome));
+    if let (RelayOutcome::Finished, BackendStream::Plain(backend), true) = (outcome, backend, is_near)
+        && record.relayed.is_small()
+        && let Some(chosen) = &record.chosen
+        && !chosen.backend.is_removed()
     {
-        spare::give_back(backend, chosen.backend.address);
+        socket_reuse::release(backend, chosen.backend.address);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a line looks like. Nothing that a client sends can end a line or a field of it: what is no plain ASCII is escaped.
+//! The lines of an access log. All but printable ASCII is escaped, so that a client cannot forge a line or a field.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::settings::LogFormat;
 #[cfg(test)]
 mod tests;
 
-/// Characters that a line keeps of something that a client chose: enough to recognize it.
+/// Characters that a line keeps of a text that a client chose: enough to recognize it.
 const TEXT_CHARS_MAX: usize = 2048;
 
 /// The line of a request, with its line feed.
@@ -31,7 +31,7 @@ pub fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
     }
 }
 
-/// `client - - [time] "request line" status bytes`: the Common Log Format, where `-` is what is not known.
+/// The Common Log Format: `client - - [time] "request line" status bytes`, with `-` for unknown values.
 fn common_request(record: &RequestRecord<'_>) -> String {
     let mut line = beginning(&record.record);
     escape(&mut line, record.method);
@@ -44,7 +44,7 @@ fn common_request(record: &RequestRecord<'_>) -> String {
     line
 }
 
-/// The same shape, with `"TCP where-to backend"` (or `SSL`) as the request line and no status.
+/// The same shape with `"TCP destination backend"` (or `SSL`) as the request line, and without a status.
 fn common_connection(record: &Record<'_>) -> String {
     let mut line = beginning(record);
     let kind = kind(record);
@@ -63,8 +63,11 @@ fn kind(record: &Record<'_>) -> &'static str {
 }
 
 fn beginning(record: &Record<'_>) -> String {
-    let (client, began) = (record.peer.ip(), time(record.began).to_zoned(TimeZone::UTC));
-    format!("{client} - - [{}] \"", began.strftime("%d/%b/%Y:%H:%M:%S %z"))
+    let (client, started_at) = (record.peer.ip(), time(record.started_at).to_zoned(TimeZone::UTC));
+    format!(
+        "{client} - - [{}] \"",
+        started_at.strftime("%d/%b/%Y:%H:%M:%S %z")
+    )
 }
 
 fn append_bytes(line: &mut String, bytes: u64) {
@@ -79,7 +82,8 @@ fn append(line: &mut String, arguments: std::fmt::Arguments<'_>) {
     line.write_fmt(arguments).unwrap_or_default();
 }
 
-/// Quotes, backslashes and all but printable ASCII as servers write them: `\"`, `\\`, `\xHH` for each byte.
+/// Appends a text, with escapes as servers write them: `\"`, `\\`, and `\xHH` for each byte that is not printable
+/// ASCII.
 fn escape(line: &mut String, text: &str) {
     for char in text.chars().take(TEXT_CHARS_MAX) {
         match char {
@@ -94,13 +98,13 @@ fn escape(line: &mut String, text: &str) {
     }
 }
 
-/// The time, or the epoch for a clock that nobody has set.
+/// The time, or the epoch if the clock is before it.
 fn time(time: std::time::SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 fn json(record: &impl Serialize) -> String {
-    // Texts and numbers can always be written.
+    // Texts and numbers are always valid JSON.
     let mut line = serde_json::to_string(record).unwrap_or_default();
     line.push('\n');
     line
@@ -113,7 +117,7 @@ fn shortened(text: &str) -> &str {
     }
 }
 
-/// What lines of both kinds have.
+/// The fields of requests and connections.
 #[derive(Serialize)]
 struct JsonRecord<'a> {
     time: String,
@@ -134,7 +138,7 @@ impl<'a> JsonRecord<'a> {
     fn of(record: &Record<'a>) -> Self {
         let tls = record.peer.tls.as_deref();
         Self {
-            time: time(record.began).to_string(),
+            time: time(record.started_at).to_string(),
             namespace: &record.service.namespace,
             service: &record.service.name,
             port: record.port,

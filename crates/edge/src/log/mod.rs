@@ -1,15 +1,17 @@
-//! The access log: a line for each request, and for each connection of listeners that know no requests. Lines are gathered
-//! per Service and written as a file at an interval. Traffic never waits for it: what cannot be queued or written is counted.
+//! The access log: a line for each request, and for each connection of listeners without requests.
 //!
-//! - `line`: what a line looks like
-//! - `part`: which lines make a file, when, and under what name
-//! - `places`: directory and bucket
-//! - `quota`: what they may take of the directory
+//! Lines are gathered for each Service, and written as one file at an interval. Traffic never waits for the log:
+//! lines that cannot be queued or written are counted and dropped.
+//!
+//! - `line`: formats of a line
+//! - `batch`: the lines of a file, and its name
+//! - `destinations`: directory and buckets
+//! - `quota`: limits of the directory
 //! - `writer`: from the queue to the file
 
+mod batch;
+mod destinations;
 mod line;
-mod part;
-mod places;
 mod quota;
 mod writer;
 
@@ -26,41 +28,41 @@ use tokio::sync::{mpsc, watch};
 
 use crate::peer::Peer;
 use crate::settings::{AccessLog, LogDestination, ServiceName};
-use places::PlaceError;
-pub use places::{Places, S3};
+use destinations::DestinationError;
+pub use destinations::{Destinations, S3};
 pub use quota::DirectoryLimits;
 use quota::Quota;
-use writer::{Tries, Writer};
+use writer::{RetryPolicy, Writer};
 
 #[cfg(test)]
 mod tests;
 
-/// Lines of a Service that wait to be gathered: what comes within some tens of milliseconds on a busy machine.
+/// Queued lines of a Service: those of some tens of milliseconds on a busy node.
 const QUEUE_LINES_MAX: usize = 8192;
 
-/// All access logs. They are written by tasks of the runtime that it was given.
+/// All access logs, which tasks of one runtime write.
 #[derive(Debug)]
 pub struct Logs {
-    places: Places,
+    destinations: Destinations,
     runtime: Handle,
-    services: Mutex<HashMap<ServiceName, Known>>,
-    /// Places that are in use, as Services commonly share them: a client of a bucket is dear to make.
+    services: Mutex<HashMap<ServiceName, LogEntry>>,
+    /// Stores in use, which Services share, because a client of a bucket is expensive.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
-    /// The bounds of the directory, once it is in use.
+    /// The limits of the directory, once it is in use.
     quota: Mutex<Option<Arc<Quota>>>,
-    /// Counts how often a log found no room, or found room again.
+    /// Counts the times at which a log ran out of space, or had space again.
     room_changed: Arc<watch::Sender<u64>>,
     finish: watch::Sender<bool>,
-    tries: Tries,
+    retries: RetryPolicy,
 }
 
 #[derive(Debug)]
-struct Known {
+struct LogEntry {
     log: Weak<Log>,
     counts: Arc<Counts>,
 }
 
-/// The access log of a Service. When the last one who has it drops it, what is gathered is written.
+/// The access log of a Service. After the last owner has dropped it, the gathered lines are written.
 #[derive(Debug)]
 pub struct Log {
     settings: AccessLog,
@@ -69,128 +71,126 @@ pub struct Log {
     fault: Option<String>,
 }
 
-/// Why files of a log are not written at the moment.
-type NoRoomNow = Mutex<Option<String>>;
-
-/// What became of lines.
+/// Counts of lines and files.
 #[derive(Debug, Default)]
 struct Counts {
     written_files: AtomicU64,
-    /// Found no room in the queue.
+    /// Lines that the full queue did not take.
     dropped_lines: AtomicU64,
-    /// Could not be written.
+    /// Lines that could not be written.
     lost_lines: AtomicU64,
-    /// Were not written, since the directory has no room.
+    /// Lines that were not written, because the directory has no space.
     unwritten_lines: AtomicU64,
-    no_room: NoRoomNow,
+    pause_reason: Mutex<Option<String>>,
 }
 
 impl Counts {
-    fn add_file(&self) {
+    fn count_file(&self) {
         self.written_files.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn drop_line(&self) {
+    fn count_dropped(&self) {
         self.dropped_lines.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn lose(&self, lines: u64) {
+    fn count_lost(&self, lines: u64) {
         self.lost_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    fn leave_out(&self, lines: u64) {
+    fn count_unwritten(&self, lines: u64) {
         self.unwritten_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// There is no room for this reason, or there is; whether that is news.
-    fn set_no_room(&self, why: Option<String>) -> bool {
-        let mut is = self.no_room.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_changed = *is != why;
-        *is = why;
+    /// Sets or clears the reason for which nothing is written. Returns true if it changes.
+    fn set_pause_reason(&self, reason: Option<String>) -> bool {
+        let mut former = self.pause_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *former != reason;
+        *former = reason;
         has_changed
     }
 }
 
-/// What has ended: a request, answered or given up, or a connection of a TCP or SSL listener.
+/// A request or a connection that has ended.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// The Service.
     pub service: &'a ServiceName,
-    /// The listener's port.
+    /// The port of the listener.
     pub port: u16,
-    /// When it began: for a request, when its head had come.
-    pub began: SystemTime,
-    /// From then on to its end.
+    /// Start: for a request, the time when its head was complete.
+    pub started_at: SystemTime,
+    /// Time from the start to the end.
     pub duration: Duration,
-    /// Whose it was.
+    /// The client.
     pub peer: &'a Peer,
-    /// Who answered it, or where it went; nobody if the edge answered, or no backend took it.
+    /// The backend; `None` if the edge itself responded, or no backend took the connection.
     pub backend: Option<SocketAddr>,
     /// Bytes from the client; for a request, of its body.
     pub received_bytes: u64,
-    /// Bytes to the client; for a request, of its answer's body.
+    /// Bytes to the client; for a request, of its response's body.
     pub sent_bytes: u64,
-    /// How it ended, as `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset`, `shutdown`.
+    /// The end: `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset` or
+    /// `shutdown`.
     pub outcome: &'static str,
 }
 
-/// What is known of a request besides.
+/// A request that has ended.
 #[derive(Clone, Debug)]
 pub struct RequestRecord<'a> {
-    /// What is known of connections, too.
+    /// The fields that connections have too.
     pub record: Record<'a>,
-    /// Its method.
+    /// Method.
     pub method: &'a str,
-    /// Its path and query.
+    /// Path and query.
     pub target: &'a str,
-    /// `HTTP/1.1` and the like.
+    /// Version, for example `HTTP/1.1`.
     pub version: &'static str,
-    /// The host that it was for.
+    /// Requested host.
     pub host: Option<&'a str>,
     /// `Referer`.
     pub referer: Option<&'a str>,
     /// `User-Agent`.
     pub user_agent: Option<&'a str>,
-    /// The answer's status.
+    /// Status of the response.
     pub status: u16,
 }
 
 impl Logs {
-    /// Begins.
-    pub fn start(places: Places, runtime: Handle) -> Self {
+    /// Starts without any log.
+    pub fn start(destinations: Destinations, runtime: Handle) -> Self {
         Self {
-            places,
+            destinations,
             runtime,
             services: Mutex::default(),
             stores: Mutex::default(),
             quota: Mutex::default(),
             room_changed: Arc::default(),
             finish: watch::Sender::new(false),
-            tries: Tries::default(),
+            retries: RetryPolicy::default(),
         }
     }
 
-    /// The log of a Service. Called anew when its settings change; equal settings lead to the same log. With a destination
-    /// that cannot be used ([`Log::fault`]), all its lines count as lost.
-    pub fn of(&self, service: &ServiceName, settings: &AccessLog) -> Arc<Log> {
+    /// Opens the log of a Service. Called again with equal settings, it returns the same log. If the destination
+    /// cannot be used ([`Log::fault`]), all lines count as lost.
+    pub fn open(&self, service: &ServiceName, settings: &AccessLog) -> Arc<Log> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = None;
-        if let Some(known) = services.get(service) {
-            match known.log.upgrade() {
+        if let Some(entry) = services.get(service) {
+            match entry.log.upgrade() {
                 Some(log) if log.settings == *settings => return log,
-                _ => counts = Some(known.counts.clone()),
+                _ => counts = Some(entry.counts.clone()),
             }
         }
-        services.retain(|_, known| known.log.strong_count() > 0);
+        services.retain(|_, entry| entry.log.strong_count() > 0);
         let counts = counts.unwrap_or_default();
         let (queue, lines) = mpsc::channel(QUEUE_LINES_MAX);
         let fault = match self.store(&settings.destination) {
             Ok(store) => {
-                self.write(service, settings, store, counts.clone(), lines);
+                self.spawn_writer(service, settings, store, counts.clone(), lines);
                 None
             }
             Err(error) => {
-                tracing::warn!(%service, %error, "there is no access log");
+                tracing::warn!(%service, %error, "access log not opened");
                 Some(error.to_string())
             }
         };
@@ -202,7 +202,7 @@ impl Logs {
         });
         services.insert(
             service.clone(),
-            Known {
+            LogEntry {
                 log: Arc::downgrade(&log),
                 counts,
             },
@@ -210,19 +210,19 @@ impl Logs {
         log
     }
 
-    fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, PlaceError> {
+    fn store(&self, destination: &LogDestination) -> Result<Arc<dyn ObjectStore>, DestinationError> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|(_, store)| store.strong_count() > 0);
-        let known = stores.iter().find(|(known, _)| known == destination);
-        if let Some(store) = known.and_then(|(_, store)| store.upgrade()) {
+        let entry = stores.iter().find(|(of, _)| of == destination);
+        if let Some(store) = entry.and_then(|(_, store)| store.upgrade()) {
             return Ok(store);
         }
-        let store = self.places.store(destination)?;
+        let store = self.destinations.store(destination)?;
         stores.push((destination.clone(), Arc::downgrade(&store)));
         Ok(store)
     }
 
-    fn write(
+    fn spawn_writer(
         &self,
         service: &ServiceName,
         settings: &AccessLog,
@@ -232,29 +232,29 @@ impl Logs {
     ) {
         let writer = Writer {
             service: service.clone(),
-            host: self.places.host().into(),
+            host: self.destinations.host().into(),
             settings: settings.clone(),
             quota: self.quota(&settings.destination, &store),
             room_changed: Arc::clone(&self.room_changed),
             store,
-            tries: self.tries,
+            retries: self.retries,
             counts,
         };
         drop(self.runtime.spawn(writer.run(lines, self.finish.subscribe())));
     }
 
-    /// The bounds of a destination, if it is the directory.
+    /// The limits of a destination, if it is the directory.
     fn quota(&self, destination: &LogDestination, store: &Arc<dyn ObjectStore>) -> Option<Arc<Quota>> {
         let directory = match destination {
-            LogDestination::Directory => self.places.directory.clone()?,
+            LogDestination::Directory => self.destinations.directory.clone()?,
             LogDestination::Bucket(_) => return None,
         };
-        let mut known = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
-        let quota = known.get_or_insert_with(|| {
+        let mut quota = self.quota.lock().unwrap_or_else(PoisonError::into_inner);
+        let quota = quota.get_or_insert_with(|| {
             Arc::new(Quota::new(
-                self.places.directory_limits,
+                self.destinations.directory_limits,
                 directory,
-                self.places.host().into(),
+                self.destinations.host().into(),
                 Arc::clone(store),
                 quota::space,
             ))
@@ -262,34 +262,34 @@ impl Logs {
         Some(Arc::clone(quota))
     }
 
-    /// Changes when a log finds no room, or finds room again: then [`Log::fault`] says something else.
-    pub(crate) fn follow_room(&self) -> watch::Receiver<u64> {
+    /// Changes when a log runs out of space or has space again, and so when [`Log::fault`] changes.
+    pub(crate) fn watch_room(&self) -> watch::Receiver<u64> {
         self.room_changed.subscribe()
     }
 
-    /// Takes no more lines, writes what is gathered, and returns when that is done.
+    /// Takes no more lines, and completes when the gathered ones are written.
     pub async fn finish(&self) {
         self.finish.send_replace(true);
         self.finish.closed().await;
     }
 
-    /// Metrics of all logs.
+    /// Appends the metrics of all logs.
     pub fn metrics(&self, text: &mut MetricsText) {
         const FILES: &str = "portolan_edge_access_log_files_total";
         const LINES: &str = "portolan_edge_access_log_dropped_lines_total";
         const BYTES: &str = "portolan_edge_access_log_directory_bytes";
         const REMOVED: &str = "portolan_edge_access_log_removed_files_total";
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known: Vec<_> = services
+        let mut counts: Vec<_> = services
             .iter()
-            .map(|(service, known)| (service, &known.counts))
+            .map(|(service, entry)| (service, &entry.counts))
             .collect();
-        known.sort_by_key(|(service, _)| *service);
+        counts.sort_by_key(|(service, _)| *service);
         let labels = |service: &ServiceName| {
             format!("namespace=\"{}\",service=\"{}\"", service.namespace, service.name)
         };
         text.family(FILES, MetricType::Counter, "Number of access log files written.");
-        for (service, counts) in &known {
+        for (service, counts) in &counts {
             text.sample(
                 FILES,
                 &labels(service),
@@ -301,7 +301,7 @@ impl Logs {
             MetricType::Counter,
             "Number of access log lines dropped, by reason.",
         );
-        for (service, counts) in &known {
+        for (service, counts) in &counts {
             for (reason, count) in [
                 ("queue", &counts.dropped_lines),
                 ("destination", &counts.lost_lines),
@@ -333,13 +333,17 @@ impl Logs {
 }
 
 impl Log {
-    /// Why all lines are lost, if they are.
+    /// The reason for which all lines are lost, if they are.
     pub fn fault(&self) -> Option<String> {
-        let no_room = || {
-            let why = self.counts.no_room.lock().unwrap_or_else(PoisonError::into_inner);
-            why.clone()
+        let pause_reason = || {
+            let reason = self
+                .counts
+                .pause_reason
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            reason.clone()
         };
-        self.fault.clone().or_else(no_room)
+        self.fault.clone().or_else(pause_reason)
     }
 
     /// Lines that were dropped or could not be written.
@@ -349,12 +353,12 @@ impl Log {
         counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Writes down a request. It never waits: what there is no room for is counted and dropped.
+    /// Queues the line of a request, or counts it as dropped if the queue is full.
     pub fn request(&self, record: &RequestRecord<'_>) {
         self.push(line::of_request(record, self.settings.format));
     }
 
-    /// Writes down a connection. It never waits: what there is no room for is counted and dropped.
+    /// Queues the line of a connection, or counts it as dropped if the queue is full.
     pub fn connection(&self, record: &Record<'_>) {
         self.push(line::of_connection(record, self.settings.format));
     }
@@ -362,8 +366,8 @@ impl Log {
     fn push(&self, line: String) {
         match self.queue.try_send(line) {
             Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => self.counts.drop_line(),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.counts.lose(1),
+            Err(mpsc::error::TrySendError::Full(_)) => self.counts.count_dropped(),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.counts.count_lost(1),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Bounds on what access logs take of a directory: bytes of each Service, bytes in all, and a part of the file system that
-//! stays free. The oldest files go first. Files that this module did not name are never touched.
+//! Limits of the directory of access logs: bytes of each Service, bytes in all, and free space of the file system.
+//! The oldest files are removed first. Files with names of another form are never touched.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::settings::ServiceName;
 #[cfg(test)]
 mod tests;
 
-/// What a file counts for at least: a block of the file system. So a bound of bytes bounds the number of files, too.
+/// Size that a file counts at least: a block of the file system. So a limit of bytes limits the number of files too.
 const FILE_BYTES_MIN: u64 = 4_096;
-/// Files that are removed for a new one at most: those of a Service whose quota was lowered go in several steps.
+/// Files that are removed for a new one, at most. A lowered quota takes several steps.
 const REMOVED_AT_ONCE_MAX: usize = 1_024;
 
-/// How much access logs may take of their directory.
+/// Limits of the directory of access logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryLimits {
     /// Bytes of all files.
@@ -41,61 +41,64 @@ impl Default for DirectoryLimits {
     }
 }
 
-/// Why a file is not written.
+/// The reason for which a file is not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoRoom {
-    /// The store or others fill the file system.
-    #[error("less than {percent} % of the file system of {directory} is free: free some of it")]
+pub(super) enum ReserveError {
+    /// The file system is too full.
+    #[error("file system of {directory}: less than {percent} % free")]
     FileSystem {
-        /// The bound.
+        /// The limit.
         percent: u8,
         /// The directory of access logs.
         directory: PathBuf,
     },
-    /// It alone is larger than the quota.
-    #[error("a file of {bytes} bytes is larger than the quota of {quota} bytes")]
+    /// The file alone exceeds the quota.
+    #[error("file of {bytes} bytes exceeds the quota of {quota} bytes")]
     Quota {
-        /// Of the file.
+        /// Size of the file.
         bytes: u64,
-        /// The bound.
+        /// The limit.
         quota: u64,
     },
-    /// Old files cannot be found or removed.
-    #[error("old access logs cannot be removed: {0}")]
+    /// Old files cannot be listed or removed.
+    #[error("old access logs not removed: {0}")]
     Removal(String),
 }
 
-/// Bytes of a file system.
+/// Space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Space {
-    /// Those that this process may use.
+    /// Bytes that this process may use.
     pub free: u64,
-    /// All of them.
+    /// All bytes.
     pub total: u64,
 }
 
-/// Tells the space of the file system of a directory.
-pub(super) type TellSpace = fn(&std::path::Path) -> std::io::Result<Space>;
+/// A function that returns the space of a directory's file system.
+pub(super) type SpaceProbe = fn(&std::path::Path) -> std::io::Result<Space>;
 
-/// The space as the kernel tells it.
+/// The space of a directory's file system, from statvfs(3).
+///
+/// # Errors
+/// The error of the system.
 pub(super) fn space(directory: &std::path::Path) -> std::io::Result<Space> {
-    let told = rustix::fs::statvfs(directory)?;
+    let stat = rustix::fs::statvfs(directory)?;
     Ok(Space {
-        free: told.f_bavail.saturating_mul(told.f_frsize),
-        total: told.f_blocks.saturating_mul(told.f_frsize),
+        free: stat.f_bavail.saturating_mul(stat.f_frsize),
+        total: stat.f_blocks.saturating_mul(stat.f_frsize),
     })
 }
 
-/// The files of a directory that this machine's access logs consist of.
+/// The files of this node's access logs in a directory.
 #[derive(Debug)]
 pub(super) struct Quota {
     limits: DirectoryLimits,
     directory: PathBuf,
     host: Arc<str>,
     store: Arc<dyn ObjectStore>,
-    tell_space: TellSpace,
-    /// Whether files of before this process are in the index.
-    has_read: OnceCell<()>,
+    probe_space: SpaceProbe,
+    /// Initialized once files of earlier processes are in the index.
+    indexed: OnceCell<()>,
     index: Mutex<Index>,
 }
 
@@ -108,46 +111,51 @@ struct Index {
 /// The files of a Service.
 #[derive(Debug, Default)]
 struct Files {
-    /// Bytes of each, the oldest first.
+    /// Size of each file, the oldest first.
     by_age: BTreeMap<(Box<str>, Path), u64>,
     bytes: u64,
     removed: u64,
 }
 
 impl Quota {
-    /// For a directory to which `store` writes, on the machine of that name.
+    /// The limits of a directory to which `store` writes, on a node with that name.
     pub(super) fn new(
         limits: DirectoryLimits,
         directory: PathBuf,
         host: Arc<str>,
         store: Arc<dyn ObjectStore>,
-        tell_space: TellSpace,
+        probe_space: SpaceProbe,
     ) -> Self {
         Self {
             limits,
             directory,
             host,
             store,
-            tell_space,
-            has_read: OnceCell::new(),
+            probe_space,
+            indexed: OnceCell::new(),
             index: Mutex::default(),
         }
     }
 
-    /// Makes room for a file of a Service and counts it; older files are removed as needed.
+    /// Makes space for a file of a Service and counts it. Removes older files as needed.
     ///
     /// # Errors
-    /// See [`NoRoom`]; nothing is counted then.
-    pub(super) async fn reserve(&self, service: &ServiceName, file: &Path, bytes: u64) -> Result<(), NoRoom> {
+    /// See [`ReserveError`]; the file is not counted then.
+    pub(super) async fn reserve(
+        &self,
+        service: &ServiceName,
+        file: &Path,
+        bytes: u64,
+    ) -> Result<(), ReserveError> {
         self.check_space()?;
         let quota = self.limits.service_bytes_max.min(self.limits.bytes_max);
         if bytes > quota {
-            return Err(NoRoom::Quota { bytes, quota });
+            return Err(ReserveError::Quota { bytes, quota });
         }
-        self.has_read
-            .get_or_try_init(|| self.read())
+        self.indexed
+            .get_or_try_init(|| self.index_existing())
             .await
-            .map_err(|error| NoRoom::Removal(error.to_string()))?;
+            .map_err(|error| ReserveError::Removal(error.to_string()))?;
         let bytes = bytes.max(FILE_BYTES_MIN);
         for _ in 0..REMOVED_AT_ONCE_MAX {
             let Some(old) = self.index().oldest_beyond(&self.limits, service, bytes) else {
@@ -155,7 +163,7 @@ impl Quota {
             };
             match self.store.delete(&old).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(NoRoom::Removal(error.to_string())),
+                Err(error) => return Err(ReserveError::Removal(error.to_string())),
             }
         }
         let age = parse(file, &self.host).map(|(_, time)| time).unwrap_or_default();
@@ -163,13 +171,13 @@ impl Quota {
         Ok(())
     }
 
-    /// A file that was counted could not be written.
+    /// Takes back the count of a file that could not be written.
     pub(super) fn release(&self, service: &ServiceName, file: &Path) {
         let age = parse(file, &self.host).map(|(_, time)| time).unwrap_or_default();
         self.index().remove(service, &(age, file.clone()));
     }
 
-    /// Bytes of the files of all Services, and the files that were removed of each.
+    /// Bytes of all files, and the number of removed files of each Service.
     pub(super) fn counts(&self) -> (u64, Vec<(ServiceName, u64)>) {
         let index = self.index();
         let removed = index
@@ -179,24 +187,24 @@ impl Quota {
         (index.bytes, removed.collect())
     }
 
-    fn check_space(&self) -> Result<(), NoRoom> {
+    fn check_space(&self) -> Result<(), ReserveError> {
         let percent = self.limits.free_percent_min;
-        match (self.tell_space)(&self.directory) {
+        match (self.probe_space)(&self.directory) {
             Ok(Space { free, total })
                 if u128::from(free) * 100 >= u128::from(total) * u128::from(percent) =>
             {
                 Ok(())
             }
-            Ok(_) => Err(NoRoom::FileSystem {
+            Ok(_) => Err(ReserveError::FileSystem {
                 percent,
                 directory: self.directory.clone(),
             }),
-            Err(error) => Err(NoRoom::Removal(error.to_string())),
+            Err(error) => Err(ReserveError::Removal(error.to_string())),
         }
     }
 
-    /// Finds the files that earlier processes wrote.
-    async fn read(&self) -> object_store::Result<()> {
+    /// Adds the files of earlier processes to the index.
+    async fn index_existing(&self) -> object_store::Result<()> {
         let mut files = self.store.list(None);
         while let Some(ObjectMeta { location, size, .. }) = files.try_next().await? {
             if let Some((service, time)) = parse(&location, &self.host) {
@@ -229,9 +237,11 @@ impl Index {
         }
     }
 
-    /// Takes out the file that must go before `more` bytes of a Service are within the limits; nothing if they are. For the
-    /// bound of all Services it is the oldest one of the Service that has most, so that one Service does not remove the
-    /// logs of the others.
+    /// Takes the file out of the index that has to be removed before `more` bytes of a Service are within the limits.
+    /// Returns `None` if they are.
+    ///
+    /// For the limit of all Services, it is the oldest file of the Service with most bytes, so that one Service does
+    /// not remove the logs of others.
     fn oldest_beyond(&mut self, limits: &DirectoryLimits, service: &ServiceName, more: u64) -> Option<Path> {
         let of_service = self.services.get(service).map_or(0, |files| files.bytes);
         let name = if of_service > 0 && of_service + more > limits.service_bytes_max {
@@ -251,8 +261,7 @@ impl Index {
     }
 }
 
-/// The Service of a file, and when it was written; nothing for files that are not this machine's access logs. See
-/// [`super::part::name`].
+/// The Service and the time of a file; `None` if it is no access log of this node. See [`super::batch::name`].
 fn parse(file: &Path, host: &str) -> Option<(ServiceName, Box<str>)> {
     let name = file.filename()?.strip_suffix(".log")?;
     let (rest, random) = name.rsplit_once('_')?;

@@ -27,7 +27,7 @@ fn write(log: &Log, count: usize) {
         log.connection(&Record {
             service: &service,
             port: 80,
-            began: SystemTime::now(),
+            started_at: SystemTime::now(),
             duration: Duration::ZERO,
             peer: &peer,
             backend: None,
@@ -38,7 +38,7 @@ fn write(log: &Log, count: usize) {
     }
 }
 
-/// All files below a directory, with how many lines each has.
+/// All files below a directory, with their numbers of lines.
 fn files(directory: &std::path::Path) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -54,17 +54,17 @@ fn files(directory: &std::path::Path) -> Vec<(String, usize)> {
 }
 
 #[tokio::test]
-async fn each_service_has_files_of_its_own() {
+async fn services_have_separate_files() {
     let directory = tempfile::tempdir().unwrap();
-    let places = Places {
+    let destinations = Destinations {
         directory: Some(directory.path().join("logs")),
         host: "node-1".to_owned(),
-        ..Places::default()
+        ..Destinations::default()
     };
-    let logs = Logs::start(places, Handle::current());
+    let logs = Logs::start(destinations, Handle::current());
     let (web, db) = (
-        logs.of(&service("web"), &settings("a/b")),
-        logs.of(&service("db"), &settings("a/b")),
+        logs.open(&service("web"), &settings("a/b")),
+        logs.open(&service("db"), &settings("a/b")),
     );
     write(&web, 2);
     write(&db, 3);
@@ -85,30 +85,30 @@ async fn each_service_has_files_of_its_own() {
 }
 
 #[tokio::test]
-async fn equal_settings_lead_to_the_same_log() {
+async fn equal_settings_return_the_same_log() {
     let directory = tempfile::tempdir().unwrap();
-    let places = Places {
+    let destinations = Destinations {
         directory: Some(directory.path().to_owned()),
-        ..Places::default()
+        ..Destinations::default()
     };
-    let logs = Logs::start(places, Handle::current());
-    let first = logs.of(&service("web"), &settings("a"));
-    assert!(Arc::ptr_eq(&first, &logs.of(&service("web"), &settings("a"))));
-    let other = logs.of(&service("web"), &settings("b"));
+    let logs = Logs::start(destinations, Handle::current());
+    let first = logs.open(&service("web"), &settings("a"));
+    assert!(Arc::ptr_eq(&first, &logs.open(&service("web"), &settings("a"))));
+    let other = logs.open(&service("web"), &settings("b"));
     assert!(!Arc::ptr_eq(&first, &other));
     assert!(Arc::ptr_eq(&first.counts, &other.counts));
 }
 
 #[tokio::test]
-async fn what_there_is_no_room_for_is_counted() {
+async fn counts_lines_beyond_the_queue() {
     let directory = tempfile::tempdir().unwrap();
-    let places = Places {
+    let destinations = Destinations {
         directory: Some(directory.path().to_owned()),
-        ..Places::default()
+        ..Destinations::default()
     };
-    let logs = Logs::start(places, Handle::current());
-    let log = logs.of(&service("web"), &settings("a"));
-    // Nothing is taken from the queue: the only thread is here.
+    let logs = Logs::start(destinations, Handle::current());
+    let log = logs.open(&service("web"), &settings("a"));
+    // Nothing takes from the queue, because this is the only thread.
     write(&log, QUEUE_LINES_MAX + 5);
     let mut text = MetricsText::default();
     logs.metrics(&mut text);
@@ -127,9 +127,9 @@ async fn what_there_is_no_room_for_is_counted() {
 }
 
 #[tokio::test]
-async fn a_log_without_a_place_loses_its_lines() {
-    let logs = Logs::start(Places::default(), Handle::current());
-    let log = logs.of(&service("web"), &settings("a"));
+async fn log_without_destination_loses_its_lines() {
+    let logs = Logs::start(Destinations::default(), Handle::current());
+    let log = logs.open(&service("web"), &settings("a"));
     write(&log, 2);
     assert_eq!(log.counts.lost_lines.load(Ordering::Relaxed), 2);
     let fault = log.fault().unwrap();
@@ -138,7 +138,7 @@ async fn a_log_without_a_place_loses_its_lines() {
 }
 
 #[test]
-fn the_environment_says_where_s3_is() {
+fn reads_s3_settings_from_the_environment() {
     let variables = HashMap::from([
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
         ("AWS_DEFAULT_REGION", "eu-west-1"),

@@ -1,4 +1,4 @@
-//! Gathers the lines of one Service and writes them, file by file.
+//! The writer of a Service's access log.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use object_store::{ObjectStore, PutPayload};
 use tokio::sync::{mpsc, watch};
 
 use super::Counts;
-use super::part::{Part, name};
+use super::batch::{Batch, name};
 use super::quota::Quota;
+use crate::flag::raised;
 use crate::settings::{AccessLog, ServiceName};
 
 #[cfg(test)]
@@ -20,15 +21,15 @@ mod tests;
 /// Lines taken from the queue at once.
 const LINES_AT_ONCE: usize = 256;
 
-/// How often a file is tried to be written, and the pause after the first try; each later one is twice as long.
+/// Attempts to write a file. The pause after each is twice as long as the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct Tries {
+pub struct RetryPolicy {
     pub(super) count: u32,
     pub(super) first_pause: Duration,
 }
 
-impl Default for Tries {
-    /// Half a minute in all: one file of lines is held in memory meanwhile, and the next one is gathered.
+impl Default for RetryPolicy {
+    /// Half a minute in all. Meanwhile one file is in memory, and the next one is gathered.
     fn default() -> Self {
         Self {
             count: 5,
@@ -37,48 +38,48 @@ impl Default for Tries {
     }
 }
 
-/// What writes the lines of a Service.
+/// The writer of a Service's access log.
 pub struct Writer {
     pub(super) service: ServiceName,
     pub(super) host: Arc<str>,
     pub(super) settings: AccessLog,
     pub(super) store: Arc<dyn ObjectStore>,
-    /// Bounds of the destination, if it is a directory.
+    /// Limits of the destination, if it is the directory.
     pub(super) quota: Option<Arc<Quota>>,
     pub(super) room_changed: Arc<watch::Sender<u64>>,
-    pub(super) tries: Tries,
+    pub(super) retries: RetryPolicy,
     pub(super) counts: Arc<Counts>,
 }
 
 impl Writer {
     /// Writes until the queue is closed and empty. When `finish` becomes true, it closes the queue itself.
     pub async fn run(self, mut queue: mpsc::Receiver<String>, mut finish: watch::Receiver<bool>) {
-        let mut part: Option<Part> = None;
+        let mut batch: Option<Batch> = None;
         let mut lines = Vec::new();
         let (mut is_closed, mut is_finishing) = (false, false);
         let mut writing = std::pin::pin!(None);
         loop {
             if writing.is_none() {
-                let is_due = |part: &mut Part| is_closed || self.due_in(part).is_zero();
-                if let Some(part) = part.take_if(is_due) {
-                    writing.set(Some(self.write(part)));
+                let is_due = |batch: &mut Batch| is_closed || self.due_in(batch).is_zero();
+                if let Some(batch) = batch.take_if(is_due) {
+                    writing.set(Some(self.write(batch)));
                 } else if is_closed {
                     return;
                 }
             }
             let is_writing = writing.is_some();
-            let due_in = part.as_ref().map_or(Duration::MAX, |part| self.due_in(part));
-            let has_room = part.as_ref().is_none_or(|part| !part.is_full());
+            let due_in = batch.as_ref().map_or(Duration::MAX, |batch| self.due_in(batch));
+            let has_room = batch.as_ref().is_none_or(|batch| !batch.is_full());
             tokio::select! {
                 count = queue.recv_many(&mut lines, LINES_AT_ONCE), if has_room && !is_closed => {
                     is_closed = count == 0;
-                    self.gather(&mut part, &mut lines);
+                    self.gather(&mut batch, &mut lines);
                 }
-                () = tokio::time::sleep(due_in), if !is_writing && part.is_some() => {}
+                () = tokio::time::sleep(due_in), if !is_writing && batch.is_some() => {}
                 () = written(writing.as_mut()), if is_writing => {
                     writing.set(None);
                 }
-                () = asked(&mut finish), if !is_finishing => {
+                () = raised(&mut finish), if !is_finishing => {
                     is_finishing = true;
                     queue.close();
                 }
@@ -86,21 +87,21 @@ impl Writer {
         }
     }
 
-    fn due_in(&self, part: &Part) -> Duration {
-        part.due_in(Timestamp::now(), self.settings.interval)
+    fn due_in(&self, batch: &Batch) -> Duration {
+        batch.due_in(Timestamp::now(), self.settings.interval)
     }
 
-    fn gather(&self, part: &mut Option<Part>, lines: &mut Vec<String>) {
+    fn gather(&self, batch: &mut Option<Batch>, lines: &mut Vec<String>) {
         for line in lines.drain(..) {
-            match part {
-                Some(part) => part.push(&line),
-                None => *part = Some(Part::new(Timestamp::now(), &line)),
+            match batch {
+                Some(batch) => batch.push(&line),
+                None => *batch = Some(Batch::new(Timestamp::now(), &line)),
             }
         }
     }
 
-    /// Writes a file, and gives it up after the last try.
-    async fn write(&self, part: Part) {
+    /// Writes a file. Its lines are lost after the last attempt.
+    async fn write(&self, batch: Batch) {
         let name = name(
             &self.settings.prefix,
             &self.service,
@@ -108,26 +109,26 @@ impl Writer {
             Timestamp::now(),
             fastrand::u64(..),
         );
-        let lines = part.lines;
-        if !self.has_room(&name, &part).await {
+        let lines = batch.lines;
+        if !self.reserve(&name, &batch).await {
             return;
         }
-        let payload = PutPayload::from(part.text);
-        let mut pause = self.tries.first_pause;
-        for attempt in 1..=self.tries.count {
+        let payload = PutPayload::from(batch.text);
+        let mut pause = self.retries.first_pause;
+        for attempt in 1..=self.retries.count {
             match self.store.put(&name, payload.clone()).await {
                 Ok(_) => {
-                    self.counts.add_file();
+                    self.counts.count_file();
                     return;
                 }
-                Err(error) if attempt < self.tries.count => {
-                    tracing::debug!(service = %self.service, file = %name, %error, "an access log will be written again");
+                Err(error) if attempt < self.retries.count => {
+                    tracing::debug!(service = %self.service, file = %name, %error, "access log not written, next attempt after a pause");
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
                 Err(error) => {
-                    tracing::warn!(service = %self.service, file = %name, lines, %error, "an access log cannot be written: its lines are lost");
-                    self.counts.lose(lines);
+                    tracing::warn!(service = %self.service, file = %name, lines, %error, "access log not written, lines lost");
+                    self.counts.count_lost(lines);
                     if let Some(quota) = &self.quota {
                         quota.release(&self.service, &name);
                     }
@@ -136,19 +137,19 @@ impl Writer {
         }
     }
 
-    /// Whether a file may be written; its lines are counted if not. The first one that may not is told in the log.
-    async fn has_room(&self, name: &Path, part: &Part) -> bool {
+    /// Reserves space for a file. Returns false, and counts its lines, if there is none. Logs only changes.
+    async fn reserve(&self, name: &Path, batch: &Batch) -> bool {
         let Some(quota) = &self.quota else { return true };
-        let bytes = u64::try_from(part.text.len()).unwrap_or(u64::MAX);
+        let bytes = u64::try_from(batch.text.len()).unwrap_or(u64::MAX);
         let refused = quota.reserve(&self.service, name, bytes).await.err();
         if refused.is_some() {
-            self.counts.leave_out(part.lines);
+            self.counts.count_unwritten(batch.lines);
         }
-        let why = refused.as_ref().map(ToString::to_string);
-        if self.counts.set_no_room(why) {
+        let reason = refused.as_ref().map(ToString::to_string);
+        if self.counts.set_pause_reason(reason) {
             match &refused {
                 Some(error) => {
-                    tracing::warn!(service = %self.service, lines = part.lines, %error, "access log not written");
+                    tracing::warn!(service = %self.service, lines = batch.lines, %error, "access log not written");
                 }
                 None => tracing::info!(service = %self.service, "access log written again"),
             }
@@ -158,16 +159,9 @@ impl Writer {
     }
 }
 
-/// Returns when it is written, if something is being written.
+/// Completes when the file is written; at once if there is none.
 async fn written(writing: Pin<&mut Option<impl Future<Output = ()>>>) {
     if let Some(writing) = writing.as_pin_mut() {
         writing.await;
-    }
-}
-
-/// Returns when it is true; never if nobody can make it so any more.
-async fn asked(finish: &mut watch::Receiver<bool>) {
-    if finish.wait_for(|is_asked| *is_asked).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }

@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy's `proxy-protocol.txt`): who a client is, told by who passed its
-//! connection on. Pure: bytes in, a header out, and the other way round.
+//! The PROXY protocol, versions 1 and 2 (haproxy's `proxy-protocol.txt`), by which a proxy names the client of a
+//! connection. Pure: reads headers from bytes and writes them to bytes.
 
 mod version1;
 mod version2;
@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 pub use version1::write as write_version1;
 pub use version2::write as write_version2;
 
-/// The longest header that is taken, addresses and all extensions together. Known senders stay far below; version 1 has
-/// 107 bytes at most.
+/// The longest accepted header, with addresses and all extensions. Known senders stay far below, and version 1 has at
+/// most 107 bytes.
 pub const HEADER_BYTES_MAX: usize = 4_096;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// The connection is made for this client.
+    /// The connection is for a client.
     For(Addresses),
-    /// The connection is the sender's own (`LOCAL`), or it does not know whose (`UNKNOWN`, or no internet protocol).
+    /// The connection is the sender's own (`LOCAL`), or its client is unknown (`UNKNOWN`, or no internet protocol).
     Own,
 }
 
@@ -27,50 +27,53 @@ pub enum Header {
 pub struct Addresses {
     /// The client.
     pub source: SocketAddr,
-    /// Where it connected to.
+    /// The address that it connected to.
     pub destination: SocketAddr,
 }
 
-/// What the first bytes of a connection are.
+/// The result of reading the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// So far they may become a header.
+pub enum Parsed {
+    /// The bytes may become a header.
     Incomplete,
-    /// A header.
+    /// The bytes begin with a header.
     Complete {
-        /// What it says.
+        /// Its content.
         header: Header,
-        /// How many bytes it takes; what follows is the client's.
+        /// Its length; the bytes behind are the client's.
         bytes: usize,
     },
 }
 
-/// Why bytes are no header, and never become one. The connection is to be closed.
+/// The reason for which bytes are no header, and cannot become one. The connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedHeader {
     /// They begin like neither version.
-    #[error("a PROXY header was expected, and something else came")]
+    #[error("expected a PROXY header, got other bytes")]
     NoSignature,
-    /// A line that is not as version 1 has it.
+    /// A line that version 1 does not permit.
     #[error("PROXY version 1: {0}")]
     Version1(&'static str),
-    /// A block that is not as version 2 has it.
+    /// A block that version 2 does not permit.
     #[error("PROXY version 2: {0}")]
     Version2(&'static str),
 }
 
-/// Reads a header from the first bytes of a connection, of either version.
-pub fn read(bytes: &[u8]) -> Result<Read, Malformed> {
+/// Reads a header of either version from the first bytes of a connection.
+///
+/// # Errors
+/// See [`MalformedHeader`].
+pub fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     if begins(bytes, version2::SIGNATURE) {
         version2::read(bytes)
     } else if begins(bytes, version1::SIGNATURE) {
         version1::read(bytes)
     } else {
-        Err(Malformed::NoSignature)
+        Err(MalformedHeader::NoSignature)
     }
 }
 
-/// Whether the bytes that there are, are those of the signature.
+/// Returns true if the bytes are a beginning of the signature, or begin with it.
 fn begins(bytes: &[u8], signature: &[u8]) -> bool {
     bytes
         .iter()

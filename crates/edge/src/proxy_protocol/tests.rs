@@ -7,7 +7,7 @@ use crate::peer::TlsPeer;
 
 fn complete(bytes: &[u8]) -> Header {
     match read(bytes) {
-        Ok(Read::Complete { header, bytes: taken }) => {
+        Ok(Parsed::Complete { header, bytes: taken }) => {
             assert!(taken <= bytes.len());
             header
         }
@@ -23,7 +23,7 @@ fn addresses(source: &str, destination: &str) -> Header {
 }
 
 #[test]
-fn lines_of_version_1_are_read() {
+fn reads_lines_of_version_1() {
     let header = complete(b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\r\nGET / HTTP/1.1\r\n");
     assert_eq!(header, addresses("192.0.2.7:56324", "198.51.100.1:443"));
     let header = complete(b"PROXY TCP6 2001:db8::7 2001:db8::1 1 65535\r\n");
@@ -33,7 +33,7 @@ fn lines_of_version_1_are_read() {
 }
 
 #[test]
-fn lines_that_differ_in_anything_are_refused() {
+fn rejects_lines_with_deviations() {
     let wrong: [&[u8]; 12] = [
         b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\n",
         b"PROXY TCP4 192.0.2.7  198.51.100.1 56324 443\r\n",
@@ -51,7 +51,7 @@ fn lines_that_differ_in_anything_are_refused() {
     for line in wrong {
         let answer = read(line);
         assert!(
-            matches!(answer, Err(Malformed::Version1(_))),
+            matches!(answer, Err(MalformedHeader::Version1(_))),
             "{answer:?} for {}",
             line.escape_ascii()
         );
@@ -59,17 +59,17 @@ fn lines_that_differ_in_anything_are_refused() {
     let mut long = b"PROXY UNKNOWN ".to_vec();
     long.resize(200, b'x');
     assert!(read(&long).is_err());
-    assert_eq!(read(b"GET / HTTP/1.1\r\n"), Err(Malformed::NoSignature));
-    assert_eq!(read(b"\x16\x03\x01"), Err(Malformed::NoSignature));
+    assert_eq!(read(b"GET / HTTP/1.1\r\n"), Err(MalformedHeader::NoSignature));
+    assert_eq!(read(b"\x16\x03\x01"), Err(MalformedHeader::NoSignature));
 }
 
 #[test]
-fn a_local_block_is_the_senders_own() {
+fn local_block_has_no_client() {
     let mut block = version2::SIGNATURE.to_vec();
     block.extend_from_slice(&[0x20, 0x00, 0, 3, 1, 2, 3]);
     assert_eq!(
         read(&block),
-        Ok(Read::Complete {
+        Ok(Parsed::Complete {
             header: Header::Own,
             bytes: 19
         })
@@ -77,7 +77,7 @@ fn a_local_block_is_the_senders_own() {
 }
 
 #[test]
-fn blocks_with_faults_are_refused() {
+fn rejects_faulty_blocks() {
     let block = |rest: &[u8]| [version2::SIGNATURE, rest].concat();
     let wrong: [(&[u8], &str); 7] = [
         (&[0x11, 0x11, 0, 12], "the version is not 2"),
@@ -100,13 +100,13 @@ fn blocks_with_faults_are_refused() {
         ),
     ];
     for (rest, why) in wrong {
-        assert_eq!(read(&block(rest)), Err(Malformed::Version2(why)));
+        assert_eq!(read(&block(rest)), Err(MalformedHeader::Version2(why)));
     }
 }
 
 #[test]
-fn a_right_checksum_is_taken() {
-    // CRC-32C of the 35 bytes with four zeros at their end, as the checksum's own place has them while it is computed.
+fn accepts_a_correct_checksum() {
+    // CRC-32C of the 35 bytes with four zeros at the end, in the place of the checksum.
     let mut block = version2::SIGNATURE.to_vec();
     block.extend_from_slice(&[0x21, 0x11, 0, 19, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2, 3, 0, 4]);
     let mut crc = u32::MAX;
@@ -125,7 +125,7 @@ fn a_right_checksum_is_taken() {
 }
 
 #[test]
-fn what_is_known_of_tls_is_told() {
+fn version_2_describes_tls() {
     let tls = TlsPeer {
         server_name: Some("shop.example".to_owned()),
         alpn: Some(b"h2".to_vec()),
@@ -155,7 +155,7 @@ fn any_header() -> impl Strategy<Value = Header> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(header in any_header(), is_version2: bool, after in any::<Vec<u8>>()) {
+    fn written_headers_are_readable(header in any_header(), is_version2: bool, after in any::<Vec<u8>>()) {
         let mut bytes = Vec::new();
         if is_version2 {
             write_version2(header, None, &mut bytes);
@@ -164,20 +164,20 @@ proptest! {
         }
         let length = bytes.len();
         for end in 0..length {
-            prop_assert_eq!(read(&bytes[..end]), Ok(Read::Incomplete));
+            prop_assert_eq!(read(&bytes[..end]), Ok(Parsed::Incomplete));
         }
         bytes.extend_from_slice(&after);
-        prop_assert_eq!(read(&bytes), Ok(Read::Complete { header, bytes: length }));
+        prop_assert_eq!(read(&bytes), Ok(Parsed::Complete { header, bytes: length }));
     }
 
     #[test]
-    fn no_bytes_wait_for_more_than_the_bound(mut bytes in prop::collection::vec(any::<u8>(), 0..64), which in 0..3) {
+    fn incomplete_headers_stay_below_the_bound(mut bytes in prop::collection::vec(any::<u8>(), 0..64), which in 0..3) {
         let signature: &[u8] = match which { 0 => version1::SIGNATURE, 1 => version2::SIGNATURE, _ => b"" };
         bytes.splice(0..0, signature.iter().copied());
-        if let Ok(Read::Complete { bytes: taken, .. }) = read(&bytes) {
+        if let Ok(Parsed::Complete { bytes: taken, .. }) = read(&bytes) {
             prop_assert!(taken <= bytes.len());
         }
         bytes.resize(HEADER_BYTES_MAX, b'x');
-        prop_assert_ne!(read(&bytes), Ok(Read::Incomplete));
+        prop_assert_ne!(read(&bytes), Ok(Parsed::Incomplete));
     }
 }

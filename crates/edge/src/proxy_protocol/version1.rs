@@ -4,46 +4,47 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Addresses, Header, Malformed, Read};
+use super::{Addresses, Header, MalformedHeader, Parsed};
 
-/// How the line begins.
+/// The beginning of the line.
 pub(super) const SIGNATURE: &[u8] = b"PROXY ";
-/// The longest line, with its end.
+/// The longest line, with its line end.
 const LINE_BYTES_MAX: usize = 107;
 const END: &[u8] = b"\r\n";
 
-pub(super) fn read(bytes: &[u8]) -> Result<Read, Malformed> {
+pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     let window = bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes);
     let Some(feed) = window.iter().position(|byte| *byte == b'\n') else {
-        return match bytes.len() < LINE_BYTES_MAX {
-            true => Ok(Read::Incomplete),
-            false => Err(wrong("the line has no end within 107 bytes")),
+        return if bytes.len() < LINE_BYTES_MAX {
+            Ok(Parsed::Incomplete)
+        } else {
+            Err(malformed("the line has no end within 107 bytes"))
         };
     };
     let line = window.get(..=feed).and_then(|line| line.strip_suffix(END));
-    let line = line.ok_or(wrong(
+    let line = line.ok_or(malformed(
         "the line does not end with a carriage return and a line feed",
     ))?;
-    let line = str::from_utf8(line).map_err(|_| wrong("the line is no text"))?;
-    Ok(Read::Complete {
+    let line = str::from_utf8(line).map_err(|_| malformed("the line is no text"))?;
+    Ok(Parsed::Complete {
         header: parse(line)?,
         bytes: feed + 1,
     })
 }
 
-fn parse(line: &str) -> Result<Header, Malformed> {
-    let mut words = line.split(' ').skip(1);
-    let protocol = words.next();
+fn parse(line: &str) -> Result<Header, MalformedHeader> {
+    let mut fields = line.split(' ').skip(1);
+    let protocol = fields.next();
     match protocol {
-        // What follows is to be ignored.
+        // The rest of the line is to be ignored.
         Some("UNKNOWN") => return Ok(Header::Own),
         Some("TCP4" | "TCP6") => {}
-        _ => return Err(wrong("the protocol is none of TCP4, TCP6 and UNKNOWN")),
+        _ => return Err(malformed("the protocol is none of TCP4, TCP6 and UNKNOWN")),
     }
-    let (source, destination) = (words.next(), words.next());
-    let (source_port, destination_port) = (port(words.next())?, port(words.next())?);
-    if words.next().is_some() {
-        return Err(wrong("something follows the ports"));
+    let (source, destination) = (fields.next(), fields.next());
+    let (source_port, destination_port) = (port(fields.next())?, port(fields.next())?);
+    if fields.next().is_some() {
+        return Err(malformed("something follows the ports"));
     }
     let (source, destination) = match protocol {
         Some("TCP4") => (
@@ -61,21 +62,21 @@ fn parse(line: &str) -> Result<Header, Malformed> {
     }))
 }
 
-fn address<A: FromStr>(word: Option<&str>) -> Result<A, Malformed> {
-    let address = word.and_then(|word| word.parse().ok());
-    address.ok_or(wrong("an address is none of the protocol"))
+fn address<A: FromStr>(field: Option<&str>) -> Result<A, MalformedHeader> {
+    let address = field.and_then(|field| field.parse().ok());
+    address.ok_or(malformed("an address is none of the protocol"))
 }
 
-/// Digits alone, without a zero that could be left out.
-fn port(word: Option<&str>) -> Result<u16, Malformed> {
-    let is_plain = |word: &&str| {
-        word.bytes().all(|byte| byte.is_ascii_digit()) && (*word == "0" || !word.starts_with('0'))
+/// Parses a port: digits without a leading zero.
+fn port(field: Option<&str>) -> Result<u16, MalformedHeader> {
+    let is_plain = |field: &&str| {
+        field.bytes().all(|byte| byte.is_ascii_digit()) && (*field == "0" || !field.starts_with('0'))
     };
-    let number = word.filter(is_plain).and_then(|word| word.parse().ok());
-    number.ok_or(wrong("a port is no number from 0 to 65535"))
+    let number = field.filter(is_plain).and_then(|field| field.parse().ok());
+    number.ok_or(malformed("a port is no number from 0 to 65535"))
 }
 
-/// Writes a header.
+/// Appends a header.
 pub fn write(header: Header, out: &mut Vec<u8>) {
     let line = match header {
         Header::For(Addresses {
@@ -98,7 +99,7 @@ pub fn write(header: Header, out: &mut Vec<u8>) {
             source.port(),
             destination.port(),
         ),
-        // There is no way to tell of two families.
+        // A line cannot hold addresses of two families.
         Header::For(_) | Header::Own => "PROXY UNKNOWN\r\n".to_owned(),
     };
     out.extend_from_slice(line.as_bytes());
@@ -114,6 +115,6 @@ fn line<A: Display>(
     format!("PROXY {protocol} {source} {destination} {source_port} {destination_port}\r\n")
 }
 
-fn wrong(why: &'static str) -> Malformed {
-    Malformed::Version1(why)
+fn malformed(reason: &'static str) -> MalformedHeader {
+    MalformedHeader::Version1(reason)
 }

@@ -1,11 +1,12 @@
-//! Version 2: a binary block (`proxy-protocol.txt`, section 2.2), its extensions, and what they tell of TLS.
+//! Version 2: a binary block (`proxy-protocol.txt`, section 2.2), its extensions, and those of them that describe
+//! TLS.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Addresses, HEADER_BYTES_MAX, Header, Malformed, Read};
+use super::{Addresses, HEADER_BYTES_MAX, Header, MalformedHeader, Parsed};
 use crate::peer::TlsPeer;
 
-/// How the block begins.
+/// The beginning of the block.
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length of the rest.
 const FIXED_BYTES: usize = 16;
@@ -33,43 +34,42 @@ const SUBTYPE_SSL_VERSION: u8 = 0x21;
 const SUBTYPE_SSL_CIPHER: u8 = 0x23;
 /// The client connected over TLS.
 const CLIENT_SSL: u8 = 0x01;
-/// It gave no certificate that was verified.
+/// It presented no verified certificate.
 const NOT_VERIFIED: u32 = 1;
 
-pub(super) fn read(bytes: &[u8]) -> Result<Read, Malformed> {
+pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {
     let Some(fixed) = bytes.first_chunk::<FIXED_BYTES>() else {
-        return Ok(Read::Incomplete);
+        return Ok(Parsed::Incomplete);
     };
     let [.., command, family, high, low] = *fixed;
     let end = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     if end > HEADER_BYTES_MAX {
-        return Err(wrong("the header is longer than 4096 bytes"));
+        return Err(malformed("the header is longer than 4096 bytes"));
     }
     let is_local = match (command & 0xf0, command & 0x0f) {
         (VERSION, LOCAL) => true,
         (VERSION, PROXY) => false,
-        (VERSION, _) => return Err(wrong("the command is neither LOCAL nor PROXY")),
-        _ => return Err(wrong("the version is not 2")),
+        (VERSION, _) => return Err(malformed("the command is neither LOCAL nor PROXY")),
+        _ => return Err(malformed("the version is not 2")),
     };
     let Some(block) = bytes.get(..end) else {
-        return Ok(Read::Incomplete);
+        return Ok(Parsed::Incomplete);
     };
     let rest = block.get(FIXED_BYTES..).unwrap_or_default();
-    let header = match is_local {
-        // All of the rest is to be skipped.
-        true => Header::Own,
-        false => {
-            let (header, extensions) = addresses(family, rest)?;
-            check_extensions(block, extensions)?;
-            header
-        }
+    let header = if is_local {
+        // A receiver has to skip the rest.
+        Header::Own
+    } else {
+        let (header, extensions) = addresses(family, rest)?;
+        check_extensions(block, extensions)?;
+        header
     };
-    Ok(Read::Complete { header, bytes: end })
+    Ok(Parsed::Complete { header, bytes: end })
 }
 
-/// The addresses, and what follows them.
-fn addresses(family: u8, rest: &[u8]) -> Result<(Header, &[u8]), Malformed> {
-    const SHORT: Malformed = Malformed::Version2("the addresses are cut off");
+/// Reads the addresses. Returns the bytes behind them.
+fn addresses(family: u8, rest: &[u8]) -> Result<(Header, &[u8]), MalformedHeader> {
+    const SHORT: MalformedHeader = MalformedHeader::Version2("the addresses are cut off");
     match family {
         UNSPECIFIED => Ok((Header::Own, &[])),
         TCP4 => {
@@ -88,7 +88,7 @@ fn addresses(family: u8, rest: &[u8]) -> Result<(Header, &[u8]), Malformed> {
             let extensions = rest.get(UNIX_BYTES..).ok_or(SHORT)?;
             Ok((Header::Own, extensions))
         }
-        _ => Err(wrong("the family is none that a connection can have")),
+        _ => Err(malformed("the family is none that a connection can have")),
     }
 }
 
@@ -100,10 +100,10 @@ fn header<A: Into<IpAddr>>(source: A, destination: A, ports: [u8; 4]) -> Header 
     })
 }
 
-/// Looks whether extensions are whole, and whether the checksum is right if there is one.
-fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), Malformed> {
+/// Checks that the extensions are complete, and the checksum if there is one.
+fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), MalformedHeader> {
     while let [kind, after @ ..] = extensions {
-        let cut = wrong("an extension is cut off");
+        let cut = malformed("an extension is cut off");
         let (length, after) = after.split_first_chunk::<2>().ok_or(cut)?;
         let length = usize::from(u16::from_be_bytes(*length));
         let value = after.get(..length).ok_or(cut)?;
@@ -111,14 +111,14 @@ fn check_extensions(block: &[u8], mut extensions: &[u8]) -> Result<(), Malformed
         if *kind == TYPE_CRC32C {
             let at = block.len() - extensions.len() - length;
             if value != checksum_without(block, at..at + length).to_be_bytes() {
-                return Err(wrong("the checksum is wrong"));
+                return Err(malformed("the checksum is wrong"));
             }
         }
     }
     Ok(())
 }
 
-/// CRC-32C of the block, with zeros in the place of the checksum itself.
+/// CRC-32C of the block, with zeros in the place of the checksum.
 fn checksum_without(block: &[u8], checksum: std::ops::Range<usize>) -> u32 {
     let bytes = block.iter().enumerate();
     let crc = bytes.fold(u32::MAX, |crc, (index, byte)| {
@@ -131,7 +131,7 @@ fn checksum_without(block: &[u8], checksum: std::ops::Range<usize>) -> u32 {
     !crc
 }
 
-/// Writes a header, and what is known of the client's TLS.
+/// Appends a header, with a description of the client's TLS if there is one.
 pub fn write(header: Header, tls: Option<&TlsPeer>, out: &mut Vec<u8>) {
     let mut rest = Vec::new();
     let (command, family) = match header {
@@ -146,7 +146,7 @@ pub fn write(header: Header, tls: Option<&TlsPeer>, out: &mut Vec<u8>) {
     push_with_length(&rest, out);
 }
 
-/// Writes addresses; which family they are.
+/// Appends addresses. Returns their family.
 fn write_addresses(addresses: Addresses, out: &mut Vec<u8>) -> u8 {
     let Addresses { source, destination } = addresses;
     let family = match (source.ip(), destination.ip()) {
@@ -186,13 +186,14 @@ fn extension(kind: u8, value: &[u8], out: &mut Vec<u8>) {
     push_with_length(value, out);
 }
 
-/// What is written here is far shorter than a length can tell: names and protocols of TLS have 255 bytes at most.
+/// Appends bytes behind their length. All values are far shorter than the length permits: names and protocols of TLS
+/// have at most 255 bytes.
 fn push_with_length(value: &[u8], out: &mut Vec<u8>) {
     let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(value.get(..length.into()).unwrap_or_default());
 }
 
-fn wrong(why: &'static str) -> Malformed {
-    Malformed::Version2(why)
+fn malformed(reason: &'static str) -> MalformedHeader {
+    MalformedHeader::Version2(reason)
 }

@@ -1,6 +1,5 @@
 //! One direction of a relay.
 
-use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,128 +9,124 @@ use rustix::net::{SendFlags, send};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::first_words::FirstWords;
+use super::buffer::BUFFER;
+use super::initial_data::InitialData;
 use super::pipe::Pipe;
-use super::{Side, is_end};
+use crate::stream::RelayStream;
 
-/// What is read at once, into a buffer that all connections of a thread share: silent ones hold none. A direction whose
-/// reader is slow holds as much until it was taken.
-const BUFFER_BYTES: usize = 64 << 10;
-/// A read of at least so much is one of a stream that has much to say.
-const MUCH_BYTES: usize = 16 << 10;
-/// So many of them in a row, and the stream gets a pipe.
-const MUCH_STEPS: u32 = 8;
-/// What one step through a pipe moves at least as long as the stream has much to say.
-const LITTLE_BYTES: usize = 8 << 10;
-/// So many steps in a row with less, and the pipe goes.
-const LITTLE_STEPS: u32 = 16;
-/// Steps that a direction has before other connections have their turn.
-const TURN_STEPS: u32 = 32;
-
-thread_local! {
-    pub(super) static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
-}
+/// Bytes of a bulk read.
+const BULK_READ_BYTES_MIN: usize = 16 << 10;
+/// Bulk reads in a row after which a stream gets a pipe.
+const BULK_READS_MIN: u32 = 8;
+/// Bytes below which a splice is small.
+const SMALL_SPLICE_BYTES: usize = 8 << 10;
+/// Small splices in a row after which a stream loses its pipe.
+const SMALL_SPLICES_MAX: u32 = 16;
+/// Steps of a direction before other tasks run.
+const STEPS_PER_POLL_MAX: u32 = 32;
 
 /// The state of a direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// What was read and not yet taken.
-    rest: Box<[u8]>,
-    /// Bytes of it that were.
-    taken: usize,
+    /// Bytes that were read, from `written` on still to be written.
+    pending: Box<[u8]>,
+    /// Bytes of `pending` that are written.
+    written: usize,
     pipe: Option<Pipe>,
-    /// Steps in a row with much, or with little if there is a pipe.
+    /// Bulk reads in a row; with a pipe, small splices in a row.
     steps: u32,
-    passed_bytes: u64,
-    /// The reader may hold back what it took until it is asked not to.
+    relayed_bytes: u64,
+    /// Set while the writer may buffer bytes.
     is_unflushed: bool,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// There may be more.
+    /// More data may come.
     #[default]
     Open,
-    /// All was read and taken. The reader is told after others had their turn: who was just answered may have ended by
-    /// then, and one packet less goes over the line.
-    Read,
-    /// The reader is to be told.
-    Ending,
-    /// The reader is to be told, and what it was sent last waits for that in the kernel, to go in the same packet.
-    EndingWithLast,
-    /// It was told.
-    Ended,
+    /// All data was read and written. The shutdown waits until other tasks have run once: the peer may close its side
+    /// by then, which saves a segment.
+    Drained,
+    /// The writer has to be shut down.
+    ShuttingDown,
+    /// The writer has to be shut down, and the kernel holds the last bytes back, to send them in the same segment.
+    ShuttingDownWithData,
+    /// The writer is shut down.
+    ShutDown,
 }
 
-/// How a step went on.
+/// The result of a step.
 enum Step {
-    /// Something was read.
+    /// Data was read.
     Read,
-    /// The writer has said all.
+    /// The reader has ended.
     End,
-    /// The same, and what it said last is sent when the reader is told.
-    EndWithLast,
+    /// The reader has ended, and the kernel holds the last bytes back until the shutdown.
+    EndWithData,
 }
 
 impl Direction {
-    /// One that goes on with what was heard already.
-    pub fn following(first: FirstWords) -> Self {
+    /// A direction that starts with the initial data of a client.
+    pub fn following(initial: InitialData) -> Self {
         Self {
-            rest: first.words,
-            taken: first.taken,
-            passed_bytes: first.taken as u64,
+            pending: initial.bytes,
+            written: initial.sent,
+            relayed_bytes: initial.sent as u64,
             ..Self::default()
         }
     }
 
-    /// Whether all was passed on; the reader may not know yet that it was all.
-    pub fn is_read(&self) -> bool {
-        self.stage != Stage::Open && self.rest.is_empty()
+    /// Returns true if all data was written. The writer may not be shut down yet.
+    pub fn is_drained(&self) -> bool {
+        self.stage != Stage::Open && self.pending.is_empty()
     }
 
-    /// Whether others are to have their turn before the reader is told of the end.
-    pub fn holds_end(&self) -> bool {
-        self.stage == Stage::Read && self.rest.is_empty()
+    /// Returns true while the shutdown waits until other tasks have run.
+    pub fn defers_shutdown(&self) -> bool {
+        self.stage == Stage::Drained && self.pending.is_empty()
     }
 
-    /// Bytes that the reader took.
-    pub fn passed_bytes(&self) -> u64 {
-        self.passed_bytes
+    /// Bytes that were written.
+    pub fn relayed_bytes(&self) -> u64 {
+        self.relayed_bytes
     }
 
-    /// Passes on what there is. Ready when all was, and the reader was told of the end, which is mostly not done yet with
-    /// `may_hold`; `is_last` says that the other direction has nothing more to pass on either, so that both connections are
-    /// closed anyway.
-    pub fn poll<F: Side, T: Side>(
+    /// Moves data on. Completes when all data is written and the writer is shut down.
+    ///
+    /// With `may_defer`, the shutdown usually waits. `is_last` says that the other direction has no more data either,
+    /// so that both connections are closed anyway.
+    pub fn poll<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut F,
         to: &mut T,
         is_last: bool,
-        may_hold: bool,
+        may_defer: bool,
     ) -> Poll<io::Result<()>> {
-        for _ in 0..TURN_STEPS {
-            if self.stage == Stage::Ended {
+        for _ in 0..STEPS_PER_POLL_MAX {
+            if self.stage == Stage::ShutDown {
                 return Poll::Ready(Ok(()));
             }
-            ready!(self.poll_rest(cx, to))?;
-            if self.stage == Stage::Read {
-                if may_hold && !is_last {
+            ready!(self.poll_pending(cx, to))?;
+            if self.stage == Stage::Drained {
+                if may_defer && !is_last {
                     return Poll::Pending;
                 }
-                self.stage = Stage::Ending;
+                self.stage = Stage::ShuttingDown;
             }
-            if matches!(self.stage, Stage::Ending | Stage::EndingWithLast) {
-                // Closing a plain connection says the same as its end.
-                let is_said_by_closing = self.stage == Stage::Ending && is_last && to.bare().is_some();
-                if !is_said_by_closing {
+            if matches!(self.stage, Stage::ShuttingDown | Stage::ShuttingDownWithData) {
+                // Closing a plain socket sends the same FIN.
+                let is_implied_by_close =
+                    self.stage == Stage::ShuttingDown && is_last && to.plain_tcp().is_some();
+                if !is_implied_by_close {
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
                 }
-                self.stage = Stage::Ended;
+                self.stage = Stage::ShutDown;
                 continue;
             }
-            if self.pipe.is_some() && self.steps >= LITTLE_STEPS {
+            if self.pipe.is_some() && self.steps >= SMALL_SPLICES_MAX {
                 (self.pipe, self.steps) = (None, 0);
             }
             let step = match self.pipe {
@@ -140,8 +135,8 @@ impl Direction {
             };
             match step {
                 Poll::Ready(Step::Read) => {}
-                Poll::Ready(Step::End) => self.stage = Stage::Read,
-                Poll::Ready(Step::EndWithLast) => self.stage = Stage::EndingWithLast,
+                Poll::Ready(Step::End) => self.stage = Stage::Drained,
+                Poll::Ready(Step::EndWithData) => self.stage = Stage::ShuttingDownWithData,
                 Poll::Pending => {
                     if self.is_unflushed && Pin::new(&mut *to).poll_flush(cx)?.is_ready() {
                         self.is_unflushed = false;
@@ -154,40 +149,40 @@ impl Direction {
         Poll::Pending
     }
 
-    /// Passes on what was read before.
-    fn poll_rest<T: Side>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
+    /// Writes the pending bytes.
+    fn poll_pending<T: RelayStream>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         while self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
-            let (Some(pipe), Some(socket)) = (&mut self.pipe, to.bare()) else {
+            let (Some(pipe), Some(socket)) = (&mut self.pipe, to.plain_tcp()) else {
                 break;
             };
             ready!(socket.poll_write_ready(cx))?;
             match pipe.drain(socket) {
-                Ok(bytes) => self.passed_bytes += bytes as u64,
+                Ok(bytes) => self.relayed_bytes += bytes as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        while let Some(left) = self.rest.get(self.taken..).filter(|left| !left.is_empty()) {
+        while let Some(left) = self.pending.get(self.written..).filter(|left| !left.is_empty()) {
             let bytes = ready!(Pin::new(&mut *to).poll_write(cx, left))?;
             if bytes == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.note_taken(bytes);
+            self.count_written(bytes);
         }
-        if self.taken > 0 {
-            (self.rest, self.taken) = (Box::default(), 0);
+        if self.written > 0 {
+            (self.pending, self.written) = (Box::default(), 0);
         }
         Poll::Ready(Ok(()))
     }
 
-    fn note_taken(&mut self, bytes: usize) {
-        self.taken += bytes;
-        self.passed_bytes += bytes as u64;
+    fn count_written(&mut self, bytes: usize) {
+        self.written += bytes;
+        self.relayed_bytes += bytes as u64;
         self.is_unflushed = true;
     }
 
-    /// A step of a stream that says little: through the thread's buffer.
-    fn poll_copy<F: Side, T: Side>(
+    /// A step of a stream with little data, through the buffer of the thread.
+    fn poll_copy<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut F,
@@ -195,47 +190,47 @@ impl Direction {
     ) -> io::Result<Poll<Step>> {
         BUFFER.with_borrow_mut(|buffer| {
             let mut read = ReadBuf::new(buffer);
-            let next = poll_fill(cx, from, &mut read);
-            let words = read.filled();
-            if words.is_empty() {
+            let next = poll_read_available(cx, from, &mut read);
+            let data = read.filled();
+            if data.is_empty() {
                 return next;
             }
             let is_all = matches!(next, Ok(Poll::Ready(Step::End)));
-            let (taken, is_held) = match to.bare().filter(|_| is_all) {
-                Some(socket) => (poll_write_last(cx, socket, words)?, true),
-                None => (Pin::new(&mut *to).poll_write(cx, words)?, false),
+            let (written, is_corked) = match to.plain_tcp().filter(|_| is_all) {
+                Some(socket) => (poll_write_corked(cx, socket, data)?, true),
+                None => (Pin::new(&mut *to).poll_write(cx, data)?, false),
             };
-            let taken = match taken {
-                Poll::Ready(taken) => taken,
+            let written = match written {
+                Poll::Ready(written) => written,
                 Poll::Pending => 0,
             };
-            self.rest = words.get(taken..).unwrap_or_default().into();
-            self.passed_bytes += taken as u64;
+            self.pending = data.get(written..).unwrap_or_default().into();
+            self.relayed_bytes += written as u64;
             self.is_unflushed = true;
-            self.steps = if words.len() >= MUCH_BYTES {
+            self.steps = if data.len() >= BULK_READ_BYTES_MIN {
                 self.steps + 1
             } else {
                 0
             };
-            if self.steps >= MUCH_STEPS {
+            if self.steps >= BULK_READS_MIN {
                 self.steps = 0;
-                if from.bare().is_some() && to.bare().is_some() {
+                if from.plain_tcp().is_some() && to.plain_tcp().is_some() {
                     self.pipe = Pipe::take();
                 }
             }
             match next? {
-                Poll::Ready(Step::End) if is_held && self.rest.is_empty() => {
-                    Ok(Poll::Ready(Step::EndWithLast))
+                Poll::Ready(Step::End) if is_corked && self.pending.is_empty() => {
+                    Ok(Poll::Ready(Step::EndWithData))
                 }
-                Poll::Pending if !self.rest.is_empty() => Ok(Poll::Ready(Step::Read)),
+                Poll::Pending if !self.pending.is_empty() => Ok(Poll::Ready(Step::Read)),
                 next => Ok(next),
             }
         })
     }
 
-    /// A step of a stream with much to say: into the pipe, from which it goes on before the next step.
-    fn poll_splice<F: Side>(&mut self, cx: &mut Context<'_>, from: &mut F) -> io::Result<Poll<Step>> {
-        let (Some(pipe), Some(socket)) = (&mut self.pipe, from.bare()) else {
+    /// A step of a stream with much data, into the pipe. The next step writes it before it reads again.
+    fn poll_splice<F: RelayStream>(&mut self, cx: &mut Context<'_>, from: &mut F) -> io::Result<Poll<Step>> {
+        let (Some(pipe), Some(socket)) = (&mut self.pipe, from.plain_tcp()) else {
             return Ok(Poll::Ready(Step::Read));
         };
         loop {
@@ -245,7 +240,11 @@ impl Direction {
             match pipe.fill(socket) {
                 Ok(0) => return Ok(Poll::Ready(Step::End)),
                 Ok(bytes) => {
-                    self.steps = if bytes < LITTLE_BYTES { self.steps + 1 } else { 0 };
+                    self.steps = if bytes < SMALL_SPLICE_BYTES {
+                        self.steps + 1
+                    } else {
+                        0
+                    };
                     return Ok(Poll::Ready(Step::Read));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -255,13 +254,17 @@ impl Direction {
     }
 }
 
-/// Reads until there is nothing more for now, or no room: what goes on then says so if it is the last.
-fn poll_fill<F: Side>(cx: &mut Context<'_>, from: &mut F, read: &mut ReadBuf<'_>) -> io::Result<Poll<Step>> {
+/// Reads until nothing is left for now, the buffer is full, or the stream ends.
+fn poll_read_available<F: RelayStream>(
+    cx: &mut Context<'_>,
+    from: &mut F,
+    read: &mut ReadBuf<'_>,
+) -> io::Result<Poll<Step>> {
     while read.remaining() > 0 {
         let before = read.filled().len();
         match Pin::new(&mut *from).poll_read(cx, read) {
             Poll::Pending => return Ok(Poll::Pending),
-            Poll::Ready(Err(error)) if is_end(&error) => return Ok(Poll::Ready(Step::End)),
+            Poll::Ready(Err(error)) if is_truncated(&error) => return Ok(Poll::Ready(Step::End)),
             Poll::Ready(result) => result?,
         }
         if read.filled().len() == before {
@@ -271,19 +274,24 @@ fn poll_fill<F: Side>(cx: &mut Context<'_>, from: &mut F, read: &mut ReadBuf<'_>
     Ok(Poll::Ready(Step::Read))
 }
 
-/// Writes what is the last: the kernel holds it back, for a moment, until the end is there to go with it.
-fn poll_write_last(cx: &mut Context<'_>, to: &TcpStream, words: &[u8]) -> io::Result<Poll<usize>> {
+/// Writes the last bytes. The kernel holds them back for a moment, to send them with the FIN (MSG_MORE).
+fn poll_write_corked(cx: &mut Context<'_>, to: &TcpStream, data: &[u8]) -> io::Result<Poll<usize>> {
     const FLAGS: SendFlags = SendFlags::MORE.union(SendFlags::NOSIGNAL);
     loop {
         if to.poll_write_ready(cx)?.is_pending() {
             return Ok(Poll::Pending);
         }
         let written = to.try_io(Interest::WRITABLE, || {
-            Ok(retry_on_intr(|| send(to, words, FLAGS))?)
+            Ok(retry_on_intr(|| send(to, data, FLAGS))?)
         });
         match written {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             written => return written.map(Poll::Ready),
         }
     }
+}
+
+/// Returns true for a TLS stream that ended without `close_notify`. It has ended all the same.
+fn is_truncated(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -1,231 +1,207 @@
-//! Two connections joined: what one says the other hears, each direction ends by itself, and what breaks one breaks the
-//! other.
+//! Relaying of bytes between two streams. Each direction ends by itself; an error of one stream aborts the other.
 
+mod buffer;
 mod direction;
-mod first_words;
+mod initial_data;
 mod pipe;
 
 use std::future::poll_fn;
-use std::io;
-use std::pin::pin;
-use std::task::{Poll, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::counters::Counters;
-use crate::outbound;
+use crate::counters::PortCounters;
+use crate::stream::{RelayStream, close_early};
 use direction::Direction;
-pub(crate) use first_words::FirstWords;
+pub(crate) use initial_data::InitialData;
 
-/// What a connection passes at most in either direction to have passed little: the kernel lets the buffers of a socket grow with
-/// what goes over it, and they stay as they are.
-const LITTLE_BYTES: u64 = 64 << 10;
+/// Bytes in either direction up to which a connection counts as small. The kernel grows the buffers of a socket with the
+/// data that passes, and they keep their size when the socket is reused.
+const SMALL_BYTES_MAX: u64 = 64 << 10;
 
-/// A side of a relay.
-pub(crate) trait Side: AsyncRead + AsyncWrite + BreakOff + Unpin {
-    /// The connection, if its bytes are passed on as they are: then the kernel can be asked to do it.
-    fn bare(&self) -> Option<&TcpStream>;
-
-    /// The connection that carries the bytes.
-    fn socket(&self) -> &TcpStream;
-
-    /// Whether it is inside of TLS, where there is a word for the end of a connection.
-    fn is_tls(&self) -> bool {
-        false
-    }
-
-    /// Whether it waits for its turn, since a bandwidth is shared: then it is not its peer that is silent.
-    fn is_held_back(&self) -> bool {
-        false
-    }
-}
-
-/// Something that can end before its stream does.
-pub(crate) trait BreakOff {
-    /// Has the peer see, when this is dropped, that what it got is not all.
-    fn break_off(&mut self);
-}
-
-impl Side for TcpStream {
-    fn bare(&self) -> Option<&TcpStream> {
-        Some(self)
-    }
-
-    fn socket(&self) -> &TcpStream {
-        self
-    }
-}
-
-impl BreakOff for TcpStream {
-    fn break_off(&mut self) {
-        reset_at_close(self);
-    }
-}
-
-/// Of `AsyncWrite`, what a connection leaves to the field that carries it: all but writing.
-macro_rules! carried_by {
-    ($field:ident) => {
-        fn is_write_vectored(&self) -> bool {
-            self.$field.is_write_vectored()
-        }
-
-        fn poll_flush(
-            mut self: ::std::pin::Pin<&mut Self>,
-            cx: &mut ::std::task::Context<'_>,
-        ) -> ::std::task::Poll<::std::io::Result<()>> {
-            ::std::pin::Pin::new(&mut self.$field).poll_flush(cx)
-        }
-
-        fn poll_shutdown(
-            mut self: ::std::pin::Pin<&mut Self>,
-            cx: &mut ::std::task::Context<'_>,
-        ) -> ::std::task::Poll<::std::io::Result<()>> {
-            ::std::pin::Pin::new(&mut self.$field).poll_shutdown(cx)
-        }
-    };
-}
-pub(crate) use carried_by;
-
-/// How a relay ended.
+/// The end of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Both sides have said all.
+pub(crate) enum RelayOutcome {
+    /// Both sides sent all of their data.
     Finished,
-    /// Nobody has said anything for too long.
+    /// Neither side sent anything for the idle timeout.
     Idle,
-    /// One side broke off.
-    Broken,
+    /// One side failed or reset its connection.
+    Reset,
 }
 
-impl Outcome {
-    /// In one word, for logs.
-    pub fn word(self) -> &'static str {
+impl RelayOutcome {
+    /// The outcome as access logs name it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Finished => "ok",
             Self::Idle => "idle",
-            Self::Broken => "reset",
+            Self::Reset => "reset",
         }
     }
 }
 
-/// What was passed on so far.
+/// Bytes that were relayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Passed {
-    /// Bytes from the client to the backend.
-    pub received_bytes: u64,
-    /// Bytes from the backend to the client.
-    pub sent_bytes: u64,
+pub(crate) struct RelayedBytes {
+    /// From the client to the backend.
+    pub received: u64,
+    /// From the backend to the client.
+    pub sent: u64,
 }
 
-impl Passed {
-    /// Whether it is so little that the kernel has not fitted the sockets to it.
-    pub fn is_little(self) -> bool {
-        self.received_bytes.max(self.sent_bytes) <= LITTLE_BYTES
+impl RelayedBytes {
+    /// Returns true if they are so few that the kernel has not grown the buffers of the sockets.
+    pub fn is_small(self) -> bool {
+        self.received.max(self.sent) <= SMALL_BYTES_MAX
     }
 }
 
-/// Passes on what client and backend say until both have ended, one breaks off, or both are silent for `idle`; `first` is what the
-/// client has said already. `passed` is true at any time, also if this is dropped before that.
-pub(crate) async fn relay<C: Side, B: Side>(
+/// Relays bytes until both directions have ended, one stream fails, or both are idle for `idle_timeout`.
+///
+/// `initial` is data that the client has sent already. `relayed` is up to date at any time, also if this future is dropped.
+pub(crate) async fn relay<C: RelayStream, B: RelayStream>(
     client: &mut C,
     backend: &mut B,
-    first: FirstWords,
-    idle: Duration,
-    counters: &Counters,
-    passed: &mut Passed,
-) -> Outcome {
-    let (mut up, mut down) = (Direction::following(first), Direction::default());
-    let mut last = Instant::now();
-    let mut timer = pin!(sleep_until(last + idle));
-    let mut others = pin!(yield_now());
-    let (mut had_others_a_turn, mut is_begun) = (false, false);
+    initial: InitialData,
+    idle_timeout: Duration,
+    counters: &PortCounters,
+    relayed: &mut RelayedBytes,
+) -> RelayOutcome {
+    let mut relay = Relay {
+        up: Direction::following(initial),
+        down: Direction::default(),
+        counters,
+        relayed,
+        last_activity: Instant::now(),
+        idle_timeout,
+        has_acknowledged: false,
+        has_yielded: false,
+    };
+    let mut timer = pin!(sleep_until(relay.last_activity + idle_timeout));
+    let mut yielded = pin!(yield_now());
     let outcome = poll_fn(|cx| {
         loop {
-            let both = [
-                up.poll(cx, client, backend, down.is_read(), !had_others_a_turn),
-                down.poll(cx, backend, client, up.is_read(), !had_others_a_turn),
-            ];
-            if !std::mem::replace(&mut is_begun, true)
-                && up.passed_bytes() == 0
-                && let Some(socket) = backend.bare()
-            {
-                outbound::acknowledge(socket);
+            if let Some(outcome) = relay.poll_directions(cx, client, backend) {
+                return Poll::Ready(outcome);
             }
-            let now_passed = Passed {
-                received_bytes: up.passed_bytes(),
-                sent_bytes: down.passed_bytes(),
-            };
-            if now_passed != *passed {
-                last = Instant::now();
-                counters.received(now_passed.received_bytes - passed.received_bytes);
-                counters.sent(now_passed.sent_bytes - passed.sent_bytes);
-                *passed = now_passed;
-            }
-            match both {
-                [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
-                    tracing::trace!(%error, "a connection broke");
-                    return Poll::Ready(Outcome::Broken);
+            if relay.up.defers_shutdown() || relay.down.defers_shutdown() {
+                // Other tasks run once before a half-closed connection is shut down: the peer may close its side by then.
+                if !(relay.up.is_drained() && relay.down.is_drained()) {
+                    ready!(yielded.as_mut().poll(cx));
                 }
-                [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => return Poll::Ready(Outcome::Finished),
-                _ => {}
-            }
-            if up.holds_end() || down.holds_end() {
-                if !(up.is_read() && down.is_read()) {
-                    ready!(others.as_mut().poll(cx));
-                }
-                had_others_a_turn = true;
+                relay.has_yielded = true;
                 continue;
             }
-            // The timer is set once, and set again only when it comes: most connections say something meanwhile.
-            while timer.as_mut().poll(cx).is_ready() {
-                if client.is_held_back() {
-                    last = Instant::now();
-                }
-                if last + idle <= Instant::now() {
-                    return Poll::Ready(Outcome::Idle);
-                }
-                timer.as_mut().reset(last + idle);
-            }
-            return Poll::Pending;
+            return relay
+                .poll_idle(cx, timer.as_mut(), client)
+                .map(|()| RelayOutcome::Idle);
         }
     })
     .await;
     match outcome {
-        Outcome::Finished => {}
-        Outcome::Idle => {
-            end_early(client);
-            end_early(backend);
+        RelayOutcome::Finished => {}
+        RelayOutcome::Idle => {
+            close_early(client);
+            close_early(backend);
         }
-        Outcome::Broken => {
-            client.break_off();
-            backend.break_off();
+        RelayOutcome::Reset => {
+            client.abort_on_drop();
+            backend.abort_on_drop();
         }
     }
     outcome
 }
 
-/// Has the peer told, as soon as the connection is dropped, that it is the edge that ends it.
-pub(crate) fn end_early(side: &mut impl Side) {
-    if !side.is_tls() {
-        side.break_off();
+/// The state of a relay.
+struct Relay<'a> {
+    up: Direction,
+    down: Direction,
+    counters: &'a PortCounters,
+    relayed: &'a mut RelayedBytes,
+    last_activity: Instant,
+    idle_timeout: Duration,
+    has_acknowledged: bool,
+    has_yielded: bool,
+}
+
+impl Relay<'_> {
+    /// Moves both directions on. Returns the outcome once the relay has ended.
+    fn poll_directions<C: RelayStream, B: RelayStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut C,
+        backend: &mut B,
+    ) -> Option<RelayOutcome> {
+        let may_defer = !self.has_yielded;
+        let polled = [
+            self.up
+                .poll(cx, client, backend, self.down.is_drained(), may_defer),
+            self.down
+                .poll(cx, backend, client, self.up.is_drained(), may_defer),
+        ];
+        if !std::mem::replace(&mut self.has_acknowledged, true)
+            && self.up.relayed_bytes() == 0
+            && let Some(socket) = backend.plain_tcp()
+        {
+            acknowledge(socket);
+        }
+        self.count();
+        match polled {
+            [Poll::Ready(Err(error)), _] | [_, Poll::Ready(Err(error))] => {
+                tracing::trace!(%error, "relayed connection failed");
+                Some(RelayOutcome::Reset)
+            }
+            [Poll::Ready(Ok(())), Poll::Ready(Ok(()))] => Some(RelayOutcome::Finished),
+            _ => None,
+        }
+    }
+
+    /// Counts the bytes that have passed since the last call.
+    fn count(&mut self) {
+        let now = RelayedBytes {
+            received: self.up.relayed_bytes(),
+            sent: self.down.relayed_bytes(),
+        };
+        if now != *self.relayed {
+            self.last_activity = Instant::now();
+            self.counters.received(now.received - self.relayed.received);
+            self.counters.sent(now.sent - self.relayed.sent);
+            *self.relayed = now;
+        }
+    }
+
+    /// Completes when the connection is idle for its timeout.
+    fn poll_idle<C: RelayStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut timer: Pin<&mut Sleep>,
+        client: &C,
+    ) -> Poll<()> {
+        // The timer is reset only when it fires: most connections are active meanwhile, and a reset at each read would cost more.
+        while timer.as_mut().poll(cx).is_ready() {
+            if client.is_throttled() {
+                self.last_activity = Instant::now();
+            }
+            if self.last_activity + self.idle_timeout <= Instant::now() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(self.last_activity + self.idle_timeout);
+        }
+        Poll::Pending
     }
 }
 
-/// Has the peer told by a reset, as soon as the connection is dropped.
-pub(crate) fn reset_at_close(stream: &TcpStream) {
-    let told = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
-    if let Err(error) = told {
-        tracing::debug!(%error, "a connection is closed rather than reset");
+/// Acknowledges the handshake of a backend at once, if no data does so: the backend may be the one that sends first.
+fn acknowledge(backend: &TcpStream) {
+    if let Err(error) = SockRef::from(backend).set_tcp_quickack(true) {
+        tracing::debug!(%error, "handshake with a backend acknowledged late");
     }
-}
-
-/// A broken-off TLS stream, without the alert that should end it, has ended all the same.
-fn is_end(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Pipes: through one, the kernel moves the pages of a long stream from socket to socket, and no byte of them comes to this
-//! process (splice(2)). A stream that says little is better off without: a pipe costs two calls more for each step.
+//! Pipes, through which the kernel moves the data of a long stream from socket to socket without copying it to this
+//! process (splice(2)). For a stream with little data a pipe costs more than it saves: two system calls for each
+//! step.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,87 +12,93 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Pipes at the same time: each holds two descriptors, and what is in it is the kernel's memory. Streams for which none
-/// is left are copied.
+/// Pipes at the same time. Each holds two descriptors, and its content is memory of the kernel. Streams without a
+/// pipe are copied.
 pub(super) const PIPES_MAX: usize = 256;
-/// Of these, how many a thread keeps for streams to come: making one and giving it its size is several calls.
-const SPARE_MAX: usize = 16;
-/// What a pipe is made to hold; the kernel may allow less.
+/// Idle pipes that a thread keeps: opening one and setting its size takes several system calls.
+const IDLE_PIPES_MAX: usize = 16;
+/// Requested size of a pipe; the kernel may allow less.
 const PIPE_BYTES: usize = 1 << 20;
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static SPARE: RefCell<Vec<Ends>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<Vec<Ends>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A pipe in the use of one direction. It goes back to its thread when it is dropped empty.
+/// A pipe of one direction. If it is empty when it is dropped, its thread keeps it.
 #[derive(Debug)]
 pub(super) struct Pipe {
     ends: Option<Ends>,
-    /// Bytes that are in it.
-    held: usize,
+    /// Bytes in the pipe.
+    buffered: usize,
 }
 
 #[derive(Debug)]
 struct Ends {
-    out: OwnedFd,
-    into: OwnedFd,
+    output: OwnedFd,
+    input: OwnedFd,
 }
 
 impl Pipe {
-    /// An empty pipe; nothing if there are too many, or no descriptors are left.
+    /// An empty pipe. Returns `None` if too many are open or no descriptor is left.
     pub fn take() -> Option<Self> {
-        let spare = SPARE.with_borrow_mut(Vec::pop);
-        let ends = spare.or_else(Ends::open)?;
+        let idle = IDLE.with_borrow_mut(Vec::pop);
+        let ends = idle.or_else(Ends::open)?;
         Some(Self {
             ends: Some(ends),
-            held: 0,
+            buffered: 0,
         })
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if it is empty.
     pub fn is_empty(&self) -> bool {
-        self.held == 0
+        self.buffered == 0
     }
 
-    /// Has the kernel move what a socket has received into it; how much. Nothing if the other side has ended.
+    /// Moves received bytes of a socket into the pipe. Returns their number, which is 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// The error of the socket; `WouldBlock` if nothing was received.
     pub fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
         let Some(ends) = &self.ends else { return Ok(0) };
         let moved = from.try_io(Interest::READABLE, || {
-            retry_on_intr(|| splice(from, None, &ends.into, None, PIPE_BYTES, FLAGS)).map_err(would_block)
+            retry_on_intr(|| splice(from, None, &ends.input, None, PIPE_BYTES, FLAGS)).map_err(would_block)
         })?;
-        self.held += moved;
+        self.buffered += moved;
         Ok(moved)
     }
 
-    /// Has the kernel send what is in it; how much it took.
+    /// Sends the bytes of the pipe. Returns the number of sent bytes.
+    ///
+    /// # Errors
+    /// The error of the socket; `WouldBlock` if its send buffer is full.
     pub fn drain(&mut self, to: &TcpStream) -> io::Result<usize> {
         let Some(ends) = &self.ends else { return Ok(0) };
-        let held = self.held;
+        let buffered = self.buffered;
         let moved = to.try_io(Interest::WRITABLE, || {
-            retry_on_intr(|| splice(&ends.out, None, to, None, held, FLAGS)).map_err(would_block)
+            retry_on_intr(|| splice(&ends.output, None, to, None, buffered, FLAGS)).map_err(would_block)
         })?;
-        self.held = self.held.saturating_sub(moved);
+        self.buffered = self.buffered.saturating_sub(moved);
         Ok(moved)
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        if self.held > 0 {
+        if self.buffered > 0 {
             return;
         }
-        // A thread that ends has no place for spare ones any more.
+        // When a thread exits, its storage may be gone already.
         let ends = self.ends.take();
-        let kept = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARE_MAX {
-                spare.extend(ends);
+        let returned = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if idle.len() < IDLE_PIPES_MAX {
+                idle.extend(ends);
             }
         });
-        if kept.is_err() {
-            tracing::trace!("a pipe is closed with its thread");
+        if returned.is_err() {
+            tracing::trace!("pipe closed with its thread");
         }
     }
 }
@@ -103,15 +110,15 @@ impl Ends {
         });
         is_room.ok()?;
         match pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC) {
-            Ok((out, into)) => {
-                if let Err(error) = fcntl_setpipe_size(&into, PIPE_BYTES) {
-                    tracing::trace!(%error, "a pipe keeps its size");
+            Ok((output, input)) => {
+                if let Err(error) = fcntl_setpipe_size(&input, PIPE_BYTES) {
+                    tracing::trace!(%error, "size of a pipe not set");
                 }
-                Some(Self { out, into })
+                Some(Self { output, input })
             }
             Err(error) => {
                 OPEN.fetch_sub(1, Ordering::Relaxed);
-                tracing::debug!(%error, "a stream is copied for want of a pipe");
+                tracing::debug!(%error, "no pipe, stream is copied");
                 None
             }
         }

@@ -1,3 +1,4 @@
+use std::io;
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -5,26 +6,37 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::stream::AbortiveClose;
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let address = listener.local_addr().expect("an address");
     let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-    (near.expect("connected"), far.expect("accepted").0)
+    (
+        near.expect("a connection"),
+        far.expect("an accepted connection").0,
+    )
 }
 
 /// A client and a backend with a relay between them.
-async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<(Outcome, Passed)>, Arc<Counters>) {
+async fn joined(
+    idle: Duration,
+) -> (
+    TcpStream,
+    TcpStream,
+    JoinHandle<(RelayOutcome, RelayedBytes)>,
+    Arc<PortCounters>,
+) {
     let (client, mut from_client) = pair().await;
     let (mut to_backend, backend) = pair().await;
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(PortCounters::default());
     let counted = counters.clone();
     let task = tokio::spawn(async move {
-        let mut passed = Passed::default();
+        let mut passed = RelayedBytes::default();
         let outcome = relay(
             &mut from_client,
             &mut to_backend,
-            FirstWords::default(),
+            InitialData::default(),
             idle,
             &counted,
             &mut passed,
@@ -38,41 +50,47 @@ async fn joined(idle: Duration) -> (TcpStream, TcpStream, JoinHandle<(Outcome, P
 const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn each_direction_ends_by_itself() {
+async fn directions_end_independently() {
     let (mut client, mut backend, task, counters) = joined(LONG).await;
-    client.write_all(b"question").await.expect("written");
-    client.shutdown().await.expect("ended");
+    client.write_all(b"question").await.expect("the data is written");
+    client.shutdown().await.expect("the end of the connection");
     let mut question = String::new();
     backend
         .read_to_string(&mut question)
         .await
-        .expect("read to the end");
+        .expect("data until the end");
     assert_eq!(question, "question");
-    backend.write_all(b"a late answer").await.expect("written");
+    backend
+        .write_all(b"a late answer")
+        .await
+        .expect("the data is written");
     drop(backend);
     let mut answer = String::new();
-    client.read_to_string(&mut answer).await.expect("read to the end");
+    client
+        .read_to_string(&mut answer)
+        .await
+        .expect("data until the end");
     assert_eq!(answer, "a late answer");
-    let (outcome, passed) = task.await.expect("it ends");
-    assert_eq!(outcome, Outcome::Finished);
-    assert_eq!((passed.received_bytes, passed.sent_bytes), (8, 13));
+    let (outcome, passed) = task.await.expect("the end of the task");
+    assert_eq!(outcome, RelayOutcome::Finished);
+    assert_eq!((passed.received, passed.sent), (8, 13));
     assert_eq!(counters.bytes(), (8, 13));
 }
 
 #[tokio::test]
-async fn the_backend_hears_the_rest_of_the_first_words_before_all_others() {
+async fn rest_of_initial_data_comes_first() {
     let (mut client, mut from_client) = pair().await;
     let (mut to_backend, mut backend) = pair().await;
-    client.write_all(b" and more").await.expect("written");
-    client.shutdown().await.expect("ended");
-    let first = FirstWords {
-        words: b"question"[..].into(),
-        taken: 3,
+    client.write_all(b" and more").await.expect("the data is written");
+    client.shutdown().await.expect("the end of the connection");
+    let first = InitialData {
+        bytes: b"question"[..].into(),
+        sent: 3,
     };
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(PortCounters::default());
     let counted = counters.clone();
     let relaying = tokio::spawn(async move {
-        let mut passed = Passed::default();
+        let mut passed = RelayedBytes::default();
         let relaying = relay(
             &mut from_client,
             &mut to_backend,
@@ -84,35 +102,44 @@ async fn the_backend_hears_the_rest_of_the_first_words_before_all_others() {
         (relaying.await, passed)
     });
     let mut heard = String::new();
-    backend.read_to_string(&mut heard).await.expect("read to the end");
+    backend
+        .read_to_string(&mut heard)
+        .await
+        .expect("data until the end");
     assert_eq!(heard, "stion and more");
     drop(backend);
-    let (outcome, passed) = relaying.await.expect("it ends");
-    assert_eq!(outcome, Outcome::Finished);
-    assert_eq!(passed.received_bytes, 17, "what was taken before among them");
+    let (outcome, passed) = relaying.await.expect("the end of the task");
+    assert_eq!(outcome, RelayOutcome::Finished);
+    assert_eq!(passed.received, 17, "what was taken before among them");
     assert_eq!(counters.bytes(), (17, 0));
 }
 
 #[tokio::test]
-async fn an_end_that_comes_with_the_last_words_leaves_the_other_direction_open() {
+async fn half_close_with_data_leaves_the_other_direction_open() {
     let (mut client, mut backend, task, counters) = joined(LONG).await;
-    backend.write_all(b"all there is to say").await.expect("written");
-    backend.shutdown().await.expect("ended");
+    backend
+        .write_all(b"all there is to say")
+        .await
+        .expect("the data is written");
+    backend.shutdown().await.expect("the end of the connection");
     let mut words = String::new();
-    client.read_to_string(&mut words).await.expect("read to the end");
+    client
+        .read_to_string(&mut words)
+        .await
+        .expect("data until the end");
     assert_eq!(words, "all there is to say");
-    client.write_all(b"but").await.expect("written");
+    client.write_all(b"but").await.expect("the data is written");
     let mut more = [0; 3];
-    backend.read_exact(&mut more).await.expect("read");
+    backend.read_exact(&mut more).await.expect("received data");
     assert_eq!(&more, b"but");
     drop(client);
-    assert_eq!(backend.read(&mut more).await.expect("read to the end"), 0);
-    assert_eq!(task.await.expect("it ends").0, Outcome::Finished);
+    assert_eq!(backend.read(&mut more).await.expect("data until the end"), 0);
+    assert_eq!(task.await.expect("the end of the task").0, RelayOutcome::Finished);
     assert_eq!(counters.bytes(), (3, 19));
 }
 
 #[tokio::test]
-async fn last_words_that_find_no_room_come_before_the_end() {
+async fn blocked_last_bytes_precede_the_end() {
     const LITTLE_ROOM_BYTES: usize = 4 << 10;
     let (mut client, mut from_client) = pair().await;
     let (mut to_backend, mut backend) = pair().await;
@@ -121,11 +148,11 @@ async fn last_words_that_find_no_room_come_before_the_end() {
     let room = socket2::SockRef::from(&client).set_recv_buffer_size(LITTLE_ROOM_BYTES);
     room.expect("little room to receive");
     let words: Vec<u8> = (0..48 << 10).map(|n| (n % 251) as u8).collect();
-    backend.write_all(&words).await.expect("written");
-    backend.shutdown().await.expect("ended");
+    backend.write_all(&words).await.expect("the data is written");
+    backend.shutdown().await.expect("the end of the connection");
     let relaying = tokio::spawn(async move {
-        let (counters, mut passed) = (Counters::default(), Passed::default());
-        let first = FirstWords::default();
+        let (counters, mut passed) = (PortCounters::default(), RelayedBytes::default());
+        let first = InitialData::default();
         relay(
             &mut from_client,
             &mut to_backend,
@@ -137,18 +164,24 @@ async fn last_words_that_find_no_room_come_before_the_end() {
         .await
     });
     let mut received = Vec::new();
-    client.read_to_end(&mut received).await.expect("read to the end");
+    client
+        .read_to_end(&mut received)
+        .await
+        .expect("data until the end");
     assert!(received == words, "{} of {} bytes", received.len(), words.len());
     drop(client);
-    assert_eq!(relaying.await.expect("it ends"), Outcome::Finished);
+    assert_eq!(
+        relaying.await.expect("the end of the task"),
+        RelayOutcome::Finished
+    );
 }
 
 #[tokio::test]
-async fn long_streams_pass_whole_whatever_way_they_take() {
+async fn long_streams_arrive_complete_by_copy_and_splice() {
     let (client, backend, task, _) = joined(LONG).await;
     let (mut client_reads, mut client_writes) = client.into_split();
     let (mut backend_reads, mut backend_writes) = backend.into_split();
-    // Long at first, then many short words: through the pipe and out of it again.
+    // A long write, then many short ones: first through the pipe, and then without it again.
     let mut words: Vec<Vec<u8>> = vec![(0..8 << 20).map(|n| (n % 251) as u8).collect()];
     words.extend((0..200_u8).map(|n| vec![n; 10]));
     words.push(vec![7; 1 << 20]);
@@ -156,44 +189,44 @@ async fn long_streams_pass_whole_whatever_way_they_take() {
     let sent = words.clone();
     let writer = tokio::spawn(async move {
         for word in sent {
-            client_writes.write_all(&word).await.expect("written");
+            client_writes.write_all(&word).await.expect("the data is written");
             tokio::task::yield_now().await;
         }
     });
     let echo = tokio::spawn(async move {
         tokio::io::copy(&mut backend_reads, &mut backend_writes)
             .await
-            .expect("echoed");
+            .expect("an echo");
     });
     let mut received = Vec::new();
     client_reads
         .read_to_end(&mut received)
         .await
-        .expect("read to the end");
+        .expect("data until the end");
     assert!(
         received == expected,
         "{} of {} bytes",
         received.len(),
         expected.len()
     );
-    writer.await.expect("written");
-    echo.await.expect("echoed");
-    assert_eq!(task.await.expect("it ends").0, Outcome::Finished);
+    writer.await.expect("the data is written");
+    echo.await.expect("an echo");
+    assert_eq!(task.await.expect("the end of the task").0, RelayOutcome::Finished);
 }
 
 #[tokio::test]
-async fn what_breaks_one_breaks_the_other() {
-    let (client, mut backend, task, _) = joined(LONG).await;
-    reset_at_close(&client);
+async fn reset_of_one_side_resets_the_other() {
+    let (mut client, mut backend, task, _) = joined(LONG).await;
+    client.abort_on_drop();
     drop(client);
     let error = backend.read_u8().await.expect_err("a reset");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(task.await.expect("it ends").0, Outcome::Broken);
+    assert_eq!(task.await.expect("the end of the task").0, RelayOutcome::Reset);
 }
 
 #[tokio::test]
-async fn silence_ends_both() {
+async fn idle_timeout_closes_both_sides() {
     let (mut client, _backend, task, _) = joined(Duration::from_millis(20)).await;
-    assert_eq!(task.await.expect("it ends").0, Outcome::Idle);
+    assert_eq!(task.await.expect("the end of the task").0, RelayOutcome::Idle);
     assert!(client.read_u8().await.is_err());
 }

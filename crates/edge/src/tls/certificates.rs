@@ -1,4 +1,4 @@
-//! Certificates, chosen by the name that a client asks for.
+//! Certificates of a port, selected by the server name that a client requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,49 +18,47 @@ use crate::settings::Certificate;
 #[derive(Debug)]
 pub(super) struct Certificates {
     /// In the order of the settings.
-    loaded: Vec<Loaded>,
-    /// Which ones are for a name, in lower case; `*.` begins one for all names directly below.
+    loaded: Vec<LoadedCertificate>,
+    /// Indices of certificates by name in lower case; `*.` starts a wildcard.
     by_name: HashMap<String, Vec<usize>>,
 }
 
 #[derive(Clone, Debug)]
-struct Loaded {
+struct LoadedCertificate {
     source: Arc<str>,
     names: Vec<String>,
     key: Arc<CertifiedKey>,
 }
 
-/// Why a certificate cannot be used.
+/// The defect of a certificate.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error("tls.crt is no chain of certificates in PEM: {0}")]
+enum CertificateError {
+    #[error("tls.crt: expected a certificate chain in PEM: {0}")]
     Chain(rustls::pki_types::pem::Error),
-    #[error("tls.crt holds no certificate")]
+    #[error("tls.crt: expected a certificate, got none")]
     NoCertificate,
-    #[error("tls.key is no private key in PEM: {0}")]
+    #[error("tls.key: expected a private key in PEM: {0}")]
     Key(rustls::pki_types::pem::Error),
-    #[error(
-        "tls.key is of no kind that is supported (RSA of 2048 bits and more, ECDSA P-256 and P-384, Ed25519): {0}"
-    )]
+    #[error("tls.key: expected RSA of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519: {0}")]
     KeyKind(rustls::Error),
-    #[error("tls.key is not the key of the first certificate in tls.crt: {0}")]
+    #[error("tls.key does not belong to the first certificate in tls.crt: {0}")]
     Pair(rustls::Error),
-    #[error("the first certificate in tls.crt cannot be read: {0}")]
+    #[error("tls.crt: the first certificate is invalid: {0}")]
     Certificate(String),
 }
 
 impl Certificates {
-    /// Reads certificates. In the place of one that cannot be used, that of the same source among `former` is.
+    /// Loads certificates. An invalid one is replaced by that of the same source among `former`.
     pub fn load(settings: &[Arc<Certificate>], former: Option<&Self>) -> (Option<Self>, Vec<Fault>) {
         let mut faults = Vec::new();
-        let mut loaded: Vec<Loaded> = Vec::new();
+        let mut loaded: Vec<LoadedCertificate> = Vec::new();
         for certificate in settings {
             match read(certificate) {
                 Ok(certificate) => loaded.push(certificate),
                 Err(error) => {
-                    faults.push(Fault::BadCertificate {
+                    faults.push(Fault::InvalidCertificate {
                         source_name: certificate.source.clone(),
-                        why: error.to_string(),
+                        reason: error.to_string(),
                     });
                     let former = former.into_iter().flat_map(|former| &former.loaded);
                     loaded.extend(
@@ -82,9 +80,9 @@ impl Certificates {
         (certificates, faults)
     }
 
-    /// Those for a name (RFC 6125, section 6.4.3: a wildcard stands for one label, the leftmost), the preferred one first;
-    /// then the first one of all.
-    fn of(&self, name: Option<&str>) -> impl Iterator<Item = &Loaded> {
+    /// The certificates for a name in order of preference, and then the first one of all. A wildcard stands for the
+    /// leftmost label (RFC 6125, section 6.4.3).
+    fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
         let exact = name.as_ref().and_then(|name| self.by_name.get(name));
         let wildcard = name
@@ -99,35 +97,35 @@ impl Certificates {
 }
 
 impl ResolvesServerCert for Certificates {
-    /// The first of those for the name whose kind of key the client knows.
+    /// Selects the first certificate for the name with a key type that the client supports.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let schemes = hello.signature_schemes();
-        let mut fitting = self.of(hello.server_name());
-        let found = fitting.find(|loaded| loaded.key.key.choose_scheme(schemes).is_some());
-        // One that the client does not know has it tell why it fails.
+        let mut candidates = self.matching(hello.server_name());
+        let found = candidates.find(|loaded| loaded.key.key.choose_scheme(schemes).is_some());
+        // With a key type that it does not support, the client reports the cause of the failure.
         found.or(self.loaded.first()).map(|loaded| loaded.key.clone())
     }
 }
 
-fn read(certificate: &Certificate) -> Result<Loaded, Unusable> {
+fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate.chain_pem)
         .collect::<Result<_, _>>()
-        .map_err(Unusable::Chain)?;
-    let names = names(chain.first().ok_or(Unusable::NoCertificate)?)?;
-    let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).map_err(Unusable::Key)?;
-    let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(Unusable::KeyKind)?;
+        .map_err(CertificateError::Chain)?;
+    let names = names(chain.first().ok_or(CertificateError::NoCertificate)?)?;
+    let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).map_err(CertificateError::Key)?;
+    let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(CertificateError::KeyKind)?;
     let key = CertifiedKey::new(chain, key);
-    key.keys_match().map_err(Unusable::Pair)?;
-    Ok(Loaded {
+    key.keys_match().map_err(CertificateError::Pair)?;
+    Ok(LoadedCertificate {
         source: certificate.source.clone(),
         names,
         key: Arc::new(key),
     })
 }
 
-/// The names that a certificate is for, in lower case: its alternative names, or its common name if it has none.
-fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Unusable> {
-    let unreadable = |error: &dyn std::fmt::Display| Unusable::Certificate(error.to_string());
+/// The names of a certificate in lower case: its alternative names, or its common name if it has none.
+fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
+    let unreadable = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
     let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| unreadable(&error))?;
     let alternative = certificate
         .subject_alternative_name()

@@ -1,4 +1,4 @@
-//! A connection inside of TLS, at either end, that tells its peer when it ends.
+//! A TLS stream, of either side, that sends a closing alert.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -10,72 +10,74 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-use crate::relay::{BreakOff, Side, carried_by};
+use crate::stream::{AbortiveClose, RelayStream, delegate_write_control};
 
-/// A connection whose handshake is complete. However it ends, its peer is told so by a `close_notify` (RFC 8446, 6.1): by
-/// shutting it down, or when it is dropped. What the peer does not take in that moment is not waited for; then words of the
-/// stream are still in front of the alert, and the peer is right to take it for one that broke off.
+/// A TLS stream after its handshake.
+///
+/// When it is shut down or dropped, it sends `close_notify` (RFC 8446, section 6.1), except after an abort. Dropping
+/// it does not wait until the peer takes the alert. If data is still in front of it, the peer sees a truncated
+/// stream, which is right.
 #[derive(Debug)]
-pub(crate) struct TlsConnection<S: Side> {
+pub(crate) struct TlsConnection<S: RelayStream> {
     stream: TlsStream<S>,
-    is_broken_off: bool,
+    is_aborted: bool,
 }
 
-impl<S: Side> TlsConnection<S> {
-    /// Of a handshake.
+impl<S: RelayStream> TlsConnection<S> {
+    /// A stream after its handshake.
     pub fn new(stream: impl Into<TlsStream<S>>) -> Self {
         Self {
             stream: stream.into(),
-            is_broken_off: false,
+            is_aborted: false,
         }
     }
 
-    /// The protocol that the handshake agreed on, if it did on one.
+    /// The protocol that the handshake selected by ALPN, if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.stream.get_ref().1.alpn_protocol()
     }
 
-    /// The connection that carries it.
+    /// The stream that carries the TLS records.
     pub fn carrier_mut(&mut self) -> &mut S {
         self.stream.get_mut().0
     }
 }
 
-impl<S: Side> Drop for TlsConnection<S> {
+impl<S: RelayStream> Drop for TlsConnection<S> {
     fn drop(&mut self) {
-        if self.is_broken_off {
+        if self.is_aborted {
             return;
         }
-        let told = match &mut self.stream {
+        let sent = match &mut self.stream {
             TlsStream::Client(stream) => {
                 let (carrier, tls) = stream.get_mut();
-                say_farewell(carrier.socket(), tls)
+                send_close_notify(carrier.tcp(), tls)
             }
             TlsStream::Server(stream) => {
                 let (carrier, tls) = stream.get_mut();
-                say_farewell(carrier.socket(), tls)
+                send_close_notify(carrier.tcp(), tls)
             }
         };
-        if let Err(error) = told {
-            tracing::trace!(%error, "a peer is not told that its connection ends");
+        if let Err(error) = sent {
+            tracing::trace!(%error, "close_notify not sent");
         }
     }
 }
 
-/// Says that nothing more will come, unless that was said.
-fn say_farewell<D>(socket: &TcpStream, tls: &mut ConnectionCommon<D>) -> io::Result<()> {
+/// Sends `close_notify`, unless it was sent.
+fn send_close_notify<D>(socket: &TcpStream, tls: &mut ConnectionCommon<D>) -> io::Result<()> {
     tls.send_close_notify();
-    let mut socket = AtOnce(SockRef::from(socket));
+    let mut socket = NonBlockingWriter(SockRef::from(socket));
     while tls.wants_write() {
         tls.write_tls(&mut socket)?;
     }
     Ok(())
 }
 
-/// Writes what the kernel takes without waiting.
-struct AtOnce<'a>(SockRef<'a>);
+/// Writes the bytes that the kernel takes at once.
+struct NonBlockingWriter<'a>(SockRef<'a>);
 
-impl Write for AtOnce<'_> {
+impl Write for NonBlockingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Sockets of the runtime never block.
         self.0.send(bytes)
@@ -86,32 +88,32 @@ impl Write for AtOnce<'_> {
     }
 }
 
-impl<S: Side> BreakOff for TlsConnection<S> {
-    fn break_off(&mut self) {
-        self.is_broken_off = true;
-        self.carrier_mut().break_off();
+impl<S: RelayStream> AbortiveClose for TlsConnection<S> {
+    fn abort_on_drop(&mut self) {
+        self.is_aborted = true;
+        self.carrier_mut().abort_on_drop();
     }
 }
 
-impl<S: Side> Side for TlsConnection<S> {
-    fn bare(&self) -> Option<&TcpStream> {
+impl<S: RelayStream> RelayStream for TlsConnection<S> {
+    fn plain_tcp(&self) -> Option<&TcpStream> {
         None
     }
 
-    fn socket(&self) -> &TcpStream {
-        self.stream.get_ref().0.socket()
+    fn tcp(&self) -> &TcpStream {
+        self.stream.get_ref().0.tcp()
     }
 
     fn is_tls(&self) -> bool {
         true
     }
 
-    fn is_held_back(&self) -> bool {
-        self.stream.get_ref().0.is_held_back()
+    fn is_throttled(&self) -> bool {
+        self.stream.get_ref().0.is_throttled()
     }
 }
 
-impl<S: Side> AsyncRead for TlsConnection<S> {
+impl<S: RelayStream> AsyncRead for TlsConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -121,7 +123,7 @@ impl<S: Side> AsyncRead for TlsConnection<S> {
     }
 }
 
-impl<S: Side> AsyncWrite for TlsConnection<S> {
+impl<S: RelayStream> AsyncWrite for TlsConnection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -134,5 +136,5 @@ impl<S: Side> AsyncWrite for TlsConnection<S> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
-    carried_by!(stream);
+    delegate_write_control!(stream);
 }

@@ -1,4 +1,4 @@
-//! TLS: how it ends here for clients, and how backends are spoken to.
+//! TLS termination for clients, and TLS towards backends.
 
 mod certificates;
 mod connection;
@@ -19,22 +19,22 @@ use crate::settings::{Alpn, Tls, TlsPolicy};
 use certificates::Certificates;
 pub(crate) use connection::TlsConnection;
 
-/// What HTTP listeners and backends agree on by ALPN, the preferred one first.
+/// Protocols of HTTP listeners and backends for ALPN, the preferred one first.
 const HTTP_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// How TLS ends at a port.
+/// TLS termination of a port.
 #[derive(Debug)]
-pub(crate) struct Ending {
-    /// For handshakes.
+pub(crate) struct TlsTermination {
+    /// The configuration of handshakes.
     pub config: Arc<ServerConfig>,
-    /// For clients that offer none of the protocols that were asked for, and go on without.
+    /// The configuration for clients that offer none of the protocols of an ALPN policy, and go on without ALPN.
     without_alpn: Option<Arc<ServerConfig>>,
     certificates: Arc<Certificates>,
 }
 
-impl Ending {
-    /// Sets up handshakes. Certificates that cannot be used are told of; in the place of each, the one of the same source
-    /// that `former` had goes on being used. Nothing without any certificate.
+impl TlsTermination {
+    /// Configures TLS termination. Each invalid certificate is a fault, and is replaced by that of the same source in
+    /// `former`. Returns `None` if no certificate is valid.
     pub fn new(
         tls: &Tls,
         is_http: bool,
@@ -51,9 +51,9 @@ impl Ending {
         let builder = ServerConfig::builder_with_provider(provider);
         let builder = match builder.with_protocol_versions(versions(tls.policy)) {
             Ok(builder) => builder,
-            // Both versions are compiled in.
+            // Cannot happen: both versions are compiled in.
             Err(error) => {
-                tracing::error!(%error, "TLS cannot be set up");
+                tracing::error!(%error, "TLS not configured");
                 faults.push(Fault::NoCertificate);
                 return (None, faults);
             }
@@ -65,19 +65,22 @@ impl Ending {
         if let Some(tickets) = tickets {
             config.ticketer = tickets;
         }
-        let is_asked_for = !matches!(tls.alpn, Alpn::AsSpoken | Alpn::Never);
-        let without_alpn = is_asked_for.then(|| Arc::new(config.clone()));
+        let has_alpn_policy = !matches!(tls.alpn, Alpn::Automatic | Alpn::Never);
+        let without_alpn = has_alpn_policy.then(|| Arc::new(config.clone()));
         let protocols = protocols(tls.alpn, is_http).iter();
         config.alpn_protocols = protocols.map(|protocol| protocol.to_vec()).collect();
-        let ending = Self {
+        let termination = Self {
             config: Arc::new(config),
             without_alpn,
             certificates,
         };
-        (Some(ending), faults)
+        (Some(termination), faults)
     }
 
     /// Completes the handshake with a client.
+    ///
+    /// # Errors
+    /// The error of the connection or of the handshake.
     pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -85,21 +88,22 @@ impl Ending {
         let Some(without_alpn) = &self.without_alpn else {
             return TlsAcceptor::from(self.config.clone()).accept(stream).await;
         };
-        let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-        let ours = &self.config.alpn_protocols;
-        let offered = begun.client_hello().alpn();
-        let is_common =
-            offered.is_none_or(|mut offered| offered.any(|offer| ours.iter().any(|our| our == offer)));
+        let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let protocols = &self.config.alpn_protocols;
+        let offered = handshake.client_hello().alpn();
+        let is_common = offered.is_none_or(|mut offered| {
+            offered.any(|offer| protocols.iter().any(|protocol| protocol == offer))
+        });
         let config = if is_common { &self.config } else { without_alpn };
-        begun.into_stream(config.clone()).await
+        handshake.into_stream(config.clone()).await
     }
 }
 
-/// What clients may agree on by ALPN, the preferred one first.
+/// Protocols for ALPN, the preferred one first.
 fn protocols(alpn: Alpn, is_http: bool) -> &'static [&'static [u8]] {
     match alpn {
-        Alpn::AsSpoken if is_http => &HTTP_PROTOCOLS,
-        Alpn::AsSpoken | Alpn::Never => &[],
+        Alpn::Automatic if is_http => &HTTP_PROTOCOLS,
+        Alpn::Automatic | Alpn::Never => &[],
         Alpn::Http1Only => &[b"http/1.1", b"http/1.0"],
         Alpn::Http2Only => &[b"h2"],
         Alpn::Http2Optional => &[b"http/1.1", b"http/1.0", b"h2"],
@@ -116,24 +120,24 @@ fn versions(policy: TlsPolicy) -> &'static [&'static SupportedProtocolVersion] {
     }
 }
 
-/// Keys for session tickets, renewed by themselves. Without them, sessions are not resumed.
+/// Keys for session tickets, which rotate by themselves. Without them, clients cannot resume sessions.
 pub(crate) fn tickets() -> Option<Arc<dyn ProducesTickets>> {
     match rustls::crypto::ring::Ticketer::new() {
         Ok(tickets) => Some(tickets),
         Err(error) => {
-            tracing::warn!(%error, "TLS sessions are not resumed: no keys for their tickets");
+            tracing::warn!(%error, "no keys for session tickets, TLS sessions are not resumed");
             None
         }
     }
 }
 
-/// What backends that speak HTTP are offered by ALPN.
+/// Protocols that HTTP backends are offered by ALPN.
 pub(crate) fn http_protocols() -> Vec<Vec<u8>> {
     HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec()
 }
 
-/// What a handshake agreed on.
-pub(crate) fn agreed(connection: &ServerConnection) -> TlsPeer {
+/// The result of a handshake.
+pub(crate) fn handshake_result(connection: &ServerConnection) -> TlsPeer {
     TlsPeer {
         server_name: connection.server_name().map(ToOwned::to_owned),
         alpn: connection.alpn_protocol().map(ToOwned::to_owned),

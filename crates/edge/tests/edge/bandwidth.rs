@@ -1,4 +1,4 @@
-//! Services whose bandwidth is bound.
+//! Services with a bandwidth limit.
 
 use std::io::{Read, Write};
 
@@ -8,7 +8,7 @@ use crate::setting::{Setting, named, service, wait_until};
 use crate::udp;
 
 #[test]
-fn streams_that_take_turns_pass_whole() {
+fn throttled_streams_arrive_complete() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.received_bytes_per_second = 4_000_000;
     settings.policy.limits.sent_bytes_per_second = 8_000_000;
@@ -21,45 +21,47 @@ fn streams_that_take_turns_pass_whole() {
                 let mut writer = client.try_clone().expect("a clone");
                 let said = words.clone();
                 let writing = std::thread::spawn(move || {
-                    writer.write_all(&said).expect("written");
-                    writer.shutdown(std::net::Shutdown::Write).expect("ended");
+                    writer.write_all(&said).expect("the data is written");
+                    writer
+                        .shutdown(std::net::Shutdown::Write)
+                        .expect("the end of the connection");
                 });
                 let mut heard = Vec::new();
-                client.read_to_end(&mut heard).expect("read to the end");
-                writing.join().expect("written");
+                client.read_to_end(&mut heard).expect("data until the end");
+                writing.join().expect("the data is written");
                 assert!(heard == [&b"a\n"[..], &words].concat(), "{} bytes", heard.len());
             })
         })
         .collect();
     for client in clients {
-        client.join().expect("all of it");
+        client.join().expect("the complete data");
     }
 }
 
 #[test]
-fn datagrams_beyond_it_are_lost_and_counted() {
+fn excess_datagrams_are_dropped_and_counted() {
     lose_one(|limits| &mut limits.received_bytes_per_second);
 }
 
 #[test]
-fn so_are_answers() {
+fn excess_responses_are_dropped_and_counted() {
     lose_one(|limits| &mut limits.sent_bytes_per_second);
 }
 
 #[test]
-fn and_both_where_they_share_one() {
+fn directions_with_a_common_limit_drop_together() {
     lose_one(|limits| &mut limits.both_bytes_per_second);
 }
 
-/// Sends until one is lost, where a direction has a bound.
+/// Sends datagrams until one is dropped, with a limit of one direction.
 fn lose_one(bound: impl Fn(&mut Limits) -> &mut u64) {
     let mut settings = service(Frontend::Udp, &[udp::named("a")]);
     *bound(&mut settings.policy.limits) = 1_000;
     let setting = Setting::new(settings);
     let client = udp::client(&setting);
-    assert_eq!(udp::ask(&client, "x").expect("an answer"), "a x");
+    assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
     wait_until("one is lost", || {
-        client.send(&[0; 1_000]).expect("sent");
+        client.send(&[0; 1_000]).expect("the data is sent");
         setting.metric("portolan_edge_refused_total", "bandwidth") >= Some(1)
     });
 }

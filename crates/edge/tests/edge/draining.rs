@@ -1,4 +1,4 @@
-//! Backends that leave, and the edge's own end.
+//! Removed backends, and the shutdown of the edge.
 
 use std::io::Read;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use edge::settings::Frontend;
 
 use crate::setting::{
-    PATIENCE, Setting, connect, exchange, greeting, is_closed, named, runtime, service, wait_until,
+    Setting, TIMEOUT, connect, exchange, greeting, is_closed, named, runtime, service, wait_until,
 };
 
 #[test]
-fn connections_to_a_backend_that_left_end_when_their_time_is_over() {
+fn connections_to_a_removed_backend_end_after_the_drain_time() {
     let (a, b) = (named("a"), named("b"));
     let mut settings = service(Frontend::Tcp, &[a, b]);
     settings.policy.draining = Some(Duration::from_millis(200));
@@ -24,7 +24,7 @@ fn connections_to_a_backend_that_left_end_when_their_time_is_over() {
 }
 
 #[test]
-fn without_a_time_they_are_left_alone() {
+fn connections_to_a_removed_backend_stay_without_a_drain_time() {
     let (a, b) = (named("a"), named("b"));
     let mut setting = Setting::new(service(Frontend::Tcp, &[a]));
     let mut client = setting.connect();
@@ -35,7 +35,7 @@ fn without_a_time_they_are_left_alone() {
 }
 
 #[test]
-fn connections_of_a_service_that_is_gone_end_like_those() {
+fn connections_of_a_removed_service_end_after_the_drain_time() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.draining = Some(Duration::from_millis(100));
     let setting = Setting::new(settings);
@@ -47,7 +47,7 @@ fn connections_of_a_service_that_is_gone_end_like_those() {
 }
 
 #[test]
-fn draining_waits_for_connections_to_end() {
+fn drain_waits_for_open_connections() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");
@@ -55,17 +55,19 @@ fn draining_waits_for_connections_to_end() {
     let talking = std::thread::spawn(move || {
         wait_until("nobody listens", || connect(address).is_err());
         let heard = exchange(&mut client, "my last words").expect("an echo");
-        client.shutdown(std::net::Shutdown::Write).expect("ended");
-        client.read_to_end(&mut Vec::new()).expect("it ends in order");
+        client
+            .shutdown(std::net::Shutdown::Write)
+            .expect("the end of the connection");
+        client.read_to_end(&mut Vec::new()).expect("an orderly end");
         heard
     });
-    runtime().block_on(setting.edge.drain(PATIENCE));
+    runtime().block_on(setting.edge.drain(TIMEOUT));
     assert_eq!(setting.metric("portolan_edge_connections", ""), Some(0));
-    assert_eq!(talking.join().expect("it spoke"), "my last words");
+    assert_eq!(talking.join().expect("data from the backend"), "my last words");
 }
 
 #[test]
-fn draining_ends_what_does_not_end() {
+fn drain_closes_connections_after_its_timeout() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");

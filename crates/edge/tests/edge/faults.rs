@@ -1,4 +1,4 @@
-//! What keeps a port from being served is told, and tried again.
+//! Faults of ports.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use edge::{Fault, PortKey, Transport};
 use crate::setting::{Setting, name, named, service, wait_until};
 
 #[test]
-fn an_address_in_use_is_told_and_taken_when_it_is_free() {
+fn address_in_use_is_a_fault_until_it_is_free() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let at = other.local_addr().expect("an address");
@@ -21,13 +21,18 @@ fn an_address_in_use_is_told_and_taken_when_it_is_free() {
         transport: Transport::Tcp,
     };
     let faults = setting.edge.faults();
-    let told = faults.borrow().get(&key).cloned().expect("it is told");
-    let [Fault::CannotListen { at: told_at, .. }] = &told[..] else {
-        panic!("{told:?}");
+    let observed = faults.borrow().get(&key).cloned().expect("a notification");
+    let [
+        Fault::CannotListen {
+            address: observed_at, ..
+        },
+    ] = &observed[..]
+    else {
+        panic!("{observed:?}");
     };
-    assert_eq!(*told_at, at);
+    assert_eq!(*observed_at, at);
     assert!(
-        told[0]
+        observed[0]
             .to_string()
             .starts_with(&format!("cannot listen at {at}: Address already in use"))
     );
@@ -37,7 +42,7 @@ fn an_address_in_use_is_told_and_taken_when_it_is_free() {
 }
 
 #[test]
-fn of_two_services_for_one_address_the_first_keeps_it() {
+fn first_service_keeps_a_contested_address() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
     let mut late = setting.service.clone();
     late.listeners[0].backends = service(Frontend::Tcp, &[named("b")]).listeners[0]
@@ -59,10 +64,10 @@ fn of_two_services_for_one_address_the_first_keeps_it() {
         port: setting.address().port(),
         transport: Transport::Tcp,
     };
-    let told = faults.get(&key).expect("it is told");
+    let observed = faults.get(&key).expect("a notification");
     assert!(
-        told[0].to_string().contains("Service shop/web listens there"),
-        "{told:?}"
+        observed[0].to_string().contains("Service shop/web listens there"),
+        "{observed:?}"
     );
     setting.edge.apply(&Settings::from([(late_name, Arc::new(late))]));
     assert!(setting.edge.faults().borrow().is_empty());
@@ -72,7 +77,7 @@ fn of_two_services_for_one_address_the_first_keeps_it() {
 }
 
 #[test]
-fn an_address_of_another_machine_can_be_listened_at() {
+fn listens_at_addresses_of_other_nodes() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.addresses = vec![
         [192, 0, 2, 77].into(),

@@ -1,4 +1,4 @@
-//! One edge takes the place of another.
+//! Hand-over from one edge to another.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use edge::settings::Frontend;
 use edge::{Edge, Options};
 
-use crate::setting::{PATIENCE, Setting, connect, exchange, greeting, named, service};
+use crate::setting::{Setting, TIMEOUT, connect, exchange, greeting, named, service};
 use crate::udp;
 
-/// Clients that connect all the time, until they are told to stop: how many did, or the first error.
+/// Clients that connect until `stop` is set. Returns the number of connections, or the first error.
 fn crowd(to: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<std::io::Result<usize>> {
     let stop = stop.clone();
     std::thread::spawn(move || {
@@ -31,12 +31,12 @@ fn drain(edge: &Edge) {
         .expect("a runtime");
     runtime.block_on(async {
         edge.handed_over().await;
-        edge.drain(PATIENCE).await;
+        edge.drain(TIMEOUT).await;
     });
 }
 
 #[test]
-fn no_connection_is_refused_or_broken_while_one_edge_follows_another() {
+fn handover_refuses_and_breaks_no_connection() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = || Options {
         handover_socket: Some(directory.path().join("handover.sock")),
@@ -49,7 +49,7 @@ fn no_connection_is_refused_or_broken_while_one_edge_follows_another() {
     for _ in 0..5 {
         let mut early = setting.connect();
         greeting(&mut early).expect("a greeting");
-        // The next one may find the socket not yet offered; it is there as soon as settings are served.
+        // The next edge may find no socket yet. It exists as soon as settings are served.
         crate::setting::wait_until("it can be taken over", || {
             directory.path().join("handover.sock").exists()
         });
@@ -60,23 +60,29 @@ fn no_connection_is_refused_or_broken_while_one_edge_follows_another() {
             heard
         });
         drain(&setting.edge);
-        assert_eq!(talking.join().expect("it spoke").expect("an echo"), "still here");
+        assert_eq!(
+            talking.join().expect("data from the backend").expect("an echo"),
+            "still here"
+        );
         setting = next;
         assert!(setting.taker().is_ok());
     }
     stop.store(true, Ordering::Relaxed);
     for crowd in crowds {
-        let count = crowd.join().expect("it ran").expect("no connection failed");
+        let count = crowd
+            .join()
+            .expect("a finished thread")
+            .expect("no connection failed");
         assert!(count > 0);
     }
 }
 
 #[test]
-fn what_a_dead_process_left_is_no_predecessor() {
+fn socket_of_a_dead_process_is_no_predecessor() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-    // A stream socket that nobody listens on any more, as a crash leaves one.
+    // A stream socket without a listener, as a crash leaves one.
     let options = Options {
         handover_socket: Some(path),
         ..Options::default()
@@ -86,7 +92,7 @@ fn what_a_dead_process_left_is_no_predecessor() {
 }
 
 #[test]
-fn addresses_that_the_successor_does_not_serve_are_closed() {
+fn successor_closes_unused_addresses() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     let options = || Options {
@@ -100,14 +106,14 @@ fn addresses_that_the_successor_does_not_serve_are_closed() {
     assert_ne!(former.address(), next.address());
     drain(&former.edge);
     assert!(connect(former.address()).is_err());
-    // Whatever it is told from now on.
+    // Later settings do not change that.
     former.apply();
     assert!(connect(former.address()).is_err());
     assert_eq!(next.taker().expect("a backend"), "a");
 }
 
 #[test]
-fn datagrams_are_answered_before_and_after() {
+fn handover_keeps_udp_served() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("handover.sock");
     let options = || Options {
@@ -117,10 +123,10 @@ fn datagrams_are_answered_before_and_after() {
     let settings = service(Frontend::Udp, &[udp::named("a")]);
     let former = Setting::with(options(), settings.clone());
     let client = udp::client(&former);
-    assert_eq!(udp::ask(&client, "x").expect("an answer"), "a x");
+    assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
     crate::setting::wait_until("it can be taken over", || path.exists());
     let next = Setting::with(options(), settings);
     drain(&former.edge);
-    assert_eq!(udp::ask(&client, "y").expect("an answer"), "a y");
+    assert_eq!(udp::ask(&client, "y").expect("a response"), "a y");
     assert_eq!(next.metric("portolan_edge_connections_total", ""), Some(1));
 }

@@ -1,4 +1,4 @@
-//! Checks of backends.
+//! Health checks of backends.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ fn http(path: &str) -> HealthProbe {
         is_https: false,
         path: path.into(),
         host: Some("shop.test".into()),
-        good_statuses: vec![(200, 299), (404, 404)],
+        expected_statuses: vec![(200, 299), (404, 404)],
     }
 }
 
@@ -34,7 +34,8 @@ fn healthy(setting: &Setting, backend: SocketAddr) -> Option<u64> {
     setting.metric("portolan_edge_backend_healthy", &backend.to_string())
 }
 
-/// A server whose answer to any request has the status that is in `status`; it wants a PROXY line before each if told so.
+/// A server whose responses have the status in `status`. With `wants_header`, it expects a PROXY line before each
+/// request.
 fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
     let status = status.clone();
     backend(move |stream| {
@@ -47,7 +48,7 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
             }
             line = lines.next().transpose()?.unwrap_or_default();
         }
-        let is_asked = line.starts_with("GET /ready?full=1 HTTP/1.1");
+        let is_probed = line.starts_with("GET /ready?full=1 HTTP/1.1");
         let mut has_host = false;
         for line in lines {
             let line = line?;
@@ -56,7 +57,7 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
                 break;
             }
         }
-        let status = match is_asked && has_host {
+        let status = match is_probed && has_host {
             true => status.load(Ordering::Relaxed),
             false => 500,
         };
@@ -65,7 +66,7 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
 }
 
 #[test]
-fn a_backend_that_takes_no_connections_is_not_used() {
+fn failing_tcp_check_removes_a_backend() {
     let (good, bad) = (named("good"), nobody());
     let mut settings = service(Frontend::Tcp, &[good, bad]);
     settings.policy.health_check = Some(check(HealthProbe::Tcp));
@@ -84,7 +85,7 @@ fn a_backend_that_takes_no_connections_is_not_used() {
 }
 
 #[test]
-fn statuses_decide_and_thresholds_are_kept() {
+fn http_check_uses_statuses_and_thresholds() {
     for wants_header in [false, true] {
         let status = Arc::new(AtomicU16::new(204));
         let server = web(&status, wants_header);
@@ -101,12 +102,12 @@ fn statuses_decide_and_thresholds_are_kept() {
 }
 
 #[test]
-fn a_backend_without_tls_fails_a_check_for_it() {
+fn tls_check_fails_without_tls() {
     let plain = named("plain");
     let mut settings = service(Frontend::Tcp, &[plain]);
     settings.policy.health_check = Some(check(HealthProbe::Ssl));
     let setting = Setting::new(settings);
     wait_until("it is found out", || healthy(&setting, plain) == Some(0));
-    // It is the only one, and better than none.
+    // The only backend is used although it is unhealthy.
     assert_eq!(setting.taker().expect("a backend"), "plain");
 }

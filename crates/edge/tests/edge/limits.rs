@@ -1,4 +1,4 @@
-//! Bounds on what clients may have, and who may connect at all.
+//! Limits of clients, and source ranges.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use edge::{Options, Shares};
 use crate::setting::{Setting, connect, exchange, free_port, greeting, name, named, service, wait_until};
 
 #[test]
-fn no_more_connections_than_asked_for() {
+fn limits_connections_of_a_service() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_max = 2;
     let mut setting = Setting::new(settings);
@@ -31,14 +31,14 @@ fn no_more_connections_than_asked_for() {
 }
 
 #[test]
-fn one_client_connects_no_more_often_than_asked_for() {
+fn limits_connection_rate_of_a_client() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_per_second = 3;
     let setting = Setting::new(settings);
     let all = 40;
     let taken = (0..all).filter(|_| setting.taker().is_ok()).count();
     assert!((3..all).contains(&taken), "{taken} of {all}");
-    // A client may hear of it before it is counted.
+    // The client may see the refusal before it is counted.
     let refused = || setting.metric("portolan_edge_refused_total", "reason=\"rate\"");
     wait_until("every refusal is counted", || {
         refused() == Some((all - taken) as u64)
@@ -46,7 +46,7 @@ fn one_client_connects_no_more_often_than_asked_for() {
 }
 
 #[test]
-fn who_is_outside_of_the_ranges_is_sent_away() {
+fn refuses_clients_outside_of_the_source_ranges() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     let mut setting = Setting::new(settings);
@@ -65,7 +65,7 @@ fn who_is_outside_of_the_ranges_is_sent_away() {
 }
 
 #[test]
-fn a_flood_of_idle_connections_leaves_room_for_another_service() {
+fn idle_flood_leaves_connections_for_another_service() {
     let options = Options {
         connections_max: 40,
         shares: Shares {
@@ -78,7 +78,7 @@ fn a_flood_of_idle_connections_leaves_room_for_another_service() {
     let mut other = service(Frontend::Tcp, &[named("b")]);
     other.listeners[0].port = free_port(false);
     let other_address = (other.addresses[0], other.listeners[0].port).into();
-    // After the first one in the order of metrics, of which the test reads the first line.
+    // The test reads the first line of a metric, so the other Service comes after the first one.
     let other_name = ServiceName {
         name: "web-2".into(),
         ..name()
@@ -95,7 +95,7 @@ fn a_flood_of_idle_connections_leaves_room_for_another_service() {
     };
     wait_until("the flood meets its bound", || refused() >= 40);
     for _ in 0..5 {
-        let mut stream = connect(other_address).expect("the edge takes connections");
+        let mut stream = connect(other_address).expect("an accepted connection");
         assert_eq!(greeting(&mut stream).expect("a backend"), "b");
     }
     drop(flood);
@@ -103,7 +103,7 @@ fn a_flood_of_idle_connections_leaves_room_for_another_service() {
 }
 
 #[test]
-fn one_client_has_no_more_connections_than_asked_for() {
+fn limits_connections_of_a_client() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_per_client = 2;
     let setting = Setting::new(settings);

@@ -1,16 +1,16 @@
-//! The PROXY protocol, taken and sent.
+//! The PROXY protocol from clients and to backends.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
-use edge::proxy_protocol::{Addresses, Header, Read as Parsed, read, write_version1, write_version2};
+use edge::proxy_protocol::{Addresses, Header, Parsed, read, write_version1, write_version2};
 use edge::settings::{Frontend, ProxyVersion};
 
 use crate::setting::{
     Setting, backend, connect, exchange, first_line, greeting, is_closed, named, service, wait_until,
 };
 
-/// A backend that answers with all that it was sent before the end.
+/// A backend that sends back all of its data at the end.
 fn repeater() -> SocketAddr {
     backend(|mut stream| {
         let mut all = Vec::new();
@@ -26,18 +26,20 @@ fn addresses() -> Addresses {
     }
 }
 
-/// What the backend of a Service was sent when a client sent this.
+/// The data that a backend gets when a client sends `words`.
 fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
     let mut client = setting.connect();
-    client.write_all(words).expect("written");
-    client.shutdown(Shutdown::Write).expect("ended");
+    client.write_all(words).expect("the data is written");
+    client
+        .shutdown(Shutdown::Write)
+        .expect("the end of the connection");
     let mut all = Vec::new();
-    client.read_to_end(&mut all).expect("read to the end");
+    client.read_to_end(&mut all).expect("data until the end");
     all
 }
 
 #[test]
-fn backends_are_told_of_the_client_in_both_versions() {
+fn backends_get_headers_of_both_versions() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let mut setting = Setting::new(settings);
@@ -46,20 +48,20 @@ fn backends_are_told_of_the_client_in_both_versions() {
         setting.apply();
         let all = passed_on(&setting, b"hello");
         let Ok(Parsed::Complete {
-            header: Header::For(told),
+            header: Header::For(observed),
             bytes,
         }) = read(&all)
         else {
             panic!("{}", all.escape_ascii());
         };
-        assert_eq!(told.destination, setting.address());
-        assert!(told.source.ip().is_loopback() && told.source.port() != 0);
+        assert_eq!(observed.destination, setting.address());
+        assert!(observed.source.ip().is_loopback() && observed.source.port() != 0);
         assert_eq!(&all[bytes..], b"hello");
     }
 }
 
 #[test]
-fn what_a_trusted_sender_tells_is_told_on() {
+fn forwards_the_client_of_a_trusted_proxy() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
@@ -75,16 +77,16 @@ fn what_a_trusted_sender_tells_is_told_on() {
     }
     let mut own = Vec::new();
     write_version2(Header::Own, None, &mut own);
-    let told = passed_on(&setting, &own);
+    let observed = passed_on(&setting, &own);
     assert!(
-        told.starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 "),
+        observed.starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 "),
         "{}",
-        told.escape_ascii()
+        observed.escape_ascii()
     );
 }
 
 #[test]
-fn a_header_may_come_byte_by_byte() {
+fn reads_a_header_byte_by_byte() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     let setting = Setting::new(settings);
@@ -93,14 +95,14 @@ fn a_header_may_come_byte_by_byte() {
     let mut header = Vec::new();
     write_version2(Header::For(addresses()), None, &mut header);
     for byte in header {
-        client.write_all(&[byte]).expect("written");
+        client.write_all(&[byte]).expect("the data is written");
     }
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
 }
 
 #[test]
-fn malformed_headers_are_never_passed_on() {
+fn never_forwards_malformed_headers() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     let setting = Setting::new(settings);
@@ -113,8 +115,8 @@ fn malformed_headers_are_never_passed_on() {
     ];
     for words in junk {
         let mut client = setting.connect();
-        client.write_all(words).expect("written");
-        // It may be closed by now.
+        client.write_all(words).expect("the data is written");
+        // The connection may be closed by now.
         drop(client.shutdown(Shutdown::Write));
         assert!(is_closed(&mut client), "{}", words.escape_ascii());
     }
@@ -124,7 +126,7 @@ fn malformed_headers_are_never_passed_on() {
 }
 
 #[test]
-fn from_others_a_header_is_what_the_client_says() {
+fn header_of_an_untrusted_sender_is_data() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["192.0.2.0/24".parse().expect("a range")];
     let setting = Setting::new(settings);
@@ -133,23 +135,23 @@ fn from_others_a_header_is_what_the_client_says() {
 }
 
 #[test]
-fn source_ranges_judge_the_address_that_is_told() {
+fn source_ranges_apply_to_the_header_address() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     settings.policy.source_ranges = vec!["203.0.113.0/24".parse().expect("a range")];
     let setting = Setting::new(settings);
-    let told = |source: &str| {
-        let mut client = connect(setting.address()).expect("connected");
+    let observed = |source: &str| {
+        let mut client = connect(setting.address()).expect("a connection");
         let header = format!("PROXY TCP4 {source} 198.51.100.1 4711 443\r\n");
-        client.write_all(header.as_bytes()).expect("written");
+        client.write_all(header.as_bytes()).expect("the data is written");
         greeting(&mut client)
     };
-    assert_eq!(told("203.0.113.9").expect("it is let in"), "a");
-    assert!(told("198.51.100.9").is_err());
+    assert_eq!(observed("203.0.113.9").expect("an admitted client"), "a");
+    assert!(observed("198.51.100.9").is_err());
 }
 
 #[test]
-fn a_backend_hears_the_header_before_anything_else() {
+fn backend_gets_the_header_first() {
     let lines = backend(|stream| {
         let (line, reader) = first_line(stream)?;
         let mut stream = reader.into_inner();
@@ -158,7 +160,7 @@ fn a_backend_hears_the_header_before_anything_else() {
     let mut settings = service(Frontend::Tcp, &[lines]);
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let setting = Setting::new(settings);
-    // The client says nothing.
+    // The client sends nothing.
     let line = setting.taker().expect("a line");
     assert!(line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{line}");
 }

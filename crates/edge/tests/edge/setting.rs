@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings, Settings};
 use edge::{Edge, Options};
 
-/// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a test fails.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An edge and what it is to serve.
+/// An edge and its Service.
 pub struct Setting {
     pub edge: Edge,
     pub service: ServiceSettings,
@@ -26,7 +26,7 @@ pub fn name() -> ServiceName {
     }
 }
 
-/// A Service on loopback that asks for nothing special.
+/// A Service on loopback with default settings.
 pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
     let is_udp = frontend == Frontend::Udp;
     let listener = Listener {
@@ -40,45 +40,45 @@ pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
 }
 
 impl Setting {
-    /// An edge that serves this.
+    /// Starts an edge for a Service.
     pub fn new(service: ServiceSettings) -> Self {
         Self::with(Options::default(), service)
     }
 
-    /// An edge with these options that serves this.
+    /// Starts an edge with these options for a Service.
     pub fn with(options: Options, service: ServiceSettings) -> Self {
         let options = Options {
             threads: 2,
             ..options
         };
         let this = Self {
-            edge: Edge::start(options).expect("the edge starts"),
+            edge: Edge::start(options).expect("a started edge"),
             service,
         };
         this.apply();
         this
     }
 
-    /// Has the edge serve what is in `service` now.
+    /// Applies the present settings of `service`.
     pub fn apply(&self) {
         let settings = [(name(), Arc::new(self.service.clone()))];
         self.edge.apply(&Settings::from(settings));
     }
 
-    /// Serves this set of backends from now on.
+    /// Sets the backends of the Service.
     pub fn set_backends(&mut self, backends: &[SocketAddr]) {
         self.service.listeners[0].backends = backends.iter().copied().map(Backend::ready).collect();
         self.apply();
     }
 
-    /// Where clients connect.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         (self.service.addresses[0], self.service.listeners[0].port).into()
     }
 
-    /// A client's connection.
+    /// Connects a client.
     pub fn connect(&self) -> TcpStream {
-        connect(self.address()).expect("the edge takes connections")
+        connect(self.address()).expect("an accepted connection")
     }
 
     /// The name of the backend that takes a new connection.
@@ -86,7 +86,7 @@ impl Setting {
         greeting(&mut connect(self.address())?)
     }
 
-    /// The value of a metric of the one port, for a backend or a reason if `label` says so.
+    /// The value of a metric of the port, with `label` for a backend or a reason.
     pub fn metric(&self, metric: &str, label: &str) -> Option<u64> {
         let text = self.edge.metrics();
         assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
@@ -97,26 +97,26 @@ impl Setting {
     }
 }
 
-/// A runtime, for waiting.
+/// A runtime for waiting.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime")
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A port that nobody uses, and no other test of this process gets.
+/// A free port that no other test of this process gets.
 pub fn free_port(is_udp: bool) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Below the ports that the kernel gives to clients, from a place of this process's own.
+    // Below the ports that the kernel gives to clients, from a number that depends on the process.
     let from = (std::process::id() % 100) as u16 * 200;
     loop {
         let port = 10_000 + (from + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
@@ -131,15 +131,15 @@ pub fn free_port(is_udp: bool) -> u16 {
     }
 }
 
-/// A connection with deadlines.
+/// Connects with timeouts.
 pub fn connect(to: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 
-/// Starts a backend that does `serve` with each connection, on a thread of its own each.
+/// Starts a backend that runs `serve` for each connection, each on a thread of its own.
 pub fn backend(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("an address");
@@ -147,14 +147,14 @@ pub fn backend(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'stat
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let serve = serve.clone();
-            // Clients that break off end their connection with an error, which some of the tests are about.
+            // Clients that reset their connections cause errors, which some tests are about.
             std::thread::spawn(move || drop(serve(stream)));
         }
     });
     address
 }
 
-/// Starts a backend that says its name and a line feed, and then what it is told.
+/// Starts a backend that sends its name and a line feed, and then echoes.
 pub fn named(name: &'static str) -> SocketAddr {
     backend(move |mut stream| {
         stream.write_all(format!("{name}\n").as_bytes())?;
@@ -162,14 +162,14 @@ pub fn named(name: &'static str) -> SocketAddr {
     })
 }
 
-/// Says what it is told, to the end.
+/// Echoes data until the end.
 pub fn echo(mut stream: TcpStream) -> io::Result<()> {
     let mut writer = stream.try_clone()?;
     io::copy(&mut stream, &mut writer)?;
     writer.shutdown(std::net::Shutdown::Write)
 }
 
-/// The first line that the other side says.
+/// The first line of the other side.
 pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -180,7 +180,7 @@ pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// Says something and hears it again.
+/// Sends text and returns its echo.
 pub fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<String> {
     stream.write_all(words.as_bytes())?;
     stream.flush()?;
@@ -189,7 +189,7 @@ pub fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<Str
     Ok(String::from_utf8_lossy(&heard).into_owned())
 }
 
-/// Whether the other side has ended or broken off, with nothing said before.
+/// Returns true if the other side has closed or reset the connection without data.
 pub fn is_closed(stream: &mut impl Read) -> bool {
     match stream.read(&mut [0]) {
         Ok(count) => count == 0,
@@ -197,12 +197,12 @@ pub fn is_closed(stream: &mut impl Read) -> bool {
     }
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub fn nobody() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port(false)).into()
 }
 
-/// The first line of text that comes over a connection, up to CRLF, and the reader of the rest.
+/// The first line of a connection, up to CRLF, and the reader of the rest.
 pub fn first_line(stream: TcpStream) -> io::Result<(String, BufReader<TcpStream>)> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

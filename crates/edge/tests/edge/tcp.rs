@@ -1,4 +1,4 @@
-//! Listeners that pass on bytes.
+//! Listeners for TCP.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,15 +13,17 @@ use socket2::SockRef;
 use crate::setting::{Setting, backend, echo, exchange, greeting, is_closed, named, nobody, service};
 
 #[test]
-fn both_directions_pass_and_end_by_themselves() {
+fn relays_both_directions_until_each_ends() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
     let mut client = setting.connect();
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
-    client.write_all(b"last words").expect("written");
-    client.shutdown(Shutdown::Write).expect("ended");
+    client.write_all(b"last words").expect("the data is written");
+    client
+        .shutdown(Shutdown::Write)
+        .expect("the end of the connection");
     let mut rest = String::new();
-    client.read_to_string(&mut rest).expect("read to the end");
+    client.read_to_string(&mut rest).expect("data until the end");
     assert_eq!(rest, "last words");
     drop(client);
     crate::setting::wait_until("nothing is open", || {
@@ -33,30 +35,32 @@ fn both_directions_pass_and_end_by_themselves() {
 }
 
 #[test]
-fn much_passes_whole_in_both_directions_at_once() {
+fn relays_bulk_data_in_both_directions() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");
     assert_echoed(&mut client, 24 << 20);
 }
 
-/// Says so much at once, and hears all of it again.
+/// Sends so many bytes at once and reads them back.
 fn assert_echoed(client: &mut TcpStream, bytes: usize) {
     let words: Vec<u8> = (0..bytes).map(|number| (number % 249) as u8).collect();
     let mut writer = client.try_clone().expect("a second handle");
     let sent = words.clone();
     let writing = std::thread::spawn(move || {
-        writer.write_all(&sent).expect("written");
-        writer.shutdown(Shutdown::Write).expect("ended");
+        writer.write_all(&sent).expect("the data is written");
+        writer
+            .shutdown(Shutdown::Write)
+            .expect("the end of the connection");
     });
     let mut heard = Vec::new();
-    client.read_to_end(&mut heard).expect("read to the end");
-    writing.join().expect("it was written");
+    client.read_to_end(&mut heard).expect("data until the end");
+    writing.join().expect("a written file");
     assert!(heard == words, "{} of {} bytes", heard.len(), words.len());
 }
 
 #[test]
-fn another_zone_of_the_node_counts_from_the_next_connection_on() {
+fn changed_zone_applies_to_new_connections() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
     settings.policy.is_cross_zone = false;
     for (backend, zone) in settings.listeners[0].backends.iter_mut().zip(["east", "west"]) {
@@ -77,7 +81,7 @@ fn another_zone_of_the_node_counts_from_the_next_connection_on() {
     greeting(&mut client).expect("a greeting");
     setting.edge.set_zone(Some("west".into()));
     assert_eq!(takers(), ["b"; 4]);
-    // Settings that come later know of it.
+    // Later settings take the zone into account.
     setting.apply();
     assert_eq!(takers(), ["b"; 4]);
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
@@ -88,7 +92,7 @@ fn another_zone_of_the_node_counts_from_the_next_connection_on() {
 }
 
 #[test]
-fn backends_take_turns() {
+fn round_robin_uses_backends_in_turn() {
     let setting = Setting::new(service(Frontend::Tcp, &[named("a"), named("b"), named("c")]));
     let mut takers = BTreeMap::<String, usize>::new();
     for _ in 0..9 {
@@ -98,7 +102,7 @@ fn backends_take_turns() {
 }
 
 #[test]
-fn the_one_with_the_fewest_connections_takes_the_next() {
+fn least_connections_selects_the_idlest_backend() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
     settings.policy.balance = Balance::LeastConnections;
     let setting = Setting::new(settings);
@@ -114,7 +118,7 @@ fn the_one_with_the_fewest_connections_takes_the_next() {
 }
 
 #[test]
-fn a_client_stays_with_its_backend() {
+fn client_affinity_keeps_the_backend() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b"), named("c")]);
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
@@ -134,7 +138,7 @@ fn a_client_stays_with_its_backend() {
 }
 
 #[test]
-fn another_backend_takes_what_one_refuses() {
+fn refused_connection_goes_to_another_backend() {
     let setting = Setting::new(service(Frontend::Tcp, &[nobody(), named("good"), nobody()]));
     for _ in 0..12 {
         assert_eq!(setting.taker().expect("a backend"), "good");
@@ -146,7 +150,7 @@ fn another_backend_takes_what_one_refuses() {
 }
 
 #[test]
-fn another_backend_hears_what_one_refused_to_hear() {
+fn initial_data_goes_to_another_backend_after_a_refusal() {
     let setting = Setting::new(service(Frontend::Tcp, &[nobody(), backend(echo)]));
     for words in ["one", "two", "three", "four", "five", "six"] {
         let mut client = setting.connect();
@@ -155,8 +159,8 @@ fn another_backend_hears_what_one_refused_to_hear() {
 }
 
 #[test]
-fn short_connections_end_as_their_backend_ends_them() {
-    // Near ones take the sockets of those before.
+fn short_connections_end_with_their_backend() {
+    // Connections to near backends reuse sockets of earlier ones.
     let backend = backend(|mut stream| {
         let mut word = [0];
         stream.read_exact(&mut word)?;
@@ -168,7 +172,7 @@ fn short_connections_end_as_their_backend_ends_them() {
     let setting = Setting::new(service(Frontend::Tcp, &[backend]));
     for word in b"aabarracrrbcaaaarab".repeat(4) {
         let mut client = setting.connect();
-        client.write_all(&[word]).expect("written");
+        client.write_all(&[word]).expect("the data is written");
         let mut heard = Vec::new();
         let end = client.read_to_end(&mut heard);
         match word {
@@ -182,7 +186,7 @@ fn short_connections_end_as_their_backend_ends_them() {
 }
 
 #[test]
-fn a_client_that_breaks_off_breaks_its_backend_off() {
+fn client_reset_resets_the_backend() {
     let (ends, end) = mpsc::channel();
     let backend = backend(move |mut stream| {
         let mut words = [0; 2];
@@ -198,19 +202,19 @@ fn a_client_that_breaks_off_breaks_its_backend_off() {
         if breaks_off {
             SockRef::from(&client)
                 .set_linger(Some(Duration::ZERO))
-                .expect("it breaks off");
+                .expect("a truncated response");
         }
         drop(client);
         let expected = match breaks_off {
             true => Err(std::io::ErrorKind::ConnectionReset),
             false => Ok(0),
         };
-        assert_eq!(end.recv().expect("it ends"), expected);
+        assert_eq!(end.recv().expect("the end of the task"), expected);
     }
 }
 
 #[test]
-fn a_long_first_word_passes_whole() {
+fn long_initial_data_arrives_complete() {
     let setting = Setting::new(service(Frontend::Tcp, &[backend(echo)]));
     for bytes in [1 << 20, 70_000, 1 << 16] {
         assert_echoed(&mut setting.connect(), bytes);
@@ -218,7 +222,7 @@ fn a_long_first_word_passes_whole() {
 }
 
 #[test]
-fn without_a_backend_clients_are_told_by_a_reset() {
+fn resets_clients_without_a_backend() {
     let setting = Setting::new(service(Frontend::Tcp, &[nobody()]));
     let error = setting.taker().expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
@@ -228,7 +232,7 @@ fn without_a_backend_clients_are_told_by_a_reset() {
 }
 
 #[test]
-fn silent_connections_end() {
+fn closes_idle_connections() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(50);
     let setting = Setting::new(settings);
@@ -238,7 +242,7 @@ fn silent_connections_end() {
 }
 
 #[test]
-fn a_client_that_ends_its_side_still_hears_the_answer() {
+fn half_closed_client_gets_the_response() {
     let slow = backend(|mut stream| {
         let mut question = String::new();
         stream.read_to_string(&mut question)?;
@@ -246,15 +250,17 @@ fn a_client_that_ends_its_side_still_hears_the_answer() {
     });
     let setting = Setting::new(service(Frontend::Tcp, &[slow]));
     let mut client = setting.connect();
-    client.write_all(b"hello").expect("written");
-    client.shutdown(Shutdown::Write).expect("ended");
+    client.write_all(b"hello").expect("the data is written");
+    client
+        .shutdown(Shutdown::Write)
+        .expect("the end of the connection");
     let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("read to the end");
+    client.read_to_string(&mut answer).expect("data until the end");
     assert_eq!(answer, "you said hello");
 }
 
 #[test]
-fn settings_change_under_a_listener_that_goes_on() {
+fn settings_change_without_closing_the_listener() {
     let (a, b) = (named("a"), named("b"));
     let mut setting = Setting::new(service(Frontend::Tcp, &[a]));
     let mut early = setting.connect();

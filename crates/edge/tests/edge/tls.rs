@@ -1,11 +1,11 @@
-//! Listeners where TLS ends, and backends that speak it.
+//! TLS termination, and TLS towards backends.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::proxy_protocol::{Header, Read as Parsed, read};
+use edge::proxy_protocol::{Header, Parsed, read};
 use edge::settings::{Alpn, BackendProtocol, Certificate, Frontend, ProxyVersion, Tls, TlsPolicy};
 use edge::{Fault, PortKey, Transport};
 use rcgen::{CertificateParams, KeyPair};
@@ -16,7 +16,7 @@ use rustls::{
 };
 
 use crate::setting::{
-    PATIENCE, Setting, backend, exchange, greeting, is_closed, name, named, runtime, service, wait_until,
+    Setting, TIMEOUT, backend, exchange, greeting, is_closed, name, named, runtime, service, wait_until,
 };
 
 type TlsClient = StreamOwned<ClientConnection, TcpStream>;
@@ -27,7 +27,7 @@ fn certificate(names: &[&str]) -> Arc<Certificate> {
     let signed = CertificateParams::new(names)
         .expect("names")
         .self_signed(&key)
-        .expect("signed");
+        .expect("a signed certificate");
     Arc::new(Certificate {
         source: "shop/tls".into(),
         chain_pem: signed.pem().into_bytes(),
@@ -48,7 +48,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A client that trusts one certificate alone.
+/// A client configuration that trusts one certificate only.
 fn trusting(
     certificate: &Certificate,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -65,7 +65,7 @@ fn any_trusting(certificate: &Certificate) -> Arc<ClientConfig> {
     trusting(certificate, rustls::ALL_VERSIONS)
 }
 
-/// A connection whose handshake is complete.
+/// A connection after its handshake.
 fn connect(setting: &Setting, config: &Arc<ClientConfig>, server: &str) -> io::Result<TlsClient> {
     let server = ServerName::try_from(server.to_owned()).map_err(io::Error::other)?;
     let connection = ClientConnection::new(config.clone(), server).map_err(io::Error::other)?;
@@ -83,7 +83,7 @@ fn named_protocols(protocols: &[&str]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// All that comes until the connection ends; an error if it breaks off, without an alert that ends it.
+/// All data until the end. An error if the connection ends without `close_notify`.
 fn rest(client: &mut TlsClient) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).map(|_| rest)
@@ -98,28 +98,26 @@ fn key() -> PortKey {
 }
 
 #[test]
-fn tls_ends_at_the_edge() {
+fn terminates_tls() {
     let certificate = certificate(&["shop.test"]);
     let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
     let long = vec![b'x'; 100_000];
-    client.write_all(&long).expect("written");
+    client.write_all(&long).expect("the data is written");
     let mut heard = vec![0; long.len()];
-    client.read_exact(&mut heard).expect("read");
+    client.read_exact(&mut heard).expect("received data");
     assert!(heard == long);
     client.conn.send_close_notify();
-    client.flush().expect("ended");
+    client.flush().expect("the end of the connection");
     let mut rest = Vec::new();
-    client
-        .read_to_end(&mut rest)
-        .expect("it ends with an alert of its own");
+    client.read_to_end(&mut rest).expect("a closing alert");
     assert_eq!(setting.metric("portolan_edge_tls_handshakes_total", ""), Some(1));
 }
 
 #[test]
-fn each_name_has_its_certificate() {
+fn selects_certificates_by_name() {
     let (first, wild) = (certificate(&["shop.test"]), certificate(&["*.wild.test"]));
     let setting = Setting::new(service(Frontend::Ssl(tls(&[&first, &wild])), &[named("a")]));
     assert!(connect(&setting, &any_trusting(&first), "shop.test").is_ok());
@@ -128,7 +126,7 @@ fn each_name_has_its_certificate() {
 }
 
 #[test]
-fn a_new_certificate_is_used_at_once_and_a_bad_one_never() {
+fn uses_new_certificates_at_once_and_invalid_ones_never() {
     let (old, new) = (certificate(&["shop.test"]), certificate(&["shop.test"]));
     let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&old])), &[named("a")]));
     let mut early = connect(&setting, &any_trusting(&old), "shop.test").expect("a handshake");
@@ -144,18 +142,20 @@ fn a_new_certificate_is_used_at_once_and_a_bad_one_never() {
     });
     setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&bad]));
     setting.apply();
-    connect(&setting, &any_trusting(&new), "shop.test").expect("a handshake with the former one");
+    connect(&setting, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");
     let port = setting.address().port();
     let faults = setting.edge.faults().borrow().clone();
-    let told = faults.get(&PortKey { port, ..key() }).expect("it is told");
-    assert!(matches!(&told[..], [Fault::BadCertificate { source_name, .. }] if &**source_name == "shop/tls"));
+    let observed = faults.get(&PortKey { port, ..key() }).expect("a notification");
+    assert!(
+        matches!(&observed[..], [Fault::InvalidCertificate { source_name, .. }] if &**source_name == "shop/tls")
+    );
     setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&old]));
     setting.apply();
     assert!(setting.edge.faults().borrow().is_empty());
 }
 
 #[test]
-fn policies_bound_the_versions() {
+fn tls_policies_limit_versions() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = tls(&[&certificate]);
     settings.policy = TlsPolicy::Tls13;
@@ -177,7 +177,7 @@ fn policies_bound_the_versions() {
 }
 
 #[test]
-fn sessions_are_resumed_even_after_a_change() {
+fn resumes_sessions_after_a_certificate_change() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let certificate = certificate(&["shop.test"]);
         let other = self::certificate(&["other.test"]);
@@ -185,7 +185,7 @@ fn sessions_are_resumed_even_after_a_change() {
         let config = trusting(&certificate, &[version]);
         let kind = |setting: &Setting| {
             let mut client = connect(setting, &config, "shop.test").expect("a handshake");
-            // Tickets of TLS 1.3 come with the first words.
+            // Tickets of TLS 1.3 come with the first data.
             greeting(&mut client).expect("a greeting");
             client.conn.handshake_kind()
         };
@@ -199,7 +199,7 @@ fn sessions_are_resumed_even_after_a_change() {
 }
 
 #[test]
-fn junk_in_the_place_of_a_handshake_is_closed() {
+fn closes_connections_without_a_handshake() {
     let certificate = certificate(&["shop.test"]);
     let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let junk: [&[u8]; 3] = [
@@ -209,11 +209,11 @@ fn junk_in_the_place_of_a_handshake_is_closed() {
     ];
     for words in junk {
         let mut client = setting.connect();
-        client.write_all(words).expect("written");
-        // It may be closed by now.
+        client.write_all(words).expect("the data is written");
+        // The connection may be closed by now.
         drop(client.shutdown(std::net::Shutdown::Write));
         let mut answer = Vec::new();
-        // An alert may come, and nothing of the backend.
+        // An alert may come, and no data of the backend.
         drop(client.read_to_end(&mut answer));
         assert!(!answer.starts_with(b"a\n"), "{}", answer.escape_ascii());
     }
@@ -223,7 +223,7 @@ fn junk_in_the_place_of_a_handshake_is_closed() {
 }
 
 #[test]
-fn without_a_certificate_handshakes_fail_and_it_is_told() {
+fn missing_certificate_is_a_fault_and_fails_handshakes() {
     let setting = Setting::new(service(Frontend::Ssl(tls(&[])), &[named("a")]));
     let mut client = setting.connect();
     assert!(is_closed(&mut client));
@@ -235,7 +235,7 @@ fn without_a_certificate_handshakes_fail_and_it_is_told() {
     );
 }
 
-/// A backend that speaks TLS with a certificate of its own, says its name and what it is told.
+/// A backend with TLS and its own certificate that sends its name and echoes.
 fn tls_backend(name: &'static str) -> SocketAddr {
     tls_backend_of(&[], move |stream| {
         stream.write_all(format!("{name}\n").as_bytes())?;
@@ -251,7 +251,7 @@ fn tls_backend(name: &'static str) -> SocketAddr {
     })
 }
 
-/// A backend that speaks TLS with a certificate of its own and agrees on these protocols.
+/// A backend with TLS, its own certificate and these protocols for ALPN.
 fn tls_backend_of(
     protocols: &[&str],
     serve: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()> + Send + Sync + 'static,
@@ -274,7 +274,7 @@ fn tls_backend_of(
 }
 
 #[test]
-fn backends_are_spoken_to_in_tls() {
+fn connects_to_backends_with_tls() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Tcp, &[tls_backend("a")]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
@@ -290,7 +290,7 @@ fn backends_are_spoken_to_in_tls() {
 }
 
 #[test]
-fn a_backend_that_speaks_no_tls_is_passed_over() {
+fn skips_backends_without_tls() {
     let mut settings = service(Frontend::Tcp, &[named("plain"), tls_backend("tls")]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
     let setting = Setting::new(settings);
@@ -300,7 +300,7 @@ fn a_backend_that_speaks_no_tls_is_passed_over() {
 }
 
 #[test]
-fn backends_are_told_what_the_handshake_agreed_on() {
+fn backends_get_the_result_of_the_handshake() {
     let repeater = backend(|mut stream| {
         let mut all = Vec::new();
         let mut words = [0; 1_024];
@@ -315,9 +315,9 @@ fn backends_are_told_what_the_handshake_agreed_on() {
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V2);
     let setting = Setting::new(settings);
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
-    client.write_all(b"end").expect("written");
+    client.write_all(b"end").expect("the data is written");
     let mut all = Vec::new();
-    client.read_to_end(&mut all).expect("read to the end");
+    client.read_to_end(&mut all).expect("data until the end");
     let Ok(Parsed::Complete {
         header: Header::For(_),
         bytes,
@@ -334,7 +334,7 @@ fn backends_are_told_what_the_handshake_agreed_on() {
 }
 
 #[test]
-fn silence_ends_with_an_alert() {
+fn idle_timeout_sends_close_notify() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(100);
@@ -342,12 +342,12 @@ fn silence_ends_with_an_alert() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let config = trusting(&certificate, &[version]);
         let mut client = connect(&setting, &config, "shop.test").expect("a handshake");
-        assert_eq!(rest(&mut client).expect("an end in order"), b"a\n");
+        assert_eq!(rest(&mut client).expect("an orderly end"), b"a\n");
     }
 }
 
 #[test]
-fn so_does_the_time_of_a_backend_that_left() {
+fn drain_time_sends_close_notify() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
     settings.policy.draining = Some(Duration::from_millis(50));
@@ -355,14 +355,14 @@ fn so_does_the_time_of_a_backend_that_left() {
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
     setting.set_backends(&[]);
-    assert_eq!(rest(&mut client).expect("an end in order"), b"");
-    // Without a backend, connections end in order as well.
+    assert_eq!(rest(&mut client).expect("an orderly end"), b"");
+    // Without a backend, connections end with `close_notify` as well.
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
-    assert_eq!(rest(&mut client).expect("an end in order"), b"");
+    assert_eq!(rest(&mut client).expect("an orderly end"), b"");
 }
 
 #[test]
-fn so_does_the_edge_itself_and_waits_for_nobody() {
+fn shutdown_sends_close_notify_without_waiting() {
     let talker = backend(|mut stream| {
         loop {
             stream.write_all(&[7; 64 << 10])?;
@@ -377,37 +377,38 @@ fn so_does_the_edge_itself_and_waits_for_nobody() {
     let mut setting = Setting::new(settings);
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
-    // One that reads nothing has no room for an alert.
+    // A backend that reads nothing leaves no space for an alert.
     setting.service.listeners.swap(0, 1);
     let deaf = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     runtime().block_on(setting.edge.drain(Duration::from_millis(100)));
-    assert_eq!(rest(&mut client).expect("an end in order"), b"");
+    assert_eq!(rest(&mut client).expect("an orderly end"), b"");
     drop(deaf);
 }
 
 #[test]
-fn what_breaks_off_is_no_end() {
+fn reset_sends_no_close_notify() {
     let breaking = backend(|mut stream| {
         stream.write_all(b"a\n")?;
         stream.read_exact(&mut [0])?;
-        let told = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-        told.map(|()| drop(stream))
+        let observed = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        observed.map(|()| drop(stream))
     });
     let certificate = certificate(&["shop.test"]);
     let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[breaking]));
     let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
-    client.write_all(b"x").expect("written");
-    client.flush().expect("written");
+    client.write_all(b"x").expect("the data is written");
+    client.flush().expect("the data is written");
     assert!(rest(&mut client).is_err());
 }
 
 #[test]
-fn backends_are_told_of_the_end_too() {
-    let (tell, told) = std::sync::mpsc::channel();
+fn backends_get_close_notify() {
+    let (sender, observed) = std::sync::mpsc::channel();
     let backend = tls_backend_of(&[], move |stream| {
         stream.write_all(b"a\n")?;
-        tell.send(stream.read_to_end(&mut Vec::new()).is_ok())
+        sender
+            .send(stream.read_to_end(&mut Vec::new()).is_ok())
             .map_err(io::Error::other)
     });
     let mut settings = service(Frontend::Tcp, &[backend]);
@@ -416,11 +417,11 @@ fn backends_are_told_of_the_end_too() {
     let setting = Setting::new(settings);
     let mut client = setting.connect();
     greeting(&mut client).expect("a greeting");
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+    assert_eq!(observed.recv_timeout(TIMEOUT), Ok(true));
 }
 
 #[test]
-fn policies_say_what_is_agreed_on() {
+fn alpn_policies_select_protocols() {
     let certificate = certificate(&["shop.test"]);
     let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let mut agreed = |alpn, offered: &[&str]| {
@@ -443,7 +444,7 @@ fn policies_say_what_is_agreed_on() {
     assert_eq!(agreed(Alpn::Http2Optional, ALL), protocol("http/1.1"));
     assert_eq!(agreed(Alpn::Http2Optional, &["h2"]), protocol("h2"));
     assert_eq!(agreed(Alpn::Http2Preferred, ALL), protocol("h2"));
-    // Who offers nothing of that goes on without.
+    // A client without a common protocol goes on without ALPN.
     assert_eq!(agreed(Alpn::Http2Only, &["http/1.1"]), None);
     assert_eq!(agreed(Alpn::Http1Only, &["h2"]), None);
     assert_eq!(agreed(Alpn::Http2Preferred, &["acme-tls/1"]), None);
@@ -456,11 +457,11 @@ fn policies_say_what_is_agreed_on() {
         assert_eq!(agreed(alpn, &[]), None);
     }
     assert_eq!(agreed(Alpn::Never, ALL), None);
-    assert_eq!(agreed(Alpn::AsSpoken, ALL), None);
+    assert_eq!(agreed(Alpn::Automatic, ALL), None);
 }
 
 #[test]
-fn backends_agree_on_what_the_client_did() {
+fn backends_are_offered_the_protocol_of_the_client() {
     let repeater = tls_backend_of(&["http/1.1", "h2"], |stream| {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;

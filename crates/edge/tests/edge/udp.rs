@@ -1,4 +1,4 @@
-//! Listeners for datagrams.
+//! Listeners for UDP.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use edge::settings::{Frontend, Stickiness};
 
-use crate::setting::{PATIENCE, Setting, service, wait_until};
+use crate::setting::{Setting, TIMEOUT, service, wait_until};
 
-/// A backend that answers with its name and what it was told.
+/// A backend that responds with its name and the datagram.
 pub fn named(name: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -23,15 +23,15 @@ pub fn named(name: &'static str) -> SocketAddr {
     address
 }
 
-/// A client that hears the edge alone.
+/// A client socket that receives from the edge only.
 pub fn client(setting: &Setting) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    socket.connect(setting.address()).expect("connected");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+    socket.connect(setting.address()).expect("a connection");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a deadline");
     socket
 }
 
-/// What is answered.
+/// Sends a datagram and returns the response.
 pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
     client.send(words.as_bytes())?;
     let mut answer = [0; 2_048];
@@ -40,70 +40,70 @@ pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
 }
 
 #[test]
-fn a_flow_stays_with_its_backend_and_others_have_theirs() {
+fn flows_keep_their_backends() {
     let setting = Setting::new(service(Frontend::Udp, &[named("a"), named("b")]));
     let (first, second) = (client(&setting), client(&setting));
-    let home = ask(&first, "1").expect("an answer");
-    assert_ne!(home, ask(&second, "1").expect("an answer"));
+    let home = ask(&first, "1").expect("a response");
+    assert_ne!(home, ask(&second, "1").expect("a response"));
     for _ in 0..5 {
-        assert_eq!(ask(&first, "1").expect("an answer"), home);
+        assert_eq!(ask(&first, "1").expect("a response"), home);
     }
     assert_eq!(setting.metric("portolan_edge_connections", ""), Some(2));
 }
 
 #[test]
-fn a_flow_goes_on_elsewhere_when_its_backend_leaves() {
+fn flows_move_off_removed_backends() {
     let (a, b) = (named("a"), named("b"));
     let mut setting = Setting::new(service(Frontend::Udp, &[a]));
     let client = client(&setting);
-    assert_eq!(ask(&client, "x").expect("an answer"), "a x");
+    assert_eq!(ask(&client, "x").expect("a response"), "a x");
     setting.set_backends(&[b]);
-    assert_eq!(ask(&client, "x").expect("an answer"), "b x");
+    assert_eq!(ask(&client, "x").expect("a response"), "b x");
 }
 
 #[test]
-fn silent_flows_are_forgotten() {
+fn removes_idle_flows() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(50);
     let setting = Setting::new(settings);
     let client = client(&setting);
-    ask(&client, "x").expect("an answer");
+    ask(&client, "x").expect("a response");
     wait_until("the flow is gone", || {
         setting.metric("portolan_edge_connections", "") == Some(0)
     });
-    assert_eq!(ask(&client, "x").expect("an answer"), "a x");
+    assert_eq!(ask(&client, "x").expect("a response"), "a x");
 }
 
 #[test]
-fn flows_have_their_bound_and_their_ranges() {
+fn limits_and_source_ranges_apply_to_flows() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
     settings.policy.limits.connections_max = 1;
     let mut setting = Setting::new(settings);
     let (first, second) = (client(&setting), client(&setting));
-    ask(&first, "x").expect("an answer");
-    second.send(b"x").expect("sent");
+    ask(&first, "x").expect("a response");
+    second.send(b"x").expect("the data is sent");
     wait_until("it is refused", || {
         setting.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
-    assert_eq!(ask(&first, "y").expect("an answer"), "a y");
+    assert_eq!(ask(&first, "y").expect("a response"), "a y");
     setting.service.policy.limits.connections_max = 0;
     setting.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     setting.apply();
-    second.send(b"x").expect("sent");
+    second.send(b"x").expect("the data is sent");
     wait_until("it is refused", || {
         setting.metric("portolan_edge_refused_total", "source_range") >= Some(1)
     });
 }
 
 #[test]
-fn a_client_of_many_ports_stays_with_its_backend() {
+fn client_affinity_spans_flows() {
     let mut settings = service(Frontend::Udp, &[named("a"), named("b")]);
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
     let setting = Setting::new(settings);
-    let home = ask(&client(&setting), "x").expect("an answer");
+    let home = ask(&client(&setting), "x").expect("a response");
     for _ in 0..5 {
-        assert_eq!(ask(&client(&setting), "x").expect("an answer"), home);
+        assert_eq!(ask(&client(&setting), "x").expect("a response"), home);
     }
 }

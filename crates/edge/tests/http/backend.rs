@@ -1,4 +1,4 @@
-//! A backend that writes down each byte it gets, and answers as it is told.
+//! A backend that records each byte, and responds as a test defines.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The answer of most tests.
+/// The response of most tests.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A backend.
@@ -16,18 +16,18 @@ pub struct Backend {
     connections: Arc<AtomicUsize>,
 }
 
-/// A connection to it, in the hands of who answers.
+/// A connection to it.
 pub struct Connection {
     pub stream: TcpStream,
-    /// What came and was not taken yet.
+    /// Received bytes that were not taken yet.
     waiting: Vec<u8>,
     recorded: Arc<Mutex<Vec<String>>>,
-    /// Where in the record the request is.
+    /// Index of the present request in the record.
     slot: Option<usize>,
 }
 
 impl Backend {
-    /// Has each connection served by `serve`, on a thread of its own.
+    /// Starts a backend that runs `serve` for each connection, each on a thread of its own.
     pub fn start(serve: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,12 +59,12 @@ impl Backend {
         }
     }
 
-    /// Answers each request in the same way.
+    /// Starts a backend that responds to each request in the same way.
     pub fn answering(answer: &'static [u8]) -> Self {
         Self::start(move |connection| while connection.request().is_some() && connection.answer(answer) {})
     }
 
-    /// Answers each request with its own text.
+    /// Starts a backend that responds to each request with its own text.
     pub fn echoing() -> Self {
         Self::start(|connection| {
             while let Some(request) = connection.request() {
@@ -79,19 +79,19 @@ impl Backend {
         })
     }
 
-    /// All that it got, request by request; the last of a connection may not be whole.
+    /// All received requests. The last one of a connection may be incomplete.
     pub fn recorded(&self) -> Vec<String> {
         self.recorded.lock().unwrap().clone()
     }
 
-    /// How many connections it took.
+    /// The number of its connections.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
 impl Connection {
-    /// The next request with its body, nothing when the connection has ended.
+    /// The next request with its body; `None` at the end of the connection.
     pub fn request(&mut self) -> Option<String> {
         self.slot = None;
         let head = self.until(b"\r\n\r\n")?;
@@ -108,17 +108,17 @@ impl Connection {
         Some(head + &body)
     }
 
-    /// The head of the next request alone.
+    /// The head of the next request.
     pub fn head(&mut self) -> Option<String> {
         self.until(b"\r\n\r\n")
     }
 
-    /// Sends bytes; whether that went well.
+    /// Sends bytes. Returns true if that succeeded.
     pub fn answer(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// So many bytes.
+    /// Takes so many bytes.
     pub fn take(&mut self, count: usize) -> Option<String> {
         while self.waiting.len() < count {
             self.more()?;

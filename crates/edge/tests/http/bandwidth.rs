@@ -1,11 +1,11 @@
-//! Services whose bandwidth is bound.
+//! Services with a bandwidth limit.
 
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::served::{Served, service};
 
 #[test]
-fn requests_and_answers_that_take_turns_pass_whole() {
+fn throttled_requests_and_responses_arrive_complete() {
     let backend = Backend::echoing();
     let mut service = service(&[backend.address]);
     service.policy.limits.received_bytes_per_second = 2_000_000;

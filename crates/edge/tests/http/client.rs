@@ -1,11 +1,11 @@
-//! A client that sends bytes as they are.
+//! A client that sends bytes unchanged.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A test that waits so long for bytes has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time to wait for bytes, after which a test fails.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection.
 pub struct Client {
@@ -16,14 +16,14 @@ pub struct Client {
 impl Client {
     pub fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self {
             stream,
             waiting: Vec::new(),
         }
     }
 
-    /// Sends bytes. The other end may be gone already.
+    /// Sends bytes. The connection may be closed already.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -33,12 +33,12 @@ impl Client {
         }
     }
 
-    /// Sends no more.
+    /// Ends the sending side.
     pub fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// The next answer's head.
+    /// The head of the next response.
     pub fn head(&mut self) -> String {
         loop {
             if let Some(end) = self.waiting.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// The next answer, whose body has a length.
+    /// The next response, whose body has a length.
     pub fn answer(&mut self) -> String {
         let head = self.head();
         let lower = head.to_ascii_lowercase();
@@ -63,7 +63,7 @@ impl Client {
         head + &self.take(length)
     }
 
-    /// So many bytes.
+    /// Takes so many bytes.
     pub fn take(&mut self, count: usize) -> String {
         while self.waiting.len() < count {
             assert!(
@@ -77,13 +77,13 @@ impl Client {
         String::from_utf8(taken).unwrap()
     }
 
-    /// All until the connection ends.
+    /// All data until the end of the connection.
     pub fn rest(&mut self) -> String {
         while self.more() {}
         String::from_utf8_lossy(&std::mem::take(&mut self.waiting)).into_owned()
     }
 
-    /// Whether more came; not, if the connection has ended.
+    /// Reads more. Returns false at the end of the connection.
     fn more(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {
@@ -98,14 +98,14 @@ impl Client {
     }
 }
 
-/// Sends a request and returns all that is answered until the connection ends.
+/// Sends a request and returns all data until the end of the connection.
 pub fn exchange(to: SocketAddr, request: impl AsRef<[u8]>) -> String {
     let mut client = Client::connect(to);
     client.send(request);
     client.rest()
 }
 
-/// A GET that ends its connection.
+/// A GET request that ends its connection.
 pub fn get(to: SocketAddr, path: &str) -> String {
     exchange(
         to,
@@ -113,7 +113,7 @@ pub fn get(to: SocketAddr, path: &str) -> String {
     )
 }
 
-/// Whether an answer has this status.
+/// Fails unless a response has this status.
 #[track_caller]
 pub fn assert_status(answer: &str, status: u16) {
     assert!(

@@ -1,4 +1,4 @@
-//! What access logs say of connections and requests that did not end by themselves.
+//! Access-log lines of connections and requests that are cut off.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::http2;
 use crate::logging::{finish, log, with_directory, written};
 use crate::served::{Served, service};
 
-/// An edge that writes its log to a directory.
+/// An edge that logs to a directory.
 fn logged(mut service: ServiceSettings) -> (Served, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     service.access_log = Some(log(LogDestination::Directory, LogFormat::Json));
     (Served::with(with_directory(directory.path()), service), directory)
 }
 
-/// The lines of the log, by what requests asked for.
+/// The lines of the log, by request target.
 fn lines(directory: &Path) -> Vec<Value> {
     let text = written(directory);
     let mut lines: Vec<Value> = text
@@ -56,7 +56,7 @@ fn await_call(served: &Served) {
     }
 }
 
-/// A backend that tells of each request, and answers those for `/begun` in part and the others never.
+/// A backend that reports each request, sends a part of a response for `/begun`, and nothing for others.
 fn silent() -> (Backend, mpsc::Receiver<()>) {
     let (came, has_come) = mpsc::channel();
     let came = Mutex::new(came);
@@ -72,7 +72,7 @@ fn silent() -> (Backend, mpsc::Receiver<()>) {
 }
 
 #[test]
-fn requests_that_the_end_cuts_off_have_their_lines() {
+fn shutdown_logs_cut_off_requests() {
     let (backend, has_come) = silent();
     let (served, directory) = logged(service(&[backend.address]));
     let mut waiting = Client::connect(served.address);
@@ -96,7 +96,7 @@ fn requests_that_the_end_cuts_off_have_their_lines() {
     assert!(runtime.block_on(stream).unwrap().is_err());
     assert_eq!((waiting.rest(), begun.rest()), (String::new(), String::new()));
     let lines = lines(directory.path());
-    let told: Vec<_> = lines
+    let observed: Vec<_> = lines
         .iter()
         .map(|line| {
             let bytes = (&line["received_bytes"], &line["sent_bytes"]);
@@ -105,7 +105,7 @@ fn requests_that_the_end_cuts_off_have_their_lines() {
         .collect();
     let end = json!("shutdown");
     assert_eq!(
-        told,
+        observed,
         [
             (&json!("/begun"), &json!(200), (&json!(0), &json!(5)), &end),
             (&json!("/stream"), &json!(503), (&json!(0), &json!(0)), &end),
@@ -114,7 +114,7 @@ fn requests_that_the_end_cuts_off_have_their_lines() {
     );
 }
 
-/// A Service of connections, and a backend that says `hello` to each and hears what it says.
+/// A TCP Service, and a backend that sends `hello` and reads.
 fn of_connections() -> (ServiceSettings, Backend) {
     let backend = Backend::start(|connection| {
         connection.answer(b"hello");
@@ -126,7 +126,7 @@ fn of_connections() -> (ServiceSettings, Backend) {
     (service, backend)
 }
 
-/// A client whose words have reached the backend.
+/// A client whose data has reached the backend.
 fn heard(served: &Served, backend: &Backend) -> Client {
     let mut client = Client::connect(served.address);
     client.take(5);
@@ -152,7 +152,7 @@ fn assert_line(directory: &Path, backend: &Backend, outcome: &str) {
 }
 
 #[test]
-fn so_have_connections() {
+fn shutdown_logs_cut_off_connections() {
     let (service, backend) = of_connections();
     let (served, directory) = logged(service);
     let mut client = heard(&served, &backend);
@@ -162,7 +162,7 @@ fn so_have_connections() {
 }
 
 #[test]
-fn and_those_whose_backend_has_left() {
+fn logs_connections_cut_off_with_their_backend() {
     let (mut service, backend) = of_connections();
     service.policy.draining = Some(Duration::from_millis(100));
     let (mut served, directory) = logged(service);
@@ -175,8 +175,8 @@ fn and_those_whose_backend_has_left() {
 }
 
 #[test]
-fn one_that_is_connected_when_the_end_comes_has_a_line_without_a_backend() {
-    // Full of connections that nobody takes, so that one more has to wait.
+fn shutdown_logs_pending_connections_without_a_backend() {
+    // The backlog is full, so that one more connection has to wait.
     let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let loopback: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
     listener.bind(&loopback.into()).unwrap();

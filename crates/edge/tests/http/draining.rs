@@ -1,4 +1,4 @@
-//! Connections that end, and those that may go on.
+//! Draining of connections and backends.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status};
 use crate::served::{Served, served, service};
 
-/// Answers a request when it is told to, and tells when one has come.
+/// A backend that reports each request and responds on command.
 fn waiting() -> (Backend, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (came, has_come) = mpsc::channel();
     let (go, may_go) = mpsc::channel();
@@ -26,7 +26,7 @@ fn waiting() -> (Backend, mpsc::Receiver<()>, mpsc::Sender<()>) {
 }
 
 #[test]
-fn what_is_under_way_is_finished_and_nothing_else_begun() {
+fn drain_finishes_requests_and_starts_none() {
     let (backend, has_come, go) = waiting();
     let served = served(&[backend.address]);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -43,7 +43,7 @@ fn what_is_under_way_is_finished_and_nothing_else_begun() {
     busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     has_come.recv().unwrap();
     let draining = std::thread::spawn(move || runtime.block_on(served.edge.drain(Duration::from_secs(20))));
-    // The idle one is closed; the other one is told so with its answer.
+    // The idle connection is closed. The other one learns of its end with the response.
     assert_eq!(idle.rest(), "");
     go.send(()).unwrap();
     let answer = busy.rest();
@@ -53,7 +53,7 @@ fn what_is_under_way_is_finished_and_nothing_else_begun() {
 }
 
 #[test]
-fn a_backend_that_leaves_finishes_what_it_has_begun() {
+fn removed_backend_finishes_its_requests() {
     let (backend, has_come, go) = waiting();
     let other = Backend::answering(OK);
     let mut served = served(&[backend.address]);
@@ -70,7 +70,7 @@ fn a_backend_that_leaves_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn a_backend_that_left_is_cut_off_in_the_end() {
+fn removed_backend_is_cut_off_after_the_drain_time() {
     let (backend, has_come, _go) = waiting();
     let mut service = service(&[backend.address]);
     service.policy.draining = Some(Duration::from_millis(200));
@@ -84,7 +84,7 @@ fn a_backend_that_left_is_cut_off_in_the_end() {
 }
 
 #[test]
-fn a_backend_that_is_spoken_to_in_another_way_gets_new_connections() {
+fn changed_backend_protocol_opens_new_connections() {
     let (backend, has_come, go) = waiting();
     let mut service = service(&[backend.address]);
     service.policy.connect_timeout = Duration::from_millis(300);
@@ -96,7 +96,7 @@ fn a_backend_that_is_spoken_to_in_another_way_gets_new_connections() {
     served.apply();
     go.send(()).unwrap();
     assert_status(&client.answer(), 200);
-    // This one has no TLS, so that the connection that was in use must not have been kept.
+    // This connection has no TLS, so the one that was in use was not pooled.
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_status(&client.answer(), 502);
     assert_eq!(backend.connections(), 2);

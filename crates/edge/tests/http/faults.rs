@@ -1,4 +1,4 @@
-//! Backends that fail.
+//! Failing backends.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, served, service};
 
-/// An address of loopback, and a port below those that the kernel gives away, that nobody listens at.
+/// A loopback address without a listener, with a port below those that the kernel assigns.
 const REFUSING: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 99), 9));
 
 #[test]
-fn without_a_backend_nobody_answers() {
+fn no_backend_is_503() {
     let mut service = service(&[]);
     let served = Served::new(service.clone());
     assert_status(&get(served.address, "/"), 503);
@@ -26,7 +26,7 @@ fn without_a_backend_nobody_answers() {
 }
 
 #[test]
-fn a_backend_that_refuses_is_replaced_with_another() {
+fn refused_request_goes_to_another_backend() {
     let refusing = REFUSING;
     let backend = Backend::answering(OK);
     let served = served(&[refusing, backend.address]);
@@ -46,7 +46,7 @@ fn a_backend_that_refuses_is_replaced_with_another() {
 }
 
 #[test]
-fn a_backend_that_cannot_be_reached_is_told_as_failed() {
+fn unreachable_backend_is_502() {
     let refusing = REFUSING;
     let served = served(&[refusing]);
     let answer = get(served.address, "/");
@@ -55,7 +55,7 @@ fn a_backend_that_cannot_be_reached_is_told_as_failed() {
 }
 
 #[test]
-fn answers_that_are_none_are_told_as_failed() {
+fn invalid_response_is_502() {
     for answer in [
         &b""[..],
         b"rubbish\r\n\r\n",
@@ -74,7 +74,7 @@ fn answers_that_are_none_are_told_as_failed() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_ends_the_connection() {
+fn truncated_response_ends_the_connection() {
     for answer in [
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
@@ -97,7 +97,7 @@ fn an_answer_that_breaks_off_ends_the_connection() {
 }
 
 #[test]
-fn a_backend_that_is_silent_is_given_up() {
+fn silent_backend_is_504() {
     let backend = Backend::start(|connection| while connection.request().is_some() {});
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(300);
@@ -111,7 +111,7 @@ fn a_backend_that_is_silent_is_given_up() {
 }
 
 #[test]
-fn an_answer_that_falls_silent_is_given_up() {
+fn stalled_response_times_out() {
     let backend = Backend::start(|connection| {
         connection.request();
         connection.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");

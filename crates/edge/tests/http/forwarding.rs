@@ -1,11 +1,11 @@
-//! Requests and answers that are passed on.
+//! Forwarded requests and responses.
 
 use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, served, service};
 
 #[test]
-fn a_request_goes_on_with_what_backends_are_told() {
+fn forwards_requests_with_client_headers() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let answer = exchange(
@@ -33,7 +33,7 @@ fn a_request_goes_on_with_what_backends_are_told() {
 }
 
 #[test]
-fn a_connection_serves_request_after_request() {
+fn serves_several_requests_on_a_connection() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -41,7 +41,7 @@ fn a_connection_serves_request_after_request() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(client.answer().contains(&format!("GET {path} ")));
     }
-    // All at once, and answered in their order.
+    // Pipelined requests get their responses in order.
     client.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\nGET /5 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.answer().contains("GET /4 "));
     assert!(client.answer().contains("GET /5 "));
@@ -64,7 +64,7 @@ fn absolute_targets_become_paths() {
 }
 
 #[test]
-fn old_clients_are_answered_as_they_understand() {
+fn responds_to_http10_clients() {
     let backend =
         Backend::answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
     let served = served(&[backend.address]);
@@ -83,7 +83,7 @@ fn old_clients_are_answered_as_they_understand() {
 }
 
 #[test]
-fn bodies_keep_their_lengths_and_chunks_their_trailers() {
+fn keeps_lengths_and_trailers_of_bodies() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -106,7 +106,7 @@ fn bodies_keep_their_lengths_and_chunks_their_trailers() {
 }
 
 #[test]
-fn large_bodies_go_both_ways() {
+fn forwards_large_bodies_in_both_directions() {
     const BYTES: usize = 3 << 20;
     let backend = Backend::start(|connection| {
         let _head = connection.head();
@@ -133,7 +133,7 @@ fn large_bodies_go_both_ways() {
 }
 
 #[test]
-fn answers_keep_their_trailers_for_those_who_take_them() {
+fn keeps_trailers_of_responses_for_clients_with_te() {
     let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
     let backend = Backend::answering(answer);
     let served = served(&[backend.address]);
@@ -148,7 +148,7 @@ fn answers_keep_their_trailers_for_those_who_take_them() {
 }
 
 #[test]
-fn heads_have_no_bodies() {
+fn head_responses_have_no_body() {
     let backend = Backend::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -161,7 +161,7 @@ fn heads_have_no_bodies() {
 }
 
 #[test]
-fn a_body_that_waits_is_asked_for_when_the_backend_wants_it() {
+fn continue_is_sent_when_the_backend_wants_the_body() {
     let backend = Backend::start(|connection| {
         while let Some(head) = connection.head() {
             if head.starts_with("POST /no ") {
@@ -192,7 +192,7 @@ fn a_body_that_waits_is_asked_for_when_the_backend_wants_it() {
 }
 
 #[test]
-fn http_is_redirected_to_https() {
+fn redirects_http_to_https() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
     service.listeners[0].frontend = edge::settings::Frontend::Http {
@@ -212,7 +212,7 @@ fn http_is_redirected_to_https() {
 }
 
 #[test]
-fn each_request_has_a_backend_of_its_own() {
+fn requests_choose_backends_independently() {
     let (one, other) = (Backend::answering(OK), Backend::answering(OK));
     let served = served(&[one.address, other.address]);
     let mut client = Client::connect(served.address);

@@ -33,7 +33,7 @@ where
 }
 
 #[tokio::test]
-async fn requests_become_ones_of_http11() {
+async fn http2_requests_reach_http11_backends() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let mut client = connect(served.address).await;
@@ -67,7 +67,7 @@ async fn requests_become_ones_of_http11() {
 }
 
 #[tokio::test]
-async fn streams_with_trailers_go_both_ways() {
+async fn forwards_streams_with_trailers_in_both_directions() {
     let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\n\r\n";
     let backend = Backend::answering(answer);
     let served = served(&[backend.address]);
@@ -91,7 +91,7 @@ async fn streams_with_trailers_go_both_ways() {
 }
 
 #[tokio::test]
-async fn many_requests_share_a_connection() {
+async fn requests_share_a_connection() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let client = connect(served.address).await;
@@ -111,7 +111,7 @@ async fn many_requests_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_drained_edge_says_goodbye() {
+async fn drain_sends_goaway() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let mut client = connect(served.address).await;
@@ -122,13 +122,13 @@ async fn a_drained_edge_says_goodbye() {
     assert!(client.send_request(request()).await.is_err());
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// Fields as literals without indexing, names included.
+/// Fields as literals without indexing and with literal names.
 fn fields(list: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         assert!(text.len() < 127);
@@ -146,7 +146,7 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What kind of frames come back for a request on stream 1, until one ends it, and its payload.
+/// The kinds of the frames of a response on stream 1, until one ends it, and the payload of that.
 fn raw(to: SocketAddr, frames: &[Vec<u8>]) -> (u8, Vec<u8>) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -172,7 +172,7 @@ const GET: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn malformed_requests_are_refused() {
+fn refuses_malformed_requests() {
     let with = |more: &[(&str, &str)]| {
         frame(
             HEADERS,
@@ -228,7 +228,7 @@ fn malformed_requests_are_refused() {
     let served = served(&[backend.address]);
     for shape in shapes {
         let (kind, payload) = raw(served.address, std::slice::from_ref(&shape));
-        // The first field of an answer is its status: 400 from the static table, 405 as a literal.
+        // The first field of a response is its status: 400 from the static table, 405 as a literal.
         let is_answer =
             kind == HEADERS && (payload[0] == 0x8c || payload.windows(3).any(|window| window == b"405"));
         let is_coded = kind == HEADERS && payload.first().is_some_and(|first| first & 0xc0 == 0x40);
@@ -241,7 +241,7 @@ fn malformed_requests_are_refused() {
 }
 
 #[test]
-fn a_connection_of_http2_that_asks_for_nothing_is_closed() {
+fn closes_idle_http2_connections() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(300);
@@ -251,7 +251,7 @@ fn a_connection_of_http2_that_asks_for_nothing_is_closed() {
 }
 
 #[tokio::test]
-async fn what_backends_say_before_they_answer_comes_too() {
+async fn forwards_informational_responses() {
     let backend = Backend::start(|connection| {
         while connection.head().is_some() {
             connection.answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nKeep-Alive: 5\r\n\r\n");
@@ -292,7 +292,7 @@ async fn what_backends_say_before_they_answer_comes_too() {
 }
 
 #[tokio::test]
-async fn a_body_that_its_client_gives_up_does_not_look_whole() {
+async fn cancelled_body_is_truncated_for_the_backend() {
     let backend = Backend::start(|connection| while connection.request().is_some() {});
     let served = served(&[backend.address]);
     let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
@@ -310,7 +310,7 @@ async fn a_body_that_its_client_gives_up_does_not_look_whole() {
     .await;
     body.send_reset(h2::Reason::CANCEL);
     assert!(answer.await.is_err());
-    // Other requests go on, and nothing has ended the body.
+    // Other requests continue, and nothing ends the body.
     wait_until(|| served.edge.metrics().contains("code=\"499\"} 1")).await;
     assert!(
         backend.recorded()[0].ends_with("5\r\nhello\r\n"),
@@ -326,5 +326,5 @@ async fn wait_until(is_so: impl Fn() -> bool) {
         }
     })
     .await
-    .expect("it is so in time");
+    .expect("the condition in time");
 }

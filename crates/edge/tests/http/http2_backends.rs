@@ -1,4 +1,4 @@
-//! Backends that are spoken to in HTTP/2.
+//! Backends of HTTP/2.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::tls::{identity, server};
 
 type Answering = SendResponse<Bytes>;
 
-/// An edge whose backend serves each connection with `serve`, which is told the number of the connection, from 1.
+/// An edge whose backend runs `serve` for each connection, with its number from 1.
 async fn served<F>(
     serve: impl Fn(Connection<TlsStream<TcpStream>, Bytes>, usize) -> F + Send + 'static,
 ) -> Served
@@ -47,7 +47,7 @@ where
     Served::new(service)
 }
 
-/// The same, with each request answered by `answer`.
+/// An edge whose backend responds to each request with `answer`.
 async fn answering<F>(answer: impl Fn(Request<RecvStream>, Answering) -> F + Clone + Send + 'static) -> Served
 where
     F: Future<Output = ()> + Send + 'static,
@@ -79,7 +79,7 @@ async fn read(mut body: RecvStream) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hints_come_before_their_answer() {
+async fn early_hints_precede_the_response() {
     let (go, may_go) = mpsc::channel::<()>(1);
     let may_go = Arc::new(tokio::sync::Mutex::new(may_go));
     let served = answering(move |request, mut respond: Answering| {
@@ -98,7 +98,7 @@ async fn hints_come_before_their_answer() {
         }
     })
     .await;
-    // In HTTP/1.1.
+    // HTTP/1.1.
     let address = served.address;
     let sent = go.clone();
     tokio::task::spawn_blocking(move || {
@@ -108,14 +108,14 @@ async fn hints_come_before_their_answer() {
             client.head(),
             "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n"
         );
-        // They are there before the backend answers.
+        // The hints arrive before the backend responds.
         sent.blocking_send(()).unwrap();
         assert_eq!(client.head(), "HTTP/1.1 102 Processing\r\n\r\n");
         assert_status(&client.head(), 200);
     })
     .await
     .unwrap();
-    // In HTTP/2.
+    // HTTP/2.
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
@@ -139,7 +139,7 @@ async fn hints_come_before_their_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_bodies_pass_whole_both_ways() {
+async fn long_bodies_arrive_complete_in_both_directions() {
     let served = answering(
         |request: Request<RecvStream>, mut respond: Answering| async move {
             let body = read(request.into_body()).await;
@@ -165,12 +165,12 @@ async fn long_bodies_pass_whole_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_may_come_before_its_request_has() {
+async fn response_may_precede_the_end_of_its_request() {
     let served = answering(|_request, mut respond: Answering| async move {
         let refused = Response::builder().status(413).body(()).unwrap();
         let mut body = respond.send_response(refused, false).unwrap();
         body.send_data(Bytes::from("too much"), true).unwrap();
-        // That nothing of the request is read is told by a reset without an error.
+        // A reset without an error says that the request is not read further.
     })
     .await;
     let address = served.address;
@@ -190,7 +190,7 @@ async fn an_answer_may_come_before_its_request_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_says_goodbye_is_connected_to_anew() {
+async fn goaway_opens_a_new_connection() {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = connections.clone();
     let served = served(move |mut connection, number| {
@@ -215,7 +215,7 @@ async fn who_says_goodbye_is_connected_to_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_reset_is_no_answer() {
+async fn reset_stream_is_502() {
     let served = answering(
         |request: Request<RecvStream>, mut respond: Answering| async move {
             if request.uri().path() == "/never" {
@@ -223,7 +223,7 @@ async fn a_stream_that_is_reset_is_no_answer() {
             }
             let mut body = respond.send_response(ok(), false).unwrap();
             body.send_data(Bytes::from("half"), false).unwrap();
-            // What was said before is on its way by then.
+            // Earlier data is on its way by then.
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             body.send_reset(Reason::CANCEL);
         },
@@ -242,15 +242,15 @@ async fn a_stream_that_is_reset_is_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_is_told_that_the_client_has_left() {
+async fn client_abort_resets_the_backend_stream() {
     let (came, mut has_come) = mpsc::channel(1);
-    let (told, mut is_told) = mpsc::channel(1);
+    let (observed, mut is_observed) = mpsc::channel(1);
     let served = answering(move |_request, mut respond: Answering| {
-        let (came, told) = (came.clone(), told.clone());
+        let (came, observed) = (came.clone(), observed.clone());
         async move {
             came.send(()).await.unwrap();
             let reason = poll_fn(|cx| respond.poll_reset(cx)).await.unwrap();
-            told.send(reason).await.unwrap();
+            observed.send(reason).await.unwrap();
         }
     })
     .await;
@@ -258,11 +258,11 @@ async fn a_backend_is_told_that_the_client_has_left() {
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe");
     has_come.recv().await.unwrap();
     drop(client);
-    assert_eq!(is_told.recv().await, Some(Reason::CANCEL));
+    assert_eq!(is_observed.recv().await, Some(Reason::CANCEL));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_nobody_uses_any_more_is_closed() {
+async fn closes_unused_backend_connections() {
     let (ended, mut has_ended) = mpsc::channel(1);
     let mut served = served(move |mut connection, _| {
         let ended = ended.clone();

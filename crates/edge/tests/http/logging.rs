@@ -1,4 +1,4 @@
-//! Access logs and metrics of what was served.
+//! Access logs and metrics.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use edge::Options;
-use edge::log::{Places, S3};
+use edge::log::{Destinations, S3};
 use edge::settings::{AccessLog, BackendProtocol, Frontend, LogDestination, LogFormat};
 use futures_util::TryStreamExt;
 use object_store::ObjectStore;
@@ -27,7 +27,7 @@ pub fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
     }
 }
 
-/// All that is in the files below a directory.
+/// The contents of all files below a directory.
 pub fn written(directory: &Path) -> String {
     let entries = std::fs::read_dir(directory)
         .unwrap()
@@ -43,7 +43,7 @@ pub fn written(directory: &Path) -> String {
         .collect()
 }
 
-/// Lets all connections end and the log be written.
+/// Ends all connections and writes the log.
 pub fn finish(served: &Served) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -53,18 +53,18 @@ pub fn finish(served: &Served) {
 }
 
 pub fn with_directory(directory: &Path) -> Options {
-    let log_places = Places {
+    let log_destinations = Destinations {
         directory: Some(directory.to_owned()),
-        ..Places::default()
+        ..Destinations::default()
     };
     Options {
-        log_places,
+        log_destinations,
         ..Options::default()
     }
 }
 
 #[test]
-fn each_request_has_a_line() {
+fn logs_each_request() {
     let backend = Backend::answering(OK);
     let directory = tempfile::tempdir().unwrap();
     let mut service = service(&[backend.address]);
@@ -115,7 +115,7 @@ fn each_request_has_a_line() {
 }
 
 #[test]
-fn a_log_that_has_no_place_is_told() {
+fn log_without_destination_is_a_fault() {
     let backend = Backend::answering(OK);
     let served = Served::new(service(&[backend.address]));
     let mut settings = served.service.clone();
@@ -126,16 +126,16 @@ fn a_log_that_has_no_place_is_told() {
     };
     served.apply();
     let faults = served.edge.faults().borrow().clone();
-    let told: Vec<String> = faults.values().flatten().map(ToString::to_string).collect();
+    let observed: Vec<String> = faults.values().flatten().map(ToString::to_string).collect();
     assert_eq!(
-        told,
-        ["there is no access log: no directory for access logs was given (--edge-access-log-directory)"]
+        observed,
+        ["no access log: no directory for access logs (set --edge-access-log-directory)"]
     );
     assert_status(&get(served.address, "/"), 200);
 }
 
 #[test]
-fn lines_of_requests_and_connections_are_of_one_shape() {
+fn requests_and_connections_have_lines_of_one_shape() {
     for frontend in [
         Frontend::Http {
             redirects_to_https: None,
@@ -171,7 +171,7 @@ fn lines_of_requests_and_connections_are_of_one_shape() {
 }
 
 #[test]
-fn requests_are_counted_by_service_port_and_code() {
+fn counts_requests_by_service_port_and_status() {
     let backend = Backend::answering(OK);
     let served = Served::new(service(&[backend.address]));
     let mut client = Client::connect(served.address);
@@ -195,7 +195,7 @@ fn requests_are_counted_by_service_port_and_code() {
     }
 }
 
-/// An S3-compatible service that ends with the test.
+/// An S3-compatible service that stops with the test.
 struct Moto {
     process: Child,
     address: SocketAddr,
@@ -209,7 +209,7 @@ impl Drop for Moto {
 }
 
 impl Moto {
-    /// Nothing if this machine has none.
+    /// Starts it. Fails if this machine does not have it.
     fn start() -> Result<Self, String> {
         let port = free_port();
         let mut process = Command::new("moto_server")
@@ -242,7 +242,7 @@ impl Moto {
 }
 
 #[test]
-fn a_bucket_holds_the_log() {
+fn writes_logs_to_a_bucket() {
     let moto = match Moto::start() {
         Ok(moto) => moto,
         Err(reason) => {
@@ -261,14 +261,14 @@ fn a_bucket_holds_the_log() {
         secret_access_key: Some("secret".to_owned()),
         ..S3::default()
     };
-    let log_places = Places {
+    let log_destinations = Destinations {
         s3,
         host: "node-1".to_owned(),
-        ..Places::default()
+        ..Destinations::default()
     };
     let served = Served::with(
         Options {
-            log_places,
+            log_destinations,
             ..Options::default()
         },
         service,

@@ -1,4 +1,4 @@
-//! The edge's listeners for HTTP, over loopback: bytes in at one end, and what comes out at the other.
+//! HTTP listeners of the edge over loopback: bytes in at one end, and bytes out at the other.
 
 mod backend;
 mod bandwidth;
@@ -9,7 +9,7 @@ mod faults;
 mod forwarding;
 mod http2;
 mod http2_backends;
-mod interim;
+mod informational;
 mod logging;
 mod pooling;
 mod refusing;

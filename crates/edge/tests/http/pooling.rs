@@ -1,4 +1,4 @@
-//! Connections to backends that are used again.
+//! Pooled connections to backends.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, served, service};
 
 #[test]
-fn requests_of_one_client_after_the_other_share_a_connection() {
+fn sequential_requests_share_a_backend_connection() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -21,7 +21,7 @@ fn requests_of_one_client_after_the_other_share_a_connection() {
 }
 
 #[test]
-fn a_connection_whose_backend_closes_is_not_used_again() {
+fn closed_connection_is_not_reused() {
     let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     let backend = Backend::start(|connection| {
         connection.request();
@@ -31,7 +31,7 @@ fn a_connection_whose_backend_closes_is_not_used_again() {
     let mut client = Client::connect(served.address);
     for requests in 1..=3 {
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
-        // What ends the backend's connection does not end the client's.
+        // The end of the backend's connection does not end the client's.
         let answer = client.answer();
         assert_status(&answer, 200);
         assert!(!answer.contains("connection: close"), "{answer}");
@@ -39,7 +39,7 @@ fn a_connection_whose_backend_closes_is_not_used_again() {
     }
 }
 
-/// Answers the first request of each connection, and the second one by ending the connection.
+/// A backend that responds to the first request of each connection, and closes it at the second.
 fn forgetful() -> Backend {
     Backend::start(|connection| {
         connection.request();
@@ -49,7 +49,7 @@ fn forgetful() -> Backend {
 }
 
 #[test]
-fn a_request_that_changes_nothing_is_sent_again_when_a_kept_connection_dies() {
+fn idempotent_request_is_resent_after_a_dead_pooled_connection() {
     let backend = forgetful();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -66,7 +66,7 @@ fn a_request_that_changes_nothing_is_sent_again_when_a_kept_connection_dies() {
 }
 
 #[test]
-fn a_request_that_may_change_something_is_never_sent_twice() {
+fn non_idempotent_request_is_never_resent() {
     let backend = forgetful();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -78,7 +78,7 @@ fn a_request_that_may_change_something_is_never_sent_twice() {
 }
 
 #[test]
-fn a_request_that_dies_on_a_new_connection_is_not_sent_again() {
+fn request_is_not_resent_after_a_new_connection_fails() {
     let backend = Backend::start(|connection| {
         connection.request();
     });
@@ -88,7 +88,7 @@ fn a_request_that_dies_on_a_new_connection_is_not_sent_again() {
 }
 
 #[test]
-fn connections_that_tell_of_a_client_are_that_clients_own() {
+fn connections_with_proxy_header_are_not_shared() {
     let backend = Backend::start(|connection| {
         let mut line = String::new();
         while !line.ends_with("\r\n") {
@@ -105,27 +105,30 @@ fn connections_that_tell_of_a_client_are_that_clients_own() {
     service.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
     let served = Served::new(service);
     let (mut one, mut other) = (Client::connect(served.address), Client::connect(served.address));
-    let mut told = Vec::new();
+    let mut observed = Vec::new();
     for client in [&mut one, &mut other] {
         for _ in 0..2 {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
             let answer = client.answer();
-            told.push(answer.split("\r\n\r\n").nth(1).unwrap().to_owned());
+            observed.push(answer.split("\r\n\r\n").nth(1).unwrap().to_owned());
         }
     }
-    assert!(told[0].starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{told:?}");
-    assert_eq!((&told[0], &told[2]), (&told[1], &told[3]));
-    assert_ne!(told[0], told[2]);
+    assert!(
+        observed[0].starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "),
+        "{observed:?}"
+    );
+    assert_eq!((&observed[0], &observed[2]), (&observed[1], &observed[3]));
+    assert_ne!(observed[0], observed[2]);
     assert_eq!(backend.connections(), 2);
 }
 
 #[test]
-fn an_answer_before_the_end_of_its_request_does_not_mix_with_the_next() {
+fn early_response_does_not_mix_with_the_next_request() {
     let backend = Backend::start(|connection| {
         let head = connection.head().unwrap();
         if head.starts_with("POST") {
             connection.answer(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n");
-            // The body may come or not.
+            // The body may or may not arrive.
             std::thread::sleep(Duration::from_millis(50));
             return;
         }

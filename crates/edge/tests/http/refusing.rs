@@ -1,4 +1,4 @@
-//! Requests that are not passed on. What matters is what the backend gets.
+//! Refused requests, and that backends get none of them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange};
 use crate::served::{Served, served, service};
 
-/// Sends bytes and returns the answers; none of it may reach the backend.
+/// Sends bytes and returns the responses. Fails if a byte reaches the backend.
 #[track_caller]
 fn refused(request: &str) -> String {
     let backend = Backend::answering(OK);
@@ -17,7 +17,7 @@ fn refused(request: &str) -> String {
 }
 
 #[test]
-fn requests_with_two_readings_are_refused() {
+fn refuses_ambiguous_requests() {
     let shapes = [
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
@@ -55,7 +55,7 @@ fn requests_with_two_readings_are_refused() {
 }
 
 #[test]
-fn what_is_not_served_is_told_by_its_status() {
+fn unsupported_requests_get_their_statuses() {
     for (request, status) in [
         ("CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n".to_owned(), 405),
         (
@@ -81,7 +81,7 @@ fn what_is_not_served_is_told_by_its_status() {
 }
 
 #[test]
-fn nothing_hides_behind_a_request_that_is_served() {
+fn no_request_hides_behind_a_served_one() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let good = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
@@ -100,7 +100,7 @@ fn nothing_hides_behind_a_request_that_is_served() {
 }
 
 #[test]
-fn bad_chunks_end_a_request() {
+fn malformed_chunks_end_a_request() {
     for body in [
         "5\r\nhello\r\nx\r\n\r\n",
         "5\r\nhelloo\r\n0\r\n\r\n",
@@ -122,7 +122,7 @@ fn bad_chunks_end_a_request() {
 }
 
 #[test]
-fn slow_requests_are_given_up() {
+fn slow_requests_time_out() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(300);
@@ -133,7 +133,7 @@ fn slow_requests_are_given_up() {
     let mut body = Client::connect(served.address);
     body.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
     assert_status(&body.rest(), 408);
-    // Who asks for nothing is told nothing.
+    // A client without a request gets no response.
     assert_eq!(Client::connect(served.address).rest(), "");
     let recorded = backend.recorded();
     assert!(
@@ -143,14 +143,14 @@ fn slow_requests_are_given_up() {
 }
 
 #[test]
-fn a_head_that_trickles_has_no_more_time() {
+fn trickling_head_times_out() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(500);
     let served = Served::new(service);
     let mut client = Client::connect(served.address);
     client.send("GET / HTTP/1.1\r\n");
-    // More than the deadline allows, and never a silence that is long.
+    // More time than the deadline allows, without a long pause.
     for _ in 0..12 {
         std::thread::sleep(Duration::from_millis(100));
         client.send("A: b\r\n");
@@ -160,7 +160,7 @@ fn a_head_that_trickles_has_no_more_time() {
 }
 
 #[test]
-fn a_request_that_breaks_off_is_not_passed_on_as_whole() {
+fn truncated_request_is_not_forwarded_as_complete() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -183,7 +183,7 @@ fn a_request_that_breaks_off_is_not_passed_on_as_whole() {
 }
 
 #[test]
-fn another_http_cannot_be_tunnelled() {
+fn upgrade_to_http_is_refused() {
     let backend = Backend::answering(OK);
     let served = served(&[backend.address]);
     let answer = exchange(

@@ -13,7 +13,7 @@ pub struct Served {
     pub service: ServiceSettings,
 }
 
-/// A Service with a listener for HTTP and these backends.
+/// A Service with an HTTP listener and these backends.
 pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
     let listener = Listener {
         name: "web".into(),
@@ -60,14 +60,14 @@ impl Served {
         served
     }
 
-    /// Puts into force what was changed in the settings.
+    /// Applies the changed settings.
     pub fn apply(&self) {
         let settings = Settings::from([(name(), Arc::new(self.service.clone()))]);
         self.edge.apply(&settings);
     }
 }
 
-/// Serves a Service with these backends and nothing special.
+/// Serves a Service with these backends and default settings.
 pub fn served(backends: &[SocketAddr]) -> Served {
     Served::new(service(backends))
 }

@@ -1,4 +1,4 @@
-//! What an edge says of its ports.
+//! The status of ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::backend::{Backend, OK};
 use crate::client::{assert_status, get};
 use crate::served::{Served, service};
 
-/// An address of loopback, and a port below those that the kernel gives away, that nobody listens at.
+/// A loopback address without a listener, with a port below those that the kernel assigns.
 const REFUSING: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(127, 0, 0, 98)), 9);
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for a condition; only a failing test waits so long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn status(served: &Served) -> Value {
     let status = serde_json::to_value(served.edge.status()).unwrap();
@@ -22,31 +22,31 @@ fn status(served: &Served) -> Value {
     status[0].clone()
 }
 
-/// What an edge says as soon as it is as awaited.
+/// The status of an edge once a condition holds.
 fn status_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
-        let told = status(served);
-        if is_so(&told) {
-            return told;
+        let observed = status(served);
+        if is_so(&observed) {
+            return observed;
         }
-        assert!(Instant::now() < end, "{told:#}");
+        assert!(Instant::now() < end, "{observed:#}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn a_port_tells_of_its_clients_and_backends() {
+fn status_describes_clients_and_backends() {
     let backend = Backend::answering(OK);
     let mut service = service(&[REFUSING, backend.address]);
     service.listeners[0].backends[1].is_ready = false;
     service.listeners[0].backends[1].is_serving_while_terminating = true;
     let mut served = Served::new(service);
-    // Both are tried until the one that refuses is left in peace.
+    // Both are tried until the refusing one is ejected.
     for _ in 0..4 {
         assert_status(&get(served.address, "/"), 200);
     }
-    let told = status(&served);
+    let observed = status(&served);
     for (key, value) in [
         ("namespace", json!("shop")),
         ("service", json!("web")),
@@ -59,11 +59,11 @@ fn a_port_tells_of_its_clients_and_backends() {
         ("lostLogLines", json!(0)),
         ("faults", json!([])),
     ] {
-        assert_eq!(told[key], value, "{key}: {told:#}");
+        assert_eq!(observed[key], value, "{key}: {observed:#}");
     }
-    assert!(told["sentBytes"].as_u64() > Some(0), "{told:#}");
-    let [refusing, terminating] = &told["backends"].as_array().unwrap()[..] else {
-        panic!("{told:#}")
+    assert!(observed["sentBytes"].as_u64() > Some(0), "{observed:#}");
+    let [refusing, terminating] = &observed["backends"].as_array().unwrap()[..] else {
+        panic!("{observed:#}")
     };
     assert_eq!(refusing["state"], "ejected");
     assert_eq!(refusing["failures"], 3);
@@ -72,7 +72,7 @@ fn a_port_tells_of_its_clients_and_backends() {
             .as_str()
             .unwrap()
             .contains("127.0.0.98:9"),
-        "{told:#}"
+        "{observed:#}"
     );
     assert_eq!(terminating["state"], "terminating");
     assert_eq!(terminating["connections"], 4);
@@ -84,12 +84,14 @@ fn a_port_tells_of_its_clients_and_backends() {
     served.apply();
     get(served.address, "/");
     // The client may see its reset before the edge has counted it.
-    let told = status_when(&served, |told| told["refused"] == json!({"source_range": 1}));
-    assert_eq!(told["backends"][0]["state"], "healthy");
+    let observed = status_when(&served, |observed| {
+        observed["refused"] == json!({"source_range": 1})
+    });
+    assert_eq!(observed["backends"][0]["state"], "healthy");
 }
 
 #[test]
-fn a_failed_check_says_why() {
+fn failed_check_has_a_reason() {
     let mut service = service(&[REFUSING]);
     service.policy.health_check = Some(HealthCheck {
         probe: HealthProbe::Tcp,
@@ -100,10 +102,12 @@ fn a_failed_check_says_why() {
         unhealthy_threshold: 1,
     });
     let served = Served::new(service);
-    let told = status_when(&served, |told| told["backends"][0]["state"] == "unhealthy");
-    let why = told["backends"][0]["lastFailure"]["why"].as_str().unwrap();
+    let observed = status_when(&served, |observed| {
+        observed["backends"][0]["state"] == "unhealthy"
+    });
+    let why = observed["backends"][0]["lastFailure"]["why"].as_str().unwrap();
     assert!(
-        why.starts_with("health check: connecting to backend 127.0.0.98:9"),
+        why.starts_with("health check: connection to backend 127.0.0.98:9"),
         "{why}"
     );
 }

@@ -1,4 +1,4 @@
-//! Clients that stay with their backend by a cookie.
+//! Session affinity by cookie.
 
 use edge::StickySecrets;
 use edge::settings::Stickiness;
@@ -18,7 +18,7 @@ fn cookie(answer: &str) -> Option<String> {
 }
 
 #[test]
-fn a_client_with_a_cookie_stays() {
+fn cookie_keeps_the_backend() {
     let (one, other) = (Backend::answering(OK), Backend::answering(OK));
     let mut service = service(&[one.address, other.address]);
     service.policy.stickiness = Stickiness::Cookie {
@@ -39,7 +39,7 @@ fn a_client_with_a_cookie_stays() {
     }
     let counts = [one.recorded().len(), other.recorded().len()];
     assert!(counts == [6, 0] || counts == [0, 6], "{counts:?}");
-    // A backend that is gone, and a value that nobody gave, lead to a new one.
+    // A removed backend, and an unknown value, cause a new cookie.
     let left = usize::from(counts[0] == 0);
     served.service.listeners[0].backends.remove(left);
     served.apply();
@@ -51,7 +51,7 @@ fn a_client_with_a_cookie_stays() {
 }
 
 #[test]
-fn a_secret_is_replaced_without_moving_anybody() {
+fn replacing_the_secret_moves_no_client() {
     let (one, other) = (Backend::answering(OK), Backend::answering(OK));
     let mut service = service(&[one.address, other.address]);
     service.policy.stickiness = Stickiness::Cookie {
@@ -66,21 +66,21 @@ fn a_secret_is_replaced_without_moving_anybody() {
     served.edge.set_sticky_secrets(&secrets("old", None));
     let old = cookie(&get(served.address, "/")).unwrap();
     served.edge.set_sticky_secrets(&secrets("new", Some("old")));
-    // It stays where it was, and is told the cookie of the new secret …
+    // The client stays with its backend and gets a cookie of the new secret …
     let new = cookie(&with_cookie(&served, &old)).unwrap();
     assert_ne!(new, old);
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
-    // … which holds when the old one is forgotten.
+    // … which stays valid when the old secret is gone.
     served.edge.set_sticky_secrets(&secrets("new", None));
     assert_eq!(cookie(&with_cookie(&served, &new)), None);
     let counts = [one.recorded().len(), other.recorded().len()];
     assert!(counts == [4, 0] || counts == [0, 4], "{counts:?}");
-    // Nobody knows the old one any more: whoever has it is sent on with a new one.
+    // A cookie of the old secret is unknown by then, and is replaced.
     assert!(cookie(&with_cookie(&served, &old)).is_some());
 }
 
 #[test]
-fn a_cookie_with_an_age_is_given_again() {
+fn cookie_with_max_age_is_renewed() {
     let backend = Backend::answering(OK);
     let mut service = service(&[backend.address]);
     service.policy.stickiness = Stickiness::Cookie {

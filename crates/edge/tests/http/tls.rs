@@ -1,4 +1,4 @@
-//! HTTP inside of TLS, at both ends.
+//! HTTP with TLS, towards clients and backends.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub fn identity() -> Identity {
     rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap()
 }
 
-/// What a backend saw of a request.
+/// A request as a backend sees it.
 type Seen = (Version, String, String);
 
 pub fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
@@ -46,7 +46,7 @@ pub fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
     config
 }
 
-/// A backend that speaks what it is asked for by ALPN, and the connections that it took.
+/// A backend with these protocols for ALPN, and its connections.
 async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
     let identity = identity();
     let config = server(&identity, protocols);
@@ -87,7 +87,7 @@ async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<
     (address, seen, connections)
 }
 
-/// An edge with a certificate of its own.
+/// An edge with its own certificate.
 fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity) {
     secured_with(backend, protocol, Alpn::default())
 }
@@ -115,7 +115,7 @@ async fn connect(
     try_connect(served, trusted, alpn).await.unwrap()
 }
 
-/// Offers these protocols by ALPN; none, if there are none.
+/// Connects with these protocols for ALPN; without ALPN if there are none.
 async fn try_connect(
     served: &Served,
     trusted: &CertificateDer<'static>,
@@ -153,7 +153,7 @@ async fn post2(stream: TlsStream<tokio::net::TcpStream>, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_goes_on_as_http2_where_backends_have_it() {
+async fn http2_is_forwarded_as_http2_if_backends_support_it() {
     let (backend, seen, connections) = backend(&["h2", "http/1.1"]).await;
     let (served, identity) = secured(backend, BackendProtocol::Https);
     post2(connect(&served, identity.cert.der(), "h2").await, 3).await;
@@ -167,7 +167,7 @@ async fn http2_goes_on_as_http2_where_backends_have_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_goes_on_as_http11_where_backends_have_no_other() {
+async fn http2_is_forwarded_as_http11_otherwise() {
     let (backend, seen, connections) = backend(&["http/1.1"]).await;
     let (served, identity) = secured(backend, BackendProtocol::Https);
     post2(connect(&served, identity.cert.der(), "h2").await, 3).await;
@@ -177,7 +177,7 @@ async fn http2_goes_on_as_http11_where_backends_have_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http11_goes_on_as_http2_where_backends_have_it() {
+async fn http11_is_forwarded_as_http2_if_backends_support_it() {
     let (backend, seen, _) = backend(&["h2", "http/1.1"]).await;
     let (served, identity) = secured(backend, BackendProtocol::Https);
     let stream = connect(&served, identity.cert.der(), "http/1.1").await;
@@ -200,7 +200,7 @@ async fn http11_goes_on_as_http2_where_backends_have_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_protocols_are_asked_for_in_http11() {
+async fn upgrades_use_http11_backends() {
     let identity_of_backend = identity();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let backend = listener.local_addr().unwrap();
@@ -240,7 +240,7 @@ async fn other_protocols_are_asked_for_in_http11() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_the_edge_ends_are_told_so() {
+async fn connections_closed_by_the_edge_get_close_notify() {
     let silent = Backend::start(|connection| while connection.request().is_some() {});
     let (served, identity) = secured(silent.address, BackendProtocol::Http);
     let mut busy = connect(&served, identity.cert.der(), "http/1.1").await;
@@ -253,26 +253,26 @@ async fn connections_that_the_edge_ends_are_told_so() {
     served.edge.drain(Duration::from_millis(100)).await;
     for client in [&mut idle, &mut busy] {
         let mut rest = Vec::new();
-        client.read_to_end(&mut rest).await.expect("an end in order");
+        client.read_to_end(&mut rest).await.expect("an orderly end");
         assert_eq!(rest, b"");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_breaks_off_does_not_look_whole() {
+async fn truncated_response_has_no_close_notify() {
     let breaking = Backend::start(|connection| {
         connection.request();
         connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
     });
     let (served, identity) = secured(breaking.address, BackendProtocol::Http);
-    for (version, is_told) in [("1.0", false), ("1.1", true)] {
+    for (version, is_observed) in [("1.0", false), ("1.1", true)] {
         let mut client = connect(&served, identity.cert.der(), "http/1.1").await;
         let request = format!("GET / HTTP/{version}\r\nHost: a.example\r\n\r\n");
         client.write_all(request.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
         let ended = client.read_to_end(&mut rest).await;
         // Chunks show it themselves.
-        assert_eq!(ended.is_ok(), is_told, "{}", String::from_utf8_lossy(&rest));
+        assert_eq!(ended.is_ok(), is_observed, "{}", String::from_utf8_lossy(&rest));
         assert!(
             !rest.ends_with(b"0\r\n\r\n"),
             "{}",
@@ -282,7 +282,7 @@ async fn an_answer_that_breaks_off_does_not_look_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_say_what_is_spoken() {
+async fn alpn_policies_select_the_http_version() {
     let backend = Backend::answering(OK);
     let cases = [
         (Alpn::Http1Only, "h2,http/1.1", Some("http/1.1")),
@@ -290,14 +290,14 @@ async fn policies_say_what_is_spoken() {
         (Alpn::Http2Optional, "h2", Some("h2")),
         (Alpn::Http2Preferred, "http/1.1,h2", Some("h2")),
         (Alpn::Http1Only, "http/1.0", Some("http/1.0")),
-        // Who offers nothing of that, or nothing at all, goes on without, and is spoken to in HTTP/1.1.
+        // A client without a common protocol goes on without ALPN, with HTTP/1.1.
         (Alpn::Http2Only, "http/1.1", None),
         (Alpn::Http1Only, "h2", None),
         (Alpn::Http2Only, "", None),
         (Alpn::Http2Preferred, "acme-tls/1", None),
         (Alpn::Http2Preferred, "", None),
         (Alpn::Never, "h2,http/1.1", None),
-        (Alpn::AsSpoken, "", None),
+        (Alpn::Automatic, "", None),
     ];
     for (alpn, offered, agreed) in cases {
         let (served, identity) = secured_with(backend.address, BackendProtocol::Http, alpn);
@@ -316,7 +316,7 @@ async fn policies_say_what_is_spoken() {
 }
 
 #[tokio::test]
-async fn without_a_policy_a_client_of_another_protocol_is_sent_away() {
+async fn unknown_protocol_is_refused_without_a_policy() {
     let backend = Backend::answering(OK);
     let (served, identity) = secured(backend.address, BackendProtocol::Http);
     let refused = try_connect(&served, identity.cert.der(), "acme-tls/1").await;

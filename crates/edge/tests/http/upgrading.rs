@@ -1,4 +1,4 @@
-//! Connections that change their protocol.
+//! Connections that switch protocols.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::served::{Served, served, service};
 const UPGRADE: &str =
     "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// Changes the protocol and then sends back what comes, in lower case.
+/// A backend that switches protocols and then echoes in lower case.
 fn switching() -> Backend {
     Backend::start(|connection| {
         let head = connection.head().unwrap();
@@ -25,11 +25,11 @@ fn switching() -> Backend {
 }
 
 #[test]
-fn bytes_go_both_ways_behind_an_upgrade() {
+fn tunnels_bytes_after_an_upgrade() {
     let backend = switching();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
-    // What comes along with the request belongs to the new protocol.
+    // Bytes that come with the request belong to the new protocol.
     client.send(format!("{UPGRADE}A\n\0B"));
     let head = client.head();
     assert_status(&head, 101);
@@ -45,7 +45,7 @@ fn bytes_go_both_ways_behind_an_upgrade() {
 }
 
 #[test]
-fn a_backend_may_stay_with_http() {
+fn declined_upgrade_stays_http() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -56,7 +56,7 @@ fn a_backend_may_stay_with_http() {
 }
 
 #[test]
-fn what_is_behind_an_upgrade_that_fails_is_looked_at() {
+fn bytes_after_a_declined_upgrade_are_checked() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let mut client = Client::connect(served.address);
@@ -69,7 +69,7 @@ fn what_is_behind_an_upgrade_that_fails_is_looked_at() {
 }
 
 #[test]
-fn a_silent_tunnel_is_closed() {
+fn closes_idle_tunnels() {
     let backend = switching();
     let mut service = service(&[backend.address]);
     service.policy.idle_timeout = Duration::from_millis(300);

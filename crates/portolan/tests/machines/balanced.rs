@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use edge::http::cookie::StickyKey;
 use edge::settings::ServiceName;
+use edge::sticky_cookie::StickyKey;
 use http::Method;
 use serde_json::{Value, json};
 use testbed::Backend;
@@ -364,8 +364,8 @@ fn cookies_of_sticky_sessions_are_made_of_a_secret_that_can_be_replaced() {
                 namespace: "default".into(),
                 name: "sticky".into(),
             };
-            let number = StickyKey::new(secret)
-                .number(&service, SocketAddr::new(backend.address, Backend::HEALTH_PORT));
+            let number =
+                StickyKey::new(secret).id(&service, SocketAddr::new(backend.address, Backend::HEALTH_PORT));
             format!("portolan-backend={number:016x}")
         };
         let to = SocketAddr::from(([172, 30, 0, 201], 80));

@@ -11,7 +11,7 @@ fn addresses(count: u8) -> Vec<SocketAddr> {
         .collect()
 }
 
-fn chosen_among(balance: Balance, standings: &[Option<Standing>], clients: &[u32]) -> Vec<Option<usize>> {
+fn chosen_among(balance: Balance, standings: &[Option<Rating>], clients: &[u32]) -> Vec<Option<usize>> {
     let mut choice = Choice::default();
     choice.set(balance, &addresses(standings.len() as u8));
     clients
@@ -23,13 +23,13 @@ fn chosen_among(balance: Balance, standings: &[Option<Standing>], clients: &[u32
         .collect()
 }
 
-const GOOD: Option<Standing> = Some(Standing {
+const GOOD: Option<Rating> = Some(Rating {
     rank: Rank::BEST,
     under_way: 0,
 });
 
 #[test]
-fn ranks_follow_what_a_backend_is() {
+fn rank_follows_conditions() {
     let best = Condition {
         is_ready: true,
         is_serving_while_terminating: false,
@@ -62,22 +62,22 @@ fn ranks_follow_what_a_backend_is() {
     assert!(in_order.is_sorted_by(|a, b| a < b), "{in_order:?}");
     assert_eq!(in_order[0], Some(Rank::BEST));
     assert_eq!(
-        in_order.map(|rank| rank.is_some_and(Rank::is_good)),
+        in_order.map(|rank| rank.is_some_and(Rank::is_usable)),
         [true, true, false, false, false]
     );
     assert_eq!(Rank::of(dead), None);
 }
 
 #[test]
-fn turns_are_fair_beside_one_that_is_out() {
+fn round_robin_is_fair_beside_an_unusable_backend() {
     let chosen = chosen_among(Balance::RoundRobin, &[GOOD, None, GOOD], &[1; 6]);
     assert_eq!(chosen, [0, 2, 0, 2, 0, 2].map(Some));
 }
 
 #[test]
-fn the_least_busy_takes_it_and_equals_take_turns() {
+fn least_connections_chooses_equals_in_turn() {
     let busy = |under_way| {
-        Some(Standing {
+        Some(Rating {
             rank: Rank::BEST,
             under_way,
         })
@@ -87,7 +87,7 @@ fn the_least_busy_takes_it_and_equals_take_turns() {
 }
 
 #[test]
-fn a_backend_that_leaves_moves_its_own_clients_alone() {
+fn maglev_moves_only_clients_of_a_removed_backend() {
     let clients: Vec<u32> = (0..2_000).map(|number| number * 7_919).collect();
     let before = chosen_among(Balance::Maglev, &[GOOD; 8], &clients);
     let mut standings = [GOOD; 8];
@@ -110,7 +110,7 @@ fn a_backend_that_leaves_moves_its_own_clients_alone() {
     );
 }
 
-fn any_standing() -> impl Strategy<Value = Option<Standing>> {
+fn any_standing() -> impl Strategy<Value = Option<Rating>> {
     let condition = any::<(bool, bool, bool, bool, bool)>().prop_map(|(a, b, c, d, e)| Condition {
         is_ready: a,
         is_serving_while_terminating: b,
@@ -119,7 +119,7 @@ fn any_standing() -> impl Strategy<Value = Option<Standing>> {
         is_near: e,
     });
     (condition, 0..5_usize)
-        .prop_map(|(condition, under_way)| Rank::of(condition).map(|rank| Standing { rank, under_way }))
+        .prop_map(|(condition, under_way)| Rank::of(condition).map(|rank| Rating { rank, under_way }))
 }
 
 fn any_balance() -> impl Strategy<Value = Balance> {
@@ -132,7 +132,7 @@ fn any_balance() -> impl Strategy<Value = Balance> {
 
 proptest! {
     #[test]
-    fn one_of_the_lowest_rank_is_chosen_whenever_there_is_any(
+    fn chooses_the_lowest_rank_if_any(
         standings in prop::collection::vec(any_standing(), 0..12),
         balance in any_balance(),
         clients in prop::collection::vec(any::<u32>(), 1..20),
@@ -145,13 +145,13 @@ proptest! {
     }
 
     #[test]
-    fn a_client_stays_with_its_place(standings in prop::collection::vec(any_standing(), 1..12), client: u32) {
+    fn maglev_keeps_clients_at_their_backend(standings in prop::collection::vec(any_standing(), 1..12), client: u32) {
         let chosen = chosen_among(Balance::Maglev, &standings, &[client, client ^ 1, client]);
         prop_assert_eq!(chosen[0], chosen[2]);
     }
 
     #[test]
-    fn all_of_the_lowest_rank_have_equally_many_turns(
+    fn round_robin_gives_the_lowest_rank_equal_shares(
         standings in prop::collection::vec(prop_oneof![Just(GOOD), Just(None)], 1..12),
         rounds in 1..5_usize,
     ) {

@@ -3,8 +3,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::http::head::FIELDS_MAX;
 
-/// What comes of bytes that come in these parts: how many were admitted, in how many heads, and the refusal if there was one.
-fn run(parts: &[&[u8]]) -> (usize, usize, Option<Refusal>) {
+/// Admits bytes that arrive in these parts. Returns the numbers of admitted bytes and heads, and the refusal if there
+/// is one.
+fn run(parts: &[&[u8]]) -> (usize, usize, Option<RequestRefusal>) {
     let (mut framing, mut waiting, mut bytes, mut heads) = (Framing::default(), Vec::new(), 0, 0);
     for part in parts {
         waiting.extend_from_slice(part);
@@ -14,7 +15,7 @@ fn run(parts: &[&[u8]]) -> (usize, usize, Option<Refusal>) {
                 Ok(admitted) => {
                     waiting.drain(..admitted.bytes);
                     bytes += admitted.bytes;
-                    heads += usize::from(admitted.ends_a_head);
+                    heads += usize::from(admitted.is_head_complete);
                 }
                 Err(refusal) => return (bytes, heads, Some(refusal)),
             }
@@ -23,21 +24,21 @@ fn run(parts: &[&[u8]]) -> (usize, usize, Option<Refusal>) {
     (bytes, heads, None)
 }
 
-fn refusal(request: &str) -> Option<Refusal> {
+fn refusal(request: &str) -> Option<RequestRefusal> {
     run(&[request.as_bytes()]).2
 }
 
-/// A request with these lines behind its request line.
+/// A request with these lines after its request line.
 fn with(lines: &str) -> String {
     format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
 }
 
 fn is_malformed(request: &str) -> bool {
-    matches!(refusal(request), Some(Refusal::Malformed(_)))
+    matches!(refusal(request), Some(RequestRefusal::Malformed(_)))
 }
 
 #[test]
-fn whole_requests_are_admitted_one_behind_the_other() {
+fn admits_complete_requests_in_sequence() {
     let all = "GET /a?b=c HTTP/1.1\r\nHost: a.example:80\r\n\r\n\
         POST /b HTTP/1.1\r\nhost: [2001:db8::1]:80\r\nContent-Length: 3\r\n\r\nabc\
         POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\n00\r\nA-Trailer: b\r\n\r\n\
@@ -48,24 +49,24 @@ fn whole_requests_are_admitted_one_behind_the_other() {
 }
 
 #[test]
-fn a_head_waits_until_it_is_whole() {
+fn holds_back_incomplete_heads() {
     let mut framing = Framing::default();
     let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    assert_eq!(framing.place(), Place::Between);
+    assert_eq!(framing.position(), Position::Between);
     assert_eq!(framing.admit(&head[..20]), Ok(Admitted::part(0)));
-    assert_eq!(framing.place(), Place::Head);
+    assert_eq!(framing.position(), Position::Head);
     assert_eq!(
         framing.admit(head),
         Ok(Admitted {
             bytes: head.len(),
-            ends_a_head: true
+            is_head_complete: true
         })
     );
-    assert_eq!(framing.place(), Place::Between);
+    assert_eq!(framing.position(), Position::Between);
 }
 
 #[test]
-fn lengths_that_can_be_read_in_two_ways_are_refused() {
+fn refuses_ambiguous_lengths() {
     for lines in [
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
@@ -114,7 +115,10 @@ fn lengths_that_can_be_read_in_two_ways_are_refused() {
     ] {
         let refused = refusal(&with(lines));
         assert!(
-            matches!(refused, Some(Refusal::TransferCoding | Refusal::Malformed(_))),
+            matches!(
+                refused,
+                Some(RequestRefusal::TransferCoding | RequestRefusal::Malformed(_))
+            ),
             "{lines:?}: {refused:?}"
         );
     }
@@ -124,7 +128,7 @@ fn lengths_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
-fn request_lines_that_can_be_read_in_two_ways_are_refused() {
+fn refuses_ambiguous_request_lines() {
     for line in [
         "GET  / HTTP/1.1",
         "GET / HTTP/1.1 ",
@@ -151,14 +155,14 @@ fn request_lines_that_can_be_read_in_two_ways_are_refused() {
     }
     assert_eq!(
         refusal("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
-        Some(Refusal::Method("CONNECT"))
+        Some(RequestRefusal::Method("CONNECT"))
     );
-    assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\n"), Some(Refusal::Version));
-    assert_eq!(refusal("GET / HTTP/1.2\r\n\r\n"), Some(Refusal::Version));
+    assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\n"), Some(RequestRefusal::Version));
+    assert_eq!(refusal("GET / HTTP/1.2\r\n\r\n"), Some(RequestRefusal::Version));
 }
 
 #[test]
-fn a_request_is_for_one_host() {
+fn refuses_several_hosts() {
     for request in [
         "GET / HTTP/1.1\r\n\r\n",
         "GET http://a/ HTTP/1.1\r\n\r\n",
@@ -176,7 +180,7 @@ fn a_request_is_for_one_host() {
 }
 
 #[test]
-fn chunks_that_can_be_read_in_two_ways_are_refused() {
+fn refuses_ambiguous_chunks() {
     for body in [
         "3\nabc\r\n0\r\n\r\n",
         "3\r\nabc\n0\r\n\r\n",
@@ -208,23 +212,23 @@ fn chunks_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_before_it_is_whole() {
+fn refuses_oversized_parts_before_they_are_complete() {
     let target = format!("GET /{}", "a".repeat(TARGET_BYTES_MAX + 64));
-    assert_eq!(refusal(&target), Some(Refusal::TargetTooLong));
+    assert_eq!(refusal(&target), Some(RequestRefusal::TargetTooLong));
     let value = with(&format!("A: {}", "a".repeat(HEAD_BYTES_MAX)));
-    assert_eq!(refusal(&value), Some(Refusal::HeadTooLarge));
-    assert_eq!(refusal(value.trim_end()), Some(Refusal::HeadTooLarge));
+    assert_eq!(refusal(&value), Some(RequestRefusal::HeadTooLarge));
+    assert_eq!(refusal(value.trim_end()), Some(RequestRefusal::HeadTooLarge));
     let fields = with(&"A: b\r\n".repeat(FIELDS_MAX));
-    assert_eq!(refusal(&fields), Some(Refusal::HeadTooLarge));
+    assert_eq!(refusal(&fields), Some(RequestRefusal::HeadTooLarge));
     let chunked = with("Transfer-Encoding: chunked\r\n");
     let extension = format!("{chunked}3;{}", "a".repeat(CHUNK_LINE_BYTES_MAX));
     assert!(is_malformed(&extension));
     let trailers = format!("{chunked}0\r\n{}", "A: b\r\n".repeat(TRAILER_BYTES_MAX / 6 + 1));
-    assert_eq!(refusal(&trailers), Some(Refusal::HeadTooLarge));
+    assert_eq!(refusal(&trailers), Some(RequestRefusal::HeadTooLarge));
 }
 
 #[test]
-fn nothing_is_passed_on_behind_an_upgrade_until_it_is_decided() {
+fn holds_back_bytes_behind_an_undecided_upgrade() {
     let upgrade = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let next = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut framing = Framing::default();
@@ -232,20 +236,20 @@ fn nothing_is_passed_on_behind_an_upgrade_until_it_is_decided() {
         framing.admit(upgrade),
         Ok(Admitted {
             bytes: upgrade.len(),
-            ends_a_head: true
+            is_head_complete: true
         })
     );
     assert_eq!(
-        (framing.place(), framing.admit(next)),
-        (Place::Held, Ok(Admitted::part(0)))
+        (framing.position(), framing.admit(next)),
+        (Position::Held, Ok(Admitted::part(0)))
     );
     let mut kept = framing.clone();
-    kept.keep();
+    kept.resume();
     assert_eq!(
         kept.admit(next),
         Ok(Admitted {
             bytes: next.len(),
-            ends_a_head: true
+            is_head_complete: true
         })
     );
     framing.tunnel();
@@ -253,14 +257,14 @@ fn nothing_is_passed_on_behind_an_upgrade_until_it_is_decided() {
 }
 
 #[test]
-fn a_refusal_stays() {
+fn refusal_is_final() {
     let mut framing = Framing::default();
     assert!(framing.admit(b"(").is_err());
-    framing.keep();
+    framing.resume();
     assert!(framing.admit(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_err());
 }
 
-/// Pieces that requests, good and bad ones, are made of.
+/// Pieces of valid and invalid requests.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: &[&str] = &[
         "GET / HTTP/1.1\r\nHost: a\r\n",
@@ -284,7 +288,7 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_in_which_parts_bytes_come(bytes in pieces(), cuts in prop::collection::vec(0usize..200, 0..6)) {
+    fn result_is_independent_of_segmentation(bytes in pieces(), cuts in prop::collection::vec(0usize..200, 0..6)) {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
@@ -293,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let (admitted, _, _) = run(&[&bytes]);
         prop_assert!(admitted <= bytes.len());
     }

@@ -6,7 +6,7 @@ fn redirected(host: &'static str, target: &str, port: u16) -> String {
 }
 
 #[test]
-fn host_path_and_query_stay() {
+fn keeps_host_path_and_query() {
     assert_eq!(
         redirected("a.example:8080", "/b?c=d", 443),
         "https://a.example/b?c=d"

@@ -2,7 +2,11 @@ use http::Request;
 
 use super::*;
 
-fn checked(version: Version, target: &str, fields: &[(&str, &str)]) -> Result<Option<String>, Refusal> {
+fn checked(
+    version: Version,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Result<Option<String>, RequestRefusal> {
     let mut request = Request::builder().version(version).uri(target);
     for (name, value) in fields {
         request = request.header(*name, *value);
@@ -12,7 +16,7 @@ fn checked(version: Version, target: &str, fields: &[(&str, &str)]) -> Result<Op
 }
 
 #[test]
-fn the_host_is_the_targets_or_the_fields() {
+fn host_comes_from_target_or_field() {
     let host = |version, target, fields: &[_]| checked(version, target, fields).unwrap();
     assert_eq!(
         host(Version::HTTP_11, "/", &[("host", "a:80")]).as_deref(),
@@ -28,7 +32,7 @@ fn the_host_is_the_targets_or_the_fields() {
 }
 
 #[test]
-fn a_request_that_says_two_things_is_refused() {
+fn refuses_contradictory_requests() {
     for (target, fields) in [
         ("https://a/", &[("host", "b")][..]),
         ("/", &[]),
@@ -51,25 +55,28 @@ fn a_request_that_says_two_things_is_refused() {
     ] {
         let refused = checked(Version::HTTP_2, target, fields);
         assert!(
-            matches!(refused, Err(Refusal::Malformed(_))),
+            matches!(refused, Err(RequestRefusal::Malformed(_))),
             "{target} {fields:?}: {refused:?}"
         );
     }
 }
 
 #[test]
-fn a_tunnel_to_elsewhere_is_not_served() {
+fn refuses_connect() {
     let (parts, ()) = Request::connect("a:443").body(()).unwrap().into_parts();
-    assert_eq!(check(&parts), Err(Refusal::Method("CONNECT")));
+    assert_eq!(check(&parts), Err(RequestRefusal::Method("CONNECT")));
 }
 
 #[test]
-fn sizes_have_bounds() {
+fn refuses_oversized_requests() {
     let long = format!("https://a/{}", "b".repeat(TARGET_BYTES_MAX));
-    assert_eq!(checked(Version::HTTP_2, &long, &[]), Err(Refusal::TargetTooLong));
+    assert_eq!(
+        checked(Version::HTTP_2, &long, &[]),
+        Err(RequestRefusal::TargetTooLong)
+    );
     let many = vec![("b", "c"); FIELDS_MAX + 1];
     assert_eq!(
         checked(Version::HTTP_2, "https://a/", &many),
-        Err(Refusal::HeadTooLarge)
+        Err(RequestRefusal::HeadTooLarge)
     );
 }

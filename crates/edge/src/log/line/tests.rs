@@ -23,7 +23,7 @@ fn peer() -> Peer {
 }
 
 /// 2000-10-10T13:55:36.25Z.
-fn began() -> SystemTime {
+fn started_at() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(971_186_136_250)
 }
 
@@ -31,7 +31,7 @@ fn connection<'a>(service: &'a ServiceName, peer: &'a Peer) -> Record<'a> {
     Record {
         service,
         port: 80,
-        began: began(),
+        started_at: started_at(),
         duration: Duration::from_millis(1500),
         peer,
         backend: Some("10.1.0.5:8080".parse().unwrap()),
@@ -59,7 +59,7 @@ fn request<'a>(service: &'a ServiceName, peer: &'a Peer) -> RequestRecord<'a> {
 }
 
 #[test]
-fn a_request_has_a_line_of_the_common_log_format() {
+fn formats_requests_in_the_common_log_format() {
     let (service, peer) = (service(), peer());
     let line = of_request(&request(&service, &peer), LogFormat::Common);
     assert_eq!(
@@ -73,7 +73,7 @@ fn a_request_has_a_line_of_the_common_log_format() {
 }
 
 #[test]
-fn a_connection_has_a_line_of_the_same_shape() {
+fn formats_connections_in_the_same_shape() {
     let (service, mut peer) = (service(), peer());
     let line = of_connection(&connection(&service, &peer), LogFormat::Common);
     let expected = "192.0.2.7 - - [10/Oct/2000:13:55:36 +0000] \"TCP 203.0.113.5:80 10.1.0.5:8080\" - 7\n";
@@ -88,7 +88,7 @@ fn a_connection_has_a_line_of_the_same_shape() {
 }
 
 #[test]
-fn a_line_of_json_has_all_that_is_known() {
+fn formats_all_fields_as_json() {
     let (service, mut peer) = (service(), peer());
     peer.tls = Some(Arc::new(TlsPeer {
         server_name: Some("a.example".to_owned()),
@@ -119,7 +119,7 @@ fn a_line_of_json_has_all_that_is_known() {
 
 proptest! {
     #[test]
-    fn nobody_can_write_lines_of_their_own(method in ".*", target in ".*", agent in ".*") {
+    fn clients_cannot_forge_lines(method in ".*", target in ".*", agent in ".*") {
         let (service, peer) = (service(), peer());
         let record = RequestRecord {
             method: &method,
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_have_a_bound(length in 0usize..20_000) {
+    fn lines_are_bounded(length in 0usize..20_000) {
         let (service, peer) = (service(), peer());
         let target = "\u{e4}".repeat(length);
         let record = RequestRecord { target: &target, user_agent: Some(&target), ..request(&service, &peer) };

@@ -1,7 +1,7 @@
 use object_store::PutPayload;
 use object_store::memory::InMemory;
 
-use super::super::part;
+use super::super::batch;
 use super::*;
 
 const HOST: &str = "node-1";
@@ -22,31 +22,31 @@ fn scarce(_: &std::path::Path) -> std::io::Result<Space> {
     Ok(Space { free: 9, total: 100 })
 }
 
-fn quota(store: &Arc<InMemory>, tell_space: TellSpace) -> Quota {
+fn quota(store: &Arc<InMemory>, probe_space: SpaceProbe) -> Quota {
     let limits = DirectoryLimits {
         bytes_max: 100 * KIB,
         service_bytes_max: 40 * KIB,
         free_percent_min: 10,
     };
     let store = Arc::clone(store) as Arc<dyn ObjectStore>;
-    Quota::new(limits, "/logs".into(), HOST.into(), store, tell_space)
+    Quota::new(limits, "/logs".into(), HOST.into(), store, probe_space)
 }
 
-/// The name of the file that a Service writes at a second.
+/// The name of a Service's file of one second.
 fn file(service: &ServiceName, second: i64) -> Path {
     let now = jiff::Timestamp::from_second(1_700_000_000 + second).expect("a time");
-    part::name("logs", service, HOST, now, 7)
+    batch::name("logs", service, HOST, now, 7)
 }
 
 async fn write(store: &InMemory, file: &Path, bytes: u64) {
     let payload = PutPayload::from(vec![b'x'; usize::try_from(bytes).expect("a size")]);
-    store.put(file, payload).await.expect("written");
+    store.put(file, payload).await.expect("the data is written");
 }
 
-/// Writes a file as the writer of a log does.
+/// Writes a file as a log's writer does.
 async fn log(quota: &Quota, store: &InMemory, service: &ServiceName, second: i64, bytes: u64) {
     let file = file(service, second);
-    quota.reserve(service, &file, bytes).await.expect("room");
+    quota.reserve(service, &file, bytes).await.expect("space");
     write(store, &file, bytes).await;
 }
 
@@ -71,7 +71,7 @@ async fn removes_the_oldest_files_of_a_service_beyond_its_quota() {
 }
 
 #[tokio::test]
-async fn removes_files_of_the_service_that_has_most_beyond_the_quota_of_all() {
+async fn removes_files_of_the_largest_service_beyond_the_total_quota() {
     let store = Arc::new(InMemory::new());
     let quota = quota(&store, plenty);
     let names = ["a", "b", "c"].map(service);
@@ -106,10 +106,10 @@ async fn writes_nothing_while_the_file_system_is_nearly_full() {
     let store = Arc::new(InMemory::new());
     let quota = quota(&store, scarce);
     let refused = quota.reserve(&service("web"), &file(&service("web"), 1), 1).await;
-    let told = refused.expect_err("no room").to_string();
+    let observed = refused.expect_err("no space").to_string();
     assert!(
-        told.contains("less than 10 % of the file system of /logs"),
-        "{told}"
+        observed.contains("less than 10 % of the file system of /logs"),
+        "{observed}"
     );
     assert_eq!(quota.counts(), (0, Vec::new()));
 }
@@ -121,7 +121,7 @@ async fn refuses_a_file_that_is_larger_than_the_quota() {
     let web = service("web");
     log(&quota, &store, &web, 1, KIB).await;
     let refused = quota.reserve(&web, &file(&web, 2), 41 * KIB).await;
-    assert!(matches!(refused, Err(NoRoom::Quota { .. })));
+    assert!(matches!(refused, Err(ReserveError::Quota { .. })));
     assert_eq!(seconds_of(&store, &web).await, [1]);
 }
 
@@ -137,17 +137,20 @@ async fn small_files_count_as_blocks() {
 }
 
 #[tokio::test]
-async fn what_was_not_written_is_not_counted() {
+async fn released_files_are_not_counted() {
     let store = Arc::new(InMemory::new());
     let quota = quota(&store, plenty);
     let web = service("web");
-    quota.reserve(&web, &file(&web, 1), 10 * KIB).await.expect("room");
+    quota
+        .reserve(&web, &file(&web, 1), 10 * KIB)
+        .await
+        .expect("space");
     quota.release(&web, &file(&web, 1));
     assert_eq!(quota.counts().0, 0);
 }
 
 #[test]
-fn tells_the_space_of_a_file_system() {
-    let told = space(std::path::Path::new("/")).expect("a file system");
-    assert!(told.total > 0 && told.free <= told.total);
+fn reads_the_space_of_a_file_system() {
+    let observed = space(std::path::Path::new("/")).expect("a file system");
+    assert!(observed.total > 0 && observed.free <= observed.total);
 }

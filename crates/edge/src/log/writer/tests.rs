@@ -121,7 +121,7 @@ fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
         store,
         quota: None,
         room_changed: Arc::default(),
-        tries: Tries {
+        retries: RetryPolicy {
             count: 3,
             first_pause: Duration::from_millis(1),
         },
@@ -132,7 +132,7 @@ fn writer(store: Arc<Flaky>, interval: Duration) -> Writer {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn the_last_part_is_written_when_nobody_writes_any_more() {
+async fn writes_the_last_batch_when_the_queue_closes() {
     let store = Flaky::new(0);
     let (_finish, finishing) = watch::channel(false);
     let (queue, lines) = mpsc::channel(10);
@@ -145,7 +145,7 @@ async fn the_last_part_is_written_when_nobody_writes_any_more() {
 }
 
 #[tokio::test]
-async fn the_last_part_is_written_when_it_is_asked_for() {
+async fn writes_the_last_batch_on_finish() {
     let store = Flaky::new(0);
     let (finish, finishing) = watch::channel(true);
     let (queue, lines) = mpsc::channel(10);
@@ -157,7 +157,7 @@ async fn the_last_part_is_written_when_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_part_is_written_at_its_interval() {
+async fn writes_a_batch_at_its_interval() {
     let store = Flaky::new(0);
     let (_finish, finishing) = watch::channel(false);
     let (queue, lines) = mpsc::channel(10);
@@ -178,7 +178,7 @@ async fn a_part_is_written_at_its_interval() {
 }
 
 #[tokio::test]
-async fn a_place_that_fails_is_tried_again_and_then_given_up() {
+async fn retries_a_failing_destination_a_bounded_number_of_times() {
     for (failures, files, lost) in [(2, 1, 0), (3, 0, 2)] {
         let store = Flaky::new(failures);
         let (_finish, finishing) = watch::channel(false);

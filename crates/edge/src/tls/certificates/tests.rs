@@ -15,19 +15,19 @@ fn certificate(source: &str, names: &[&str]) -> Arc<Certificate> {
 }
 
 fn chosen(certificates: &Certificates, name: Option<&str>) -> String {
-    let first = certificates.of(name).next().expect("a certificate");
+    let first = certificates.matching(name).next().expect("a certificate");
     first.source.to_string()
 }
 
 #[test]
-fn a_name_finds_its_certificate() {
+fn selects_the_certificate_of_a_name() {
     let settings = [
         certificate("default", &["example.org"]),
         certificate("wild", &["*.example.com"]),
         certificate("exact", &["shop.example.com", "other.test"]),
     ];
     let (certificates, faults) = Certificates::load(&settings, None);
-    let certificates = certificates.expect("they can be used");
+    let certificates = certificates.expect("valid certificates");
     assert_eq!(faults, []);
     let cases = [
         (None, "default"),
@@ -46,7 +46,7 @@ fn a_name_finds_its_certificate() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_and_its_former_one_goes_on() {
+fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
     let good = certificate("shop/tls", &["shop.test"]);
     let (former, _) = Certificates::load(std::slice::from_ref(&good), None);
     let other = certificate("other", &["other.test"]);
@@ -57,23 +57,23 @@ fn what_cannot_be_used_is_told_and_its_former_one_goes_on() {
     });
     let (now, faults) = Certificates::load(std::slice::from_ref(&mixed), former.as_ref());
     assert_eq!(
-        chosen(&now.expect("the former one"), Some("shop.test")),
+        chosen(&now.expect("the former certificate"), Some("shop.test")),
         "shop/tls"
     );
-    let [Fault::BadCertificate { source_name, why }] = &faults[..] else {
+    let [Fault::InvalidCertificate { source_name, reason }] = &faults[..] else {
         panic!("{faults:?}");
     };
     assert_eq!(&**source_name, "shop/tls");
     assert!(
-        why.starts_with("tls.key is not the key of the first certificate"),
-        "{why}"
+        reason.starts_with("tls.key does not belong to the first certificate"),
+        "{reason}"
     );
     let (none, faults) = Certificates::load(&[mixed], None);
     assert!(none.is_none() && faults.len() == 1);
 }
 
 #[test]
-fn each_kind_of_fault_has_its_words() {
+fn each_defect_has_its_message() {
     let good = certificate("c", &["a.test"]);
     let with = |chain: &[u8], key: &[u8]| Certificate {
         source: "c".into(),
@@ -81,18 +81,26 @@ fn each_kind_of_fault_has_its_words() {
         key_pem: key.to_vec(),
     };
     let cases = [
-        (with(b"", &good.key_pem), "tls.crt holds no certificate"),
-        (with(&good.chain_pem, b"x"), "tls.key is no private key in PEM"),
+        (
+            with(b"", &good.key_pem),
+            "tls.crt: expected a certificate, got none",
+        ),
+        (
+            with(&good.chain_pem, b"x"),
+            "tls.key: expected a private key in PEM",
+        ),
         (
             with(
                 b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
                 &good.key_pem,
             ),
-            "the first certificate in tls.crt cannot be read",
+            "tls.crt: the first certificate is invalid",
         ),
     ];
     for (certificate, expected) in cases {
-        let why = read(&certificate).expect_err("it cannot be used").to_string();
-        assert!(why.starts_with(expected), "{why}");
+        let reason = read(&certificate)
+            .expect_err("an invalid certificate")
+            .to_string();
+        assert!(reason.starts_with(expected), "{reason}");
     }
 }

@@ -112,11 +112,11 @@ impl Default for AccessLogFlags {
 
 impl AccessLogFlags {
     /// Where access logs may go.
-    pub fn places(&self) -> edge::log::Places {
+    pub fn places(&self) -> edge::log::Destinations {
         let mut s3 = S3::from_environment(|name| std::env::var(name).ok());
         s3.endpoint = self.edge_access_log_s3_endpoint.clone().or(s3.endpoint);
         s3.region = self.edge_access_log_s3_region.clone().or(s3.region);
-        edge::log::Places {
+        edge::log::Destinations {
             directory: self.edge_access_log_directory.clone(),
             directory_limits: DirectoryLimits {
                 bytes_max: self.edge_access_log_quota << 20,
@@ -129,7 +129,7 @@ impl AccessLogFlags {
     }
 
     /// The buckets that access logs may go to, where an S3-compatible service is known.
-    pub fn buckets(&self, places: &edge::log::Places) -> Buckets {
+    pub fn buckets(&self, places: &edge::log::Destinations) -> Buckets {
         let s3 = &places.s3;
         let is_known = s3.endpoint.is_some() || s3.region.is_some() || s3.access_key_id.is_some();
         if !is_known {

@@ -133,7 +133,7 @@ fn what_is_wrong_comes_first_with_what_to_do() {
     page["announcer"]["addresses"][1]["candidates"] = json!(0);
     page["announcer"]["addresses"][0]["waitsForEdge"] = json!(true);
     page["edge"][0]["refused"] = json!({"handshake": 3, "rate": 1});
-    page["edge"][0]["faults"] = json!(["no certificate can be used, so that TLS handshakes fail"]);
+    page["edge"][0]["faults"] = json!(["no valid certificate: TLS handshakes fail"]);
     page["edge"][0]["backends"][0]["state"] = json!("ejected");
     page["edge"][0]["backends"][0]["lastFailure"] = json!({"secondsAgo": 5, "why": "connection refused"});
     let mut services = well().to_vec();
@@ -164,7 +164,7 @@ fn what_is_wrong_comes_first_with_what_to_do() {
          Local without ready endpoints",
         "shop/mail waits for its address: no pool has an address of family IPv6",
         "shop/new waits for its address: no balancer has looked at it yet; does one run that serves its class?",
-        "shop/web port 443/tcp at the edge: no certificate can be used, so that TLS handshakes fail",
+        "shop/web port 443/tcp at the edge: no valid certificate: TLS handshakes fail",
         "shop/web port 443/tcp at the edge: none of its 1 backends works",
     ];
     assert_eq!(report.wrong, expected);

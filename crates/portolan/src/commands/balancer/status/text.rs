@@ -138,7 +138,7 @@ fn ports(ports: &[PortStatus]) -> String {
         for backend in &port.backends {
             let failed = backend.last_failure.as_ref();
             let why =
-                failed.map(|failed| format!(", failed {} ago: {}", age(failed.seconds_ago), failed.why));
+                failed.map(|failed| format!(", failed {} ago: {}", age(failed.seconds_ago), failed.reason));
             if backend.state != BackendState::Healthy || why.is_some() {
                 text.push_str(&format!(
                     "{} backend {}: {}{}\n",

@@ -1,0 +1,218 @@
+//! Admission of connections and flows: limits of the process, of a Service and of a client.
+//!
+//! - [`shares`]: parts of the process's connections, and the connections of each client
+//! - [`connection_rate`] (pure): new connections a second of each client
+//! - [`bandwidth`] (pure): bytes a second of a Service
+
+pub(crate) mod bandwidth;
+mod connection_rate;
+pub(crate) mod shares;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::counters::PortCounters;
+use crate::refusal::ConnectionRefusal;
+use crate::settings::{Limits, Policy};
+use bandwidth::{BandwidthReservation, Rate, TokenBucket};
+use connection_rate::ConnectionRates;
+use shares::{ClientConnections, ClientSlot, Shares};
+
+/// The open connections and flows of all ports of an edge.
+#[derive(Debug)]
+pub(crate) struct ProcessConnections {
+    open: AtomicUsize,
+    open_max: usize,
+    shares: Shares,
+    clients: ClientConnections,
+}
+
+impl ProcessConnections {
+    /// None yet, and at most `open_max`, which Services and clients share by `shares`.
+    pub fn new(open_max: usize, shares: Shares) -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            open_max,
+            shares,
+            clients: ClientConnections::default(),
+        }
+    }
+
+    /// Open connections and flows.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// The load of a Service, which its ports share.
+#[derive(Debug)]
+pub(crate) struct ServiceLoad {
+    /// A number that no other Service of this process has.
+    number: u64,
+    open: AtomicU32,
+    rates: Mutex<ConnectionRates>,
+    received: Arc<TokenBucket>,
+    sent: Arc<TokenBucket>,
+    /// Both directions, as far as they have no limit of their own.
+    both: Arc<TokenBucket>,
+    started_at: Instant,
+}
+
+impl Default for ServiceLoad {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            open: AtomicU32::new(0),
+            rates: Mutex::default(),
+            received: Arc::default(),
+            sent: Arc::default(),
+            both: Arc::default(),
+            started_at: Instant::now(),
+        }
+    }
+}
+
+/// Admission at one port.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    process: Arc<ProcessConnections>,
+    service: Arc<ServiceLoad>,
+    counters: Arc<PortCounters>,
+}
+
+impl Admission {
+    /// Admission at a port of a Service with this load.
+    pub fn new(
+        process: Arc<ProcessConnections>,
+        service: Arc<ServiceLoad>,
+        counters: Arc<PortCounters>,
+    ) -> Self {
+        Self {
+            process,
+            service,
+            counters,
+        }
+    }
+
+    /// Counts one more connection or flow, until the permit is dropped.
+    ///
+    /// # Errors
+    /// The limit that is reached: of the process, of the Service's share of it, or of `limits`.
+    pub fn permit(self: &Arc<Self>, limits: &Limits) -> Result<ConnectionPermit, ConnectionRefusal> {
+        // Dropped on an error, which takes the counts back.
+        let permit = ConnectionPermit {
+            admission: self.clone(),
+            client: None,
+        };
+        let open = self.process.open.fetch_add(1, Ordering::Relaxed);
+        let open_of_service = self.service.open.fetch_add(1, Ordering::Relaxed);
+        self.counters.connection_opened();
+        let max = limits.connections_max;
+        if open >= self.process.open_max {
+            Err(ConnectionRefusal::ProcessConnections)
+        } else if !self.has_share(open_of_service, open) {
+            Err(ConnectionRefusal::ServiceShare)
+        } else if max != 0 && open_of_service >= max {
+            Err(ConnectionRefusal::ServiceConnections)
+        } else {
+            Ok(permit)
+        }
+    }
+
+    /// Returns true if the Service may open one more connection, when `open` of all are open.
+    fn has_share(&self, open_of_service: u32, open: usize) -> bool {
+        let process = &self.process;
+        let open_of_service = usize::try_from(open_of_service).unwrap_or(usize::MAX);
+        process.shares.has_room(open_of_service, open, process.open_max)
+    }
+
+    /// Checks the client of a connection: its address, its connections and its rate. From now on `permit` also counts for
+    /// the client.
+    ///
+    /// # Errors
+    /// The rule or limit that refuses the client.
+    pub fn admit_client(
+        &self,
+        client: IpAddr,
+        policy: &Policy,
+        permit: &mut ConnectionPermit,
+    ) -> Result<(), ConnectionRefusal> {
+        let ranges = &policy.source_ranges;
+        let client = client.to_canonical();
+        if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&client)) {
+            return Err(ConnectionRefusal::SourceRange);
+        }
+        let limits = &policy.limits;
+        if permit.client.is_none() {
+            let process = &self.process;
+            let client_max = match limits.connections_per_client {
+                0 => process.shares.client_max(process.open_max),
+                own => own,
+            };
+            let slot = process.clients.acquire(self.service.number, client, client_max);
+            permit.client = slot.map_err(|_| ConnectionRefusal::ClientConnections)?;
+        }
+        let per_second = limits.connections_per_second;
+        // Without a limit, connections do not contend for the lock.
+        if per_second == 0 {
+            return Ok(());
+        }
+        let mut rates = self.service.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        if rates.admit(client, per_second, self.service.started_at.elapsed()) {
+            Ok(())
+        } else {
+            Err(ConnectionRefusal::Rate)
+        }
+    }
+
+    /// Bandwidth reservations of a new connection or flow: for bytes from its client, and for bytes to it. `None` for a
+    /// direction without a limit.
+    pub fn bandwidth(&self, limits: &Limits) -> [Option<BandwidthReservation>; 2] {
+        let service = &self.service;
+        [
+            (&service.received, limits.received_bytes_per_second),
+            (&service.sent, limits.sent_bytes_per_second),
+        ]
+        .map(|(bucket, per_second)| {
+            let of_both = || Rate::new(limits.both_bytes_per_second).map(|rate| (&service.both, rate));
+            let own = Rate::new(per_second).map(|rate| (bucket, rate));
+            let (bucket, rate) = own.or_else(of_both)?;
+            Some(BandwidthReservation::new(bucket.clone(), rate))
+        })
+    }
+
+    /// The instant from which the times of bandwidth reservations count.
+    pub fn bandwidth_epoch(&self) -> Instant {
+        self.service.started_at
+    }
+}
+
+/// The right to serve one connection or flow, which counts against the limits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit {
+    admission: Arc<Admission>,
+    /// Present once the client is known.
+    client: Option<ClientSlot>,
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let Admission {
+            process,
+            service,
+            counters,
+        } = &*self.admission;
+        if let Some(slot) = &self.client {
+            process.clients.release(slot);
+        }
+        process.open.fetch_sub(1, Ordering::Relaxed);
+        service.open.fetch_sub(1, Ordering::Relaxed);
+        counters.connection_closed();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,150 @@
+//! Shares of the process's connections: of each Service, and of each client of a Service. A flood at one Service
+//! leaves connections for others, and one client leaves connections for the other clients of a Service.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sets of the table of clients; the hash of a client selects one.
+const SETS: usize = 16_384;
+/// Clients of a set. Further clients are not counted: no limit of one client helps against so many.
+const WAYS: usize = 4;
+/// Bits of a slot that count connections. The others identify the client.
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+/// Attempts to change slots that other threads change at the same time. After that, the client is not counted.
+const TRIES_MAX: usize = 16;
+/// Prefix length by which IPv6 clients are counted: a host has a whole network of this size.
+const IPV6_PREFIX_BITS: u32 = 64;
+
+/// Shares of the process's connections, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Largest share of one Service, from 1 to 100. Services that want more together get equal parts and leave
+    /// another part free (a dynamic threshold, as switches share buffers: Choudhury and Hahne, 1998).
+    pub service_percent: u8,
+    /// Largest share of one client of a Service, from 1 to 100, unless the Service has a limit of its own.
+    pub client_percent: u8,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            service_percent: 50,
+            client_percent: 10,
+        }
+    }
+}
+
+impl Shares {
+    /// Returns true if a Service with `open_of_service` connections may open one more, while the process has `open`
+    /// of `open_max`.
+    pub(crate) fn has_room(&self, open_of_service: usize, open: usize, open_max: usize) -> bool {
+        let percent = u128::from(self.service_percent.clamp(1, 100));
+        let free = open_max.saturating_sub(open) as u128;
+        (open_of_service as u128) * (100 - percent) < free * percent
+    }
+
+    /// The limit of connections of one client of a Service.
+    pub(crate) fn client_max(&self, open_max: usize) -> u32 {
+        let percent = u128::from(self.client_percent.clamp(1, 100));
+        let share = (open_max as u128) * percent / 100;
+        u32::try_from(share).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// Connections of each client of each Service, counted without a lock: slots change by compare-and-swap. Two threads
+/// that add a client at the same moment may give it two slots, so a limit may be exceeded by a factor of two.
+#[derive(Debug)]
+pub(crate) struct ClientConnections {
+    slots: Box<[AtomicU64]>,
+    /// Seeded at random, so that nobody can choose addresses of one set.
+    hasher: RandomState,
+}
+
+/// A counted connection of a client. It has to be released by [`ClientConnections::release`].
+#[derive(Debug)]
+pub(crate) struct ClientSlot(usize);
+
+/// The client has reached its limit of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientFull;
+
+impl Default for ClientConnections {
+    fn default() -> Self {
+        Self {
+            slots: (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl ClientConnections {
+    /// Counts one more connection of a client to the Service with this number. Returns `None` if the table has no
+    /// room for the client.
+    ///
+    /// # Errors
+    /// [`ClientFull`] if the client has `max` connections already.
+    pub(crate) fn acquire(
+        &self,
+        service: u64,
+        client: IpAddr,
+        max: u32,
+    ) -> Result<Option<ClientSlot>, ClientFull> {
+        let hash = self.hasher.hash_one((service, network(client)));
+        let first = (hash as usize % SETS) * WAYS;
+        // An empty slot is 0, so the tag of a client is never 0.
+        let tag = (hash & !COUNT_MASK).max(1 << COUNT_BITS);
+        let max = u64::from(max).min(COUNT_MASK - 1);
+        let set = self.slots.get(first..first + WAYS).unwrap_or_default();
+        for _ in 0..TRIES_MAX {
+            let values = || set.iter().map(|slot| slot.load(Ordering::Relaxed));
+            let own = values().position(|value| value & !COUNT_MASK == tag);
+            let (way, before) = match own.or_else(|| values().position(|value| value == 0)) {
+                None => return Ok(None),
+                Some(way) => (way, set.get(way).map_or(0, |slot| slot.load(Ordering::Relaxed))),
+            };
+            let after = match before {
+                0 => tag | 1,
+                value if value & !COUNT_MASK != tag => continue,
+                value if value & COUNT_MASK >= max => return Err(ClientFull),
+                value => value + 1,
+            };
+            let swapped = set.get(way).is_some_and(|slot| {
+                slot.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            });
+            if swapped {
+                return Ok(Some(ClientSlot(first + way)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends a counted connection. The last one of a client frees its slot.
+    pub(crate) fn release(&self, slot: &ClientSlot) {
+        let Some(slot) = self.slots.get(slot.0) else {
+            return;
+        };
+        let less = |value: u64| match value & COUNT_MASK {
+            0 | 1 => 0,
+            _ => value - 1,
+        };
+        let changed = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(less(value)));
+        debug_assert!(changed.is_ok_and(|before| before & COUNT_MASK > 0));
+    }
+}
+
+/// The network by which a client is counted.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let host_bits = 128 - IPV6_PREFIX_BITS;
+            Ipv6Addr::from_bits(address.to_bits() >> host_bits << host_bits).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! State that all ports of an edge share.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use rustls::ClientConfig;
+
+use crate::admission::ProcessConnections;
+use crate::sticky_cookie::StickyKeys;
+
+/// State that all ports of an edge share.
+#[derive(Debug)]
+pub(crate) struct EdgeState {
+    /// The zone of this node.
+    zone: Mutex<Option<Arc<str>>>,
+    /// TLS towards backends, whose certificates are not verified.
+    pub tls_to_backends: Arc<ClientConfig>,
+    /// The open connections and flows of all ports, and their limit.
+    pub connections: Arc<ProcessConnections>,
+    /// The keys of sticky cookies.
+    pub sticky_keys: ArcSwap<StickyKeys>,
+    /// Tasks that accept connections or receive datagrams.
+    accept_loops: AtomicUsize,
+    /// Set when the edge shuts down and closes what is still open.
+    pub is_cut_off: AtomicBool,
+}
+
+impl EdgeState {
+    /// The state of an edge that starts.
+    ///
+    /// # Errors
+    /// The error of rustls if TLS towards backends cannot be configured.
+    pub fn new(
+        zone: Option<Arc<str>>,
+        connections: ProcessConnections,
+        sticky_keys: StickyKeys,
+    ) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            zone: Mutex::new(zone),
+            tls_to_backends: Arc::new(trust::client_config_without_verification()?),
+            connections: Arc::new(connections),
+            sticky_keys: ArcSwap::from_pointee(sticky_keys),
+            accept_loops: AtomicUsize::new(0),
+            is_cut_off: AtomicBool::new(false),
+        })
+    }
+
+    /// The zone of this node.
+    pub fn zone(&self) -> Option<Arc<str>> {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the zone of this node. Returns true if it has changed: then each port has to refresh its backends.
+    pub fn set_zone(&self, zone: Option<Arc<str>>) -> bool {
+        let mut former = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *former != zone;
+        *former = zone;
+        has_changed
+    }
+
+    /// Returns true while connections are open or a task may accept another one.
+    pub fn is_busy(&self) -> bool {
+        self.accept_loops.load(Ordering::Relaxed) > 0 || self.connections.open() > 0
+    }
+}
+
+/// Counts a task that accepts connections or receives datagrams, until it is dropped.
+pub(crate) struct AcceptLoopGuard(Arc<EdgeState>);
+
+impl AcceptLoopGuard {
+    /// Counts one more task.
+    pub fn new(edge: Arc<EdgeState>) -> Self {
+        edge.accept_loops.fetch_add(1, Ordering::Relaxed);
+        Self(edge)
+    }
+}
+
+impl Drop for AcceptLoopGuard {
+    fn drop(&mut self) {
+        self.0.accept_loops.fetch_sub(1, Ordering::Relaxed);
+    }
+}

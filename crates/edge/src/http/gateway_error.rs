@@ -1,0 +1,100 @@
+//! Requests without a response of a backend, and the responses that their clients get instead. The log says more.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+
+use super::access_record::AccessRecord;
+use super::refusal::RequestRefusal;
+use super::response_body::ResponseBody;
+use super::wire::WireError;
+use crate::outbound::ConnectError;
+
+/// The reason for which no backend responds.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The request is refused.
+    #[error(transparent)]
+    Refused(#[from] RequestRefusal),
+    /// No backend is available. A later attempt may succeed.
+    #[error("no backend available")]
+    NoBackend,
+    /// None of the tried backends accepts connections. A later attempt may succeed.
+    #[error("no backend reached; last error: {0}")]
+    Unreachable(#[source] ConnectError),
+    /// The backend failed. It may or may not have processed the request.
+    #[error("backend failed: {0}")]
+    Broken(#[source] WireError),
+    /// The backend switches to a protocol that the client did not request.
+    #[error("backend switched to a protocol that was not requested")]
+    UnexpectedUpgrade,
+    /// The backend did not respond in time.
+    #[error("no response of the backend in time")]
+    Timeout,
+    /// The backend was removed before it responded.
+    #[error("backend removed before it responded")]
+    BackendRemoved,
+}
+
+impl GatewayError {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Refused(refusal) => refusal.status(),
+            Self::NoBackend => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
+                StatusCode::BAD_GATEWAY
+            }
+            Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::Refused(RequestRefusal::Slow) => "client too slow",
+            Self::Refused(_) => "refused",
+            Self::NoBackend => "no backend",
+            Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade => "backend failed",
+            Self::Timeout => "timeout",
+            Self::BackendRemoved => "backend left",
+        }
+    }
+
+    /// The text for the client, which says nothing about backends.
+    fn text(&self) -> String {
+        match self {
+            Self::Refused(refusal) => format!("{refusal}\n"),
+            Self::NoBackend => "no backend is available\n".to_owned(),
+            Self::Unreachable(_) | Self::Broken(_) | Self::UnexpectedUpgrade | Self::BackendRemoved => {
+                "the backend failed\n".to_owned()
+            }
+            Self::Timeout => "the backend did not answer in time\n".to_owned(),
+        }
+    }
+
+    /// The response for the client. `is_http1` says that a response can announce the end of the connection after a
+    /// refused request.
+    pub fn into_response(self, mut record: AccessRecord, is_http1: bool) -> Response<ResponseBody> {
+        record.set_outcome(self.outcome());
+        let mut response = text_response(self.status(), self.text(), record);
+        if is_http1 && matches!(self, Self::Refused(_)) {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if matches!(self, Self::Refused(RequestRefusal::Method(_))) {
+            // An empty list leaves open which methods the server has (RFC 9110, section 15.5.6).
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(""));
+        }
+        response
+    }
+}
+
+/// A response of the edge itself.
+pub fn text_response(status: StatusCode, text: String, mut record: AccessRecord) -> Response<ResponseBody> {
+    record.set_response(status, None);
+    let mut response = Response::new(ResponseBody::Text(Some(Bytes::from(text)), Some(record)));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,389 @@
+//! The guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
+//!
+//! Only bytes that [`Framing`] admits reach the parser. A refused request is replaced by an empty one, so that the
+//! response to it comes after those to earlier requests. In the other direction, the guard inserts informational
+//! responses, which the parser cannot write.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::activity::Activity;
+use super::framing::{Framing, Position};
+use super::refusal::RequestRefusal;
+use crate::stream::AbortiveClose;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+
+thread_local! {
+    /// The read buffer of a thread: waiting connections need none of their own.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// Bytes that are read ahead while a switch of protocols is undecided: enough to notice that the client is gone.
+const HELD_BYTES_MAX: usize = 16 << 10;
+/// The request that replaces a refused one.
+const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
+/// Time, and bytes, for which the rest of a request is discarded after an early response. A reset by the kernel would
+/// destroy the response otherwise.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// A connection for its parser.
+pub struct SmugglingGuard<S: AbortiveClose> {
+    stream: S,
+    framing: Framing,
+    /// Bytes that were read and not passed to the parser.
+    buffer: BytesMut,
+    /// The number of bytes that may pass to the parser.
+    admitted: usize,
+    is_at_end: bool,
+    handle: GuardHandle,
+    activity: Arc<Activity>,
+    head_timeout: Duration,
+    timer: Pin<Box<Sleep>>,
+    is_timed: bool,
+    lingered: Option<usize>,
+    /// Set while an informational response is written in part.
+    is_amid_informational: bool,
+}
+
+/// The state that the guard shares with the tasks that respond to requests.
+#[derive(Clone, Debug, Default)]
+pub struct GuardHandle(Arc<Mutex<GuardState>>);
+
+#[derive(Debug, Default)]
+struct GuardState {
+    heads: u64,
+    refused: Option<(u64, RequestRefusal)>,
+    decision: Option<Decision>,
+    waker: Option<Waker>,
+    /// Informational responses to be written.
+    informational: BytesMut,
+    /// The task that waits until they are written.
+    informational_waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Decision {
+    Resume,
+    Tunnel,
+}
+
+impl GuardHandle {
+    /// The refusal of the request with this number, counted from 1.
+    pub fn refusal(&self, number: u64) -> Option<RequestRefusal> {
+        let state = self.state();
+        state
+            .refused
+            .filter(|(refused, _)| *refused == number)
+            .map(|(_, refusal)| refusal)
+    }
+
+    /// Decides that a request has not switched protocols: the next one may be read.
+    pub fn resume(&self) {
+        self.decide(Decision::Resume);
+    }
+
+    /// Decides that the last request has switched protocols.
+    pub fn tunnel(&self) {
+        self.decide(Decision::Tunnel);
+    }
+
+    /// Writes an informational response, as soon as earlier responses are written.
+    pub fn write_informational(&self, informational: &[u8]) {
+        self.state().informational.extend_from_slice(informational);
+    }
+
+    /// Completes when all informational responses are written. A response that starts before precedes them.
+    pub async fn informational_written(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state();
+            if state.informational.is_empty() {
+                return Poll::Ready(());
+            }
+            state.informational_waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn decide(&self, decision: Decision) {
+        let mut state = self.state();
+        state.decision = Some(decision);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, GuardState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> SmugglingGuard<S> {
+    /// The guard of a connection of which `initial` has been read already. Each head has to arrive within
+    /// `head_timeout` of its first byte.
+    pub fn new(stream: S, initial: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
+        Self {
+            stream,
+            framing: Framing::default(),
+            buffer: initial,
+            admitted: 0,
+            is_at_end: false,
+            handle: GuardHandle::default(),
+            activity,
+            head_timeout,
+            timer: Box::pin(sleep(head_timeout)),
+            is_timed: false,
+            lingered: None,
+            is_amid_informational: false,
+        }
+    }
+
+    /// Passes all bytes unchanged, for other protocols than HTTP/1.
+    pub fn pass_all(&mut self) {
+        self.framing.tunnel();
+    }
+
+    /// The handle of this guard.
+    pub fn handle(&self) -> GuardHandle {
+        self.handle.clone()
+    }
+
+    /// Applies the decision about the protocol.
+    fn apply_decision(&mut self, cx: &Context<'_>) {
+        let mut state = self.handle.state();
+        match state.decision.take() {
+            Some(Decision::Resume) => self.framing.resume(),
+            Some(Decision::Tunnel) => self.framing.tunnel(),
+            None if self.framing.position() == Position::Held => state.waker = Some(cx.waker().clone()),
+            None => {}
+        }
+    }
+
+    /// Replaces a refused head, or fails a refused body.
+    fn refuse(&mut self, refusal: RequestRefusal, position: Position) -> io::Result<()> {
+        let mut state = self.handle.state();
+        if position == Position::Body || state.refused.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, refusal));
+        }
+        state.refused = Some((state.heads + 1, refusal));
+        drop(state);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(REPLACEMENT);
+        self.admitted = REPLACEMENT.len();
+        self.time_head(false);
+        Ok(())
+    }
+
+    fn is_refused(&self) -> bool {
+        self.handle.state().refused.is_some()
+    }
+
+    /// Examines the bytes that were read. Returns true if some may pass to the parser.
+    fn admit(&mut self) -> io::Result<bool> {
+        let position = self.framing.position();
+        match self.framing.admit(&self.buffer) {
+            Ok(admitted) => {
+                self.admitted = admitted.bytes;
+                if admitted.is_head_complete {
+                    self.handle.state().heads += 1;
+                }
+                let is_in_head = self.framing.position() == Position::Head;
+                self.time_head(is_in_head);
+                Ok(admitted.bytes > 0)
+            }
+            Err(refusal) => self.refuse(refusal, position).map(|()| true),
+        }
+    }
+
+    fn time_head(&mut self, is_in_head: bool) {
+        if is_in_head && !self.is_timed {
+            self.timer.as_mut().reset(Instant::now() + self.head_timeout);
+        }
+        if is_in_head != self.is_timed {
+            self.is_timed = is_in_head;
+            self.activity.reading_head(is_in_head);
+        }
+    }
+
+    /// Reads more bytes. `Ready` means that something changed.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.framing.position() == Position::Held && self.buffer.len() >= HELD_BYTES_MAX {
+            return Poll::Pending;
+        }
+        match poll_append(&mut self.stream, cx, &mut self.buffer) {
+            Poll::Ready(Ok(0)) => {
+                self.is_at_end = true;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
+            Poll::Pending if self.is_timed => {
+                ready!(self.timer.as_mut().poll(cx));
+                Poll::Ready(self.refuse(RequestRefusal::Slow, Position::Head))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Writes informational responses.
+    fn poll_informational_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.handle.state();
+        while !state.informational.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &state.informational))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            state.informational.advance(written);
+            self.is_amid_informational = !state.informational.is_empty();
+        }
+        if let Some(waker) = state.informational_waker.take() {
+            waker.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes activity: a client that takes a response slowly is not idle.
+    fn note_written(&self, written: &Poll<io::Result<usize>>) {
+        if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
+            self.activity.idle().touch();
+        }
+    }
+
+    /// Discards the rest of a request until the client has seen the response.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.lingered.is_none() {
+            self.timer.as_mut().reset(Instant::now() + LINGER);
+            self.lingered = Some(0);
+        }
+        loop {
+            self.buffer.clear();
+            let lingered = self.lingered.unwrap_or(0);
+            match poll_append(&mut self.stream, cx, &mut self.buffer) {
+                Poll::Ready(Ok(read)) if read > 0 && lingered < LINGER_BYTES_MAX => {
+                    self.lingered = Some(lingered + read);
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return self.timer.as_mut().poll(cx),
+            }
+        }
+    }
+}
+
+/// A truncated response that only the end of the connection delimits must not look complete.
+impl<S: AbortiveClose> Drop for SmugglingGuard<S> {
+    fn drop(&mut self) {
+        if self.activity.is_truncated() {
+            self.stream.abort_on_drop();
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncRead for SmugglingGuard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            if this.admitted > 0 {
+                let count = this.admitted.min(out.remaining());
+                out.put_slice(this.buffer.get(..count).unwrap_or_default());
+                this.buffer.advance(count);
+                if this.buffer.is_empty() {
+                    this.buffer = BytesMut::new();
+                }
+                this.admitted -= count;
+                return Poll::Ready(Ok(()));
+            }
+            if this.is_refused() {
+                // The response ends the connection.
+                return Poll::Pending;
+            }
+            this.apply_decision(cx);
+            if this.framing.position() == Position::Tunnel && this.buffer.is_empty() {
+                return Pin::new(&mut this.stream).poll_read(cx, out);
+            }
+            if this.admit()? {
+                continue;
+            }
+            if this.is_at_end {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(this.poll_more(cx))?;
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for SmugglingGuard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.is_amid_informational {
+            ready!(self.poll_informational_write(cx))?;
+        }
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_written(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_amid_informational {
+            ready!(self.poll_informational_write(cx))?;
+        }
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.note_written(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The parser flushes after complete writes, so this is between two responses, or before the head of one.
+        ready!(self.poll_informational_write(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.lingered.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        }
+        let is_unread = self.is_refused() || self.framing.position() == Position::Body;
+        if is_unread && !self.is_at_end {
+            ready!(self.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Reads once and appends to a buffer.
+fn poll_append<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    buffer: &mut BytesMut,
+) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut read = ReadBuf::new(scratch);
+        ready!(Pin::new(stream).poll_read(cx, &mut read))?;
+        buffer.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
+}

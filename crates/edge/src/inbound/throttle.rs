@@ -1,0 +1,74 @@
+//! A connection's part of the bandwidth of its Service.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::admission::bandwidth::BandwidthReservation;
+
+/// The directions of a client's connection that have a bandwidth limit.
+#[derive(Debug)]
+pub(super) struct ConnectionBandwidth {
+    /// Bytes from the client.
+    pub received: Option<Throttle>,
+    /// Bytes to the client.
+    pub sent: Option<Throttle>,
+}
+
+/// A direction with a bandwidth limit.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    reservation: BandwidthReservation,
+    /// The instant from which the times of the reservation count.
+    epoch: Instant,
+    /// Present while the direction waits for its reservation.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl ConnectionBandwidth {
+    /// Returns true while one of the directions waits.
+    pub fn is_waiting(&self) -> bool {
+        let directions = [&self.received, &self.sent];
+        directions
+            .into_iter()
+            .flatten()
+            .any(|throttle| throttle.timer.is_some())
+    }
+}
+
+impl Throttle {
+    /// The throttle of a new connection.
+    pub fn new(reservation: BandwidthReservation, epoch: Instant) -> Self {
+        Self {
+            reservation,
+            epoch,
+            timer: None,
+        }
+    }
+
+    /// Bytes of one reservation, at most.
+    pub fn chunk_bytes_max(&self) -> usize {
+        self.reservation.chunk_bytes_max()
+    }
+
+    /// Completes when some of `bytes` may pass. Returns their number.
+    pub fn poll_reserve(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<usize> {
+        let (count, due) = self.reservation.reserve(bytes, self.epoch.elapsed());
+        if self.timer.is_none() && due <= self.epoch.elapsed() {
+            return Poll::Ready(count);
+        }
+        let epoch = self.epoch;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(epoch + due)));
+        ready!(timer.as_mut().poll(cx));
+        self.timer = None;
+        Poll::Ready(count)
+    }
+
+    /// Takes bytes that have passed off the reservation.
+    pub fn consume(&mut self, bytes: usize) {
+        self.reservation.consume(bytes);
+    }
+}

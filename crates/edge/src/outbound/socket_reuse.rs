@@ -1,0 +1,122 @@
+//! Reuse of outbound TCP sockets.
+//!
+//! Creating and closing a socket is a large share of the cost of a short connection. A socket whose connection was closed by
+//! both sides is disconnected (`connect` with AF_UNSPEC) and kept, with its options, for the next connection.
+//!
+//! - It is reused only for the same backend. The kernel continues the sequence numbers of such a socket, and the peer of the
+//!   last connection could predict them (RFC 6528).
+//! - It is kept for a few seconds only, because the backend's address may belong to another Pod later.
+//! - It is kept only if both ends send TCP timestamps. By these a backend in TIME-WAIT accepts a new connection from the same
+//!   port, whatever its sequence numbers (RFC 6191).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use netlink::tcp;
+use rustix::io::Errno;
+use rustix::net::connect_unspec;
+use socket2::{Domain, Socket, Type};
+use tokio::net::TcpStream;
+
+/// Sockets that a thread keeps: as many as are closed at about the same time. `crate::sockets` reserves descriptors for them.
+const REUSABLE_MAX: usize = 32;
+
+/// Time for which a socket is kept.
+const REUSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+thread_local! {
+    /// The oldest first.
+    static REUSABLE: RefCell<VecDeque<ReusableSocket>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A disconnected socket.
+struct ReusableSocket {
+    socket: Socket,
+    /// The backend of its last connection.
+    backend: SocketAddr,
+    released_at: Instant,
+}
+
+/// A socket for a connection to a backend: unconnected, non-blocking and without Nagle's algorithm.
+///
+/// # Errors
+/// The error of the system, for example if no descriptor is left.
+pub(super) fn open(to: SocketAddr) -> io::Result<Socket> {
+    if let Some(socket) = take(to, Instant::now()) {
+        return Ok(socket);
+    }
+    let open = || Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None);
+    let opened = open().or_else(|error| {
+        match Errno::from_io_error(&error) {
+            // The kept sockets may hold the last descriptors.
+            Some(Errno::MFILE | Errno::NFILE) => clear(),
+            _ => return Err(error),
+        }
+        open()
+    });
+    let socket = opened?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket)
+}
+
+/// Takes a kept socket whose last connection was to the same backend.
+fn take(to: SocketAddr, now: Instant) -> Option<Socket> {
+    REUSABLE.with_borrow_mut(|reusable| {
+        while reusable
+            .pop_front_if(|oldest| now.duration_since(oldest.released_at) >= REUSE_TIMEOUT)
+            .is_some()
+        {}
+        let index = reusable.iter().rposition(|kept| kept.backend == to)?;
+        reusable.remove(index).map(|kept| kept.socket)
+    })
+}
+
+/// Closes a connection to a backend of which all data was read, and keeps its socket. The socket is closed as well if the
+/// backend has not acknowledged the end yet. If too many are kept, the oldest one is closed.
+pub(crate) fn release(stream: TcpStream, backend: SocketAddr) {
+    match disconnect(stream, backend) {
+        Ok(Some(socket)) => REUSABLE.with_borrow_mut(|reusable| {
+            if reusable.len() >= REUSABLE_MAX {
+                reusable.pop_front();
+            }
+            reusable.push_back(ReusableSocket {
+                socket,
+                backend,
+                released_at: Instant::now(),
+            });
+        }),
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, %backend, "socket not kept for reuse"),
+    }
+}
+
+/// Closes the kept sockets of this thread, to free their descriptors.
+pub(crate) fn clear() {
+    REUSABLE.with_borrow_mut(VecDeque::clear);
+}
+
+/// Disconnects a socket. Returns `None` if the kernel still has work to do for its connection.
+fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socket>> {
+    // A socket of IPv6 that was connected to an address of IPv4 stays one of IPv4.
+    let is_mapped = matches!(backend.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
+    // Readiness that the runtime has noted goes with the registration: the next connection starts with a new one.
+    let socket = Socket::from(stream.into_std()?);
+    match socket.shutdown(Shutdown::Write) {
+        // It was shut down before, and the connection is closed.
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+        result => result?,
+    }
+    // A socket whose FIN is not acknowledged yet still has a peer.
+    if is_mapped || socket.peer_addr().is_ok() || !tcp::has_timestamps(socket.as_fd())? {
+        return Ok(None);
+    }
+    connect_unspec(&socket)?;
+    Ok(Some(socket))
+}
+
+#[cfg(test)]
+mod tests;

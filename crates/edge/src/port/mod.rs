@@ -1,0 +1,93 @@
+//! A Service's port: its policy, its admission and its counters, which all of its connections share.
+
+mod policy;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustls::ClientConfig;
+use tokio::sync::watch;
+
+use crate::admission::{Admission, ConnectionPermit, ServiceLoad};
+use crate::counters::PortCounters;
+use crate::edge_state::{AcceptLoopGuard, EdgeState};
+use crate::port_key::PortKey;
+use crate::refusal::ConnectionRefusal;
+pub(crate) use policy::{PortPolicy, PortSettings};
+
+/// A port of a Service.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// Its identity.
+    pub key: PortKey,
+    /// Its settings and backends.
+    pub policy: PortPolicy,
+    /// Its limits.
+    pub admission: Arc<Admission>,
+    /// Its counters.
+    pub counters: Arc<PortCounters>,
+    drain: watch::Sender<bool>,
+    edge: Arc<EdgeState>,
+}
+
+impl Port {
+    /// A port with its first settings.
+    pub fn new(key: PortKey, settings: PortSettings, load: Arc<ServiceLoad>, edge: Arc<EdgeState>) -> Self {
+        let counters = Arc::<PortCounters>::default();
+        Self {
+            policy: PortPolicy::new(key.service.clone(), settings, edge.clone()),
+            admission: Arc::new(Admission::new(edge.connections.clone(), load, counters.clone())),
+            key,
+            counters,
+            drain: watch::Sender::new(false),
+            edge,
+        }
+    }
+
+    /// Counts one more connection or flow, until the permit is dropped.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn permit(&self) -> Result<ConnectionPermit, ConnectionRefusal> {
+        self.admission.permit(&self.policy.load().service.policy.limits)
+    }
+
+    /// Checks the client of a connection against the present settings.
+    ///
+    /// # Errors
+    /// The rule or limit that refuses the client.
+    pub fn admit_client(
+        &self,
+        client: IpAddr,
+        permit: &mut ConnectionPermit,
+    ) -> Result<(), ConnectionRefusal> {
+        self.admission
+            .admit_client(client, &self.policy.load().service.policy, permit)
+    }
+
+    /// Becomes true when connections have to end as soon as they can: the edge drains, or the port is removed.
+    pub fn drain(&self) -> watch::Receiver<bool> {
+        self.drain.subscribe()
+    }
+
+    /// Asks its connections to end; see [`Port::drain`].
+    pub fn start_draining(&self) {
+        self.drain.send_replace(true);
+    }
+
+    /// Returns true if the edge shuts down and closes what is still open.
+    pub fn is_cut_off(&self) -> bool {
+        self.edge.is_cut_off.load(Ordering::Relaxed)
+    }
+
+    /// TLS towards its backends.
+    pub fn tls_to_backends(&self) -> &Arc<ClientConfig> {
+        &self.edge.tls_to_backends
+    }
+
+    /// Counts the calling task as one that accepts connections, until the guard is dropped.
+    pub fn accept_loop(&self) -> AcceptLoopGuard {
+        AcceptLoopGuard::new(self.edge.clone())
+    }
+}

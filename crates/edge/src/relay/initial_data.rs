@@ -1,0 +1,73 @@
+//! Initial data of a client: bytes that it sends before its backend connection is open.
+//!
+//! They are written as soon as the backend is called. A backend on the same node is connected by then, so that neither side
+//! waits.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tokio::net::TcpStream;
+
+use super::buffer::BUFFER;
+
+/// The initial data of a client, and the number of bytes that a backend has taken.
+#[derive(Debug, Default)]
+pub(crate) struct InitialData {
+    pub(super) bytes: Box<[u8]>,
+    pub(super) sent: usize,
+}
+
+impl InitialData {
+    /// Reads the bytes that a client has sent by now, possibly none.
+    ///
+    /// # Errors
+    /// The error of the connection.
+    pub fn read_available(client: &TcpStream) -> io::Result<Self> {
+        BUFFER.with_borrow_mut(|buffer| {
+            let received = retry_on_intr(|| recv(client, &mut buffer[..], RecvFlags::DONTWAIT));
+            let count = match received {
+                Ok((count, _)) => count,
+                Err(Errno::AGAIN) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            Ok(Self {
+                bytes: buffer.get(..count).unwrap_or_default().into(),
+                sent: 0,
+            })
+        })
+    }
+
+    /// Sends them to a backend whose connection may not be open yet. Returns true if the backend took some: then it is open.
+    ///
+    /// # Errors
+    /// The error of the connection. The backend has taken nothing then, and another one may get the data.
+    pub fn try_send(&mut self, backend: &impl AsFd) -> io::Result<bool> {
+        if self.bytes.is_empty() {
+            return Ok(false);
+        }
+        const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+        match retry_on_intr(|| send(backend, &self.bytes, FLAGS)) {
+            Ok(count) => {
+                self.sent = count;
+                Ok(count > 0)
+            }
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Bytes that a backend took while it was called.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent as u64
+    }
+
+    /// Returns true if a backend took some while it was called: then it is near.
+    pub fn is_sent(&self) -> bool {
+        self.sent > 0
+    }
+}
+
+#[cfg(test)]
+mod tests;
