@@ -73,7 +73,7 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the container can only read it.
     pub is_read_only: bool,
-    /// Whether the mount is ID-mapped by the Pod's user namespace.
+    /// True if the mount is ID-mapped by the Pod's user namespace.
     #[serde(default)]
     pub is_id_mapped: bool,
 }
